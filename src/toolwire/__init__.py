@@ -49,7 +49,7 @@ _HOMES = {
 }
 _DOORS = (
     "aio catalogue codec declarations errors loop mcp providers repair resolvers schema session_tools "
-    "testing text_tagged tool_calls traces translate"
+    "testing text text_tagged tool_calls traces translate"
 )
 _HOME = {name: f"toolwire.{home}" for home, names in _HOMES.items() for name in names.split()}
 

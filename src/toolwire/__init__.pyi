@@ -3,8 +3,8 @@
 from toolwire import (
     aio as aio, catalogue as catalogue, codec as codec, declarations as declarations, errors as errors,
     loop as loop, mcp as mcp, providers as providers, repair as repair, resolvers as resolvers,
-    schema as schema, session_tools as session_tools, testing as testing, text_tagged as text_tagged,
-    tool_calls as tool_calls, traces as traces, translate as translate,
+    schema as schema, session_tools as session_tools, testing as testing, text as text,
+    text_tagged as text_tagged, tool_calls as tool_calls, traces as traces, translate as translate,
 )
 from toolwire.client.clearing import (
     Clearing as Clearing,

@@ -110,6 +110,15 @@ class UnknownDialect(UserError, LookupError):
         super().__init__(f"unknown dialect {name!r}; known: {', '.join(self.known)}")
 
 
+class UnknownFormat(UserError, LookupError):
+    """A name of a format that there is not; `known` are those that are."""
+
+    def __init__(self, name: object, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"unknown format {name!r}; known: {', '.join(self.known)}")
+
+
 class DeclarationError(UserError):
     """A file that declares tools cannot be used; `problems` are all that was found, each with its place."""
 

@@ -71,6 +71,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         runs,
         serving,
         simulating,
+        text,
         tools,
         translation,
     )
@@ -80,7 +81,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     parser.set_defaults(run=_help)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for part in (agents, conversations, translation, tools, simulating, serving, keys, config, auditing, runs):
+    for part in (agents, conversations, translation, tools, text, simulating, serving, keys, config, auditing, runs):
         part.add(commands)
     options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
     if more:

@@ -26,6 +26,7 @@ from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, L
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
+from toolwire.text import detect
 from toolwire.text_tagged import look_of_call
 from toolwire.types import (
     Audio,
@@ -384,7 +385,9 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
     looks = look_of_call(done.message.text) if done.ending == "answer" and setup.request.tools else None
     if looks is None:
         return done
-    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_TAKEN}")
+    names = [name for name in detect(done.message.text, tools=setup.request.tools).names if name != "tagged"]
+    reads = f"; it is read with {' or '.join(f'format={name!r}' for name in names)}" if names else ""
+    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_TAKEN}{reads}")
 
 
 def _nobody(call: Any) -> Any:

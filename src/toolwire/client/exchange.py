@@ -5,8 +5,8 @@ Rules of this file:
   often than said. `Retry-After` counts, up to a limit.
 - A stream is read by its decoder; an error inside of it is an error as well. What had come of an answer that
   broke off is kept, beside its error.
-- A model that writes its calls into its text is told of its tools there from then on, in the same conversation. A
-  block that repeats what the model was given is a quotation, and no call.
+- A model that writes its calls into its text is told of its tools there from then on, in the same conversation; one
+  whose provider names a format is read in it. A block that the model was given is a quotation, and no call.
 - An answer has a bound: one that goes on and on is given up, and not asked for again.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
@@ -30,6 +30,7 @@ from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling, call_ids
+from toolwire.text import over as over_format
 from toolwire.text_tagged import calls_in_text, over, texts_given
 from toolwire.types import (
     CallDelta,
@@ -197,6 +198,9 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     """Say how the model is told of its tools, and how it is read."""
     tools = [tool for tool in request.tools if type(tool) is Tool]
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
+    if upstream.provider.format and tools:
+        form, given = upstream.provider.format, texts_given(request)
+        return replace(upstream, dialect=over_format(upstream.dialect, tools, format=form, native=native, given=given))
     if native and not (upstream.fallback and tools):
         return upstream
     said: Any = {"given": texts_given(request), "earlier": call_ids(request)}

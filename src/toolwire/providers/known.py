@@ -68,6 +68,8 @@ class ServerOptions(TypedDict, total=False):
     """The query of each URL."""
     quirks: QuirkOptions | Mapping[str, object]
     """How the server deviates from its dialect: fields of `Quirks`."""
+    format: str
+    """The format in which its models write calls in their text (`toolwire.text`)."""
 
 
 class ProviderOptions(ServerOptions, total=False):
@@ -98,7 +100,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     `auth` is the header that carries the key, `env` the variables that may hold the key, `base_url_env` the variable
     that may hold another address. `paths` replaces the beginning of the dialect's paths: pairs of a prefix and its
-    replacement.
+    replacement. `format` is how
+    the models write calls in their text (`toolwire.text`).
     """
 
     name: str
@@ -115,6 +118,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     local: bool = False
     default_model: str | None = None
+    format: str = ""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url, self.name)

@@ -1,0 +1,127 @@
+"""What a reading makes of a block, before it is known whether it is a call; and where a broken block ends.
+
+Rules of this file:
+- A block ends at its own end, or where another begins: what is broken does not take its siblings with it.
+- A mark inside of what is broken counts as its end only if a block, or the end of the text, follows.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.text.cursor import Cursor, Find, Reading
+from toolwire.text.rows import Row, core
+from toolwire.types import Tool
+
+
+class Heard(Struct, frozen=True):
+    """A part of a block: a call with its text, or words, where there is no name.
+
+    `arguments` are an object, or the JSON text of one. `problem` says why they cannot be given; `cut` that the text
+    ended before they did.
+    """
+
+    text: str
+    name: str | None = None
+    arguments: Any = None
+    id: str | None = None
+    problem: str = ""
+    cut: bool = False
+
+
+CUT = "the text ended before the call did"
+MALFORMED = "the call is malformed"
+
+
+class Scene(Struct):
+    """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
+
+    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more.
+    """
+
+    row: Row
+    cursor: Cursor
+    offer: Any
+    begins: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    marks: dict[str, Find] = {}
+    body: int = 1
+    unended: bool = False
+
+    def find(self, key: str, *marks: str, near: bool = False) -> Find:
+        """Give what is looked for, made once."""
+        made = self.marks.get(key)
+        if made is None:
+            made = self.marks[key] = Find(marks, near=near)
+        return made
+
+    def tool(self, name: str) -> Tool | None:
+        """Give an offered tool, if its declaration is known."""
+        return None if self.offer is None else self.offer.get(name)
+
+    def is_offered(self, name: str) -> bool:
+        """Whether a tool may be called."""
+        return self.offer is None or name in self.offer
+
+    def known(self, name: str) -> str:
+        """Give a name as it was offered; models put a namespace before it."""
+        return name if self.is_offered(name) else name.removeprefix("functions.")
+
+    def schema(self, name: str) -> dict[str, Any]:
+        """Give the schema of a tool's parameters."""
+        tool = self.tool(name)
+        return tool.parameters or {} if tool is not None else {}
+
+
+def entries_of(row: Row) -> tuple[str, ...]:
+    """Give the marks that begin a section."""
+    return tuple(core(begin) for begin, _ in (*row.sections, *row.also, *((row.wrap,) if row.wrap else ())))
+
+
+def exits_of(row: Row) -> dict[str, str]:
+    """Give the end of each section by its beginning."""
+    pairs = (*row.sections, *row.also, *((row.wrap,) if row.wrap else ()))
+    return {core(begin): core(end) for begin, end in pairs if end}
+
+
+def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) -> Reading:
+    """Go to the end of a broken block, and say whether the text ended in it."""
+    cursor, known, begins = scene.cursor, tuple(end for end in ends if end), (*scene.begins, *more)
+    inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=False)
+    if inside is not None:
+        cursor.give_back(inside)
+        return False
+    found = yield scene.find(f"broken {known} {more}", *known, *begins)
+    if found.end:
+        inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=True)
+        if inside is not None and inside < cursor.length:
+            cursor.give_back(inside)
+        return inside is None
+    if found.mark not in known:
+        cursor.give_back(cursor.length - len(found.mark))
+    return False
+
+
+def _end_inside(text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool) -> int | None:
+    """Find where the block ends inside of what was taken."""
+    pattern = _inside(ends, begins)
+    if pattern is None:
+        return None
+    for match in pattern.finditer(text, body):
+        if match["last"] is None:
+            return match.end("end") if match["end"] is not None else match.start("begin")
+        if at_end:
+            return match.end("end")
+    return None
+
+
+def _inside(ends: tuple[str, ...], begins: tuple[str, ...]) -> re.Pattern[str] | None:
+    if not ends and not begins:
+        return None
+    end = "|".join(map(re.escape, ends)) or "(?!)"
+    begin = "|".join(map(re.escape, begins)) or "(?!)"
+    opens = "|".join(map(re.escape, [*begins, *ends])) or "(?!)"
+    body = r"""[{\[<"\w]"""
+    return re.compile(rf"(?P<end>{end})\s*(?:(?={opens})|(?P<last>\Z))|(?P<begin>{begin})(?=\s*{body})")

@@ -1,0 +1,319 @@
+"""A text as it arrives: words and thoughts as they come, and each call when it is whole, as canonical events.
+
+Rules of this file:
+- However the text is cut, the events tell the same. Words wait for at most one mark, a call until it is complete.
+- Only offered tools become calls; everything else is words, as it stood. Blanks around calls belong to the calls.
+- What stands in a closed thought is a thought. A thought that was not closed ends where the text ends with a call.
+- A block that the model was given is a quotation, and so words.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from toolwire.text.cursor import Cursor, Find, Reading
+from toolwire.text.heard import Heard, Scene, entries_of, exits_of
+from toolwire.text.rows import Row, core, spelled, turns_of
+from toolwire.text.shapes import ENGINES
+from toolwire.text_tagged.calls import Answer, CallError, Offer
+from toolwire.text_tagged.quoting import Given
+from toolwire.types import (
+    CallDelta,
+    CallEnd,
+    CallStart,
+    Choice,
+    ChoiceEnd,
+    Event,
+    Message,
+    MessageEnd,
+    MessageStart,
+    PartEnd,
+    PartStart,
+    Response,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+)
+from toolwire.wire.arguments import format_arguments
+
+# A mark of a turn that is no longer than this may be meant as it stands: `</s>`.
+_SHORT = 4
+_NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
+
+
+class _Teller:
+    """Tells words, thoughts and calls as events."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.events: list[Event] = []
+        self.calls = 0
+        self.last_is_call = False
+        self.said = False
+        self._parts = 0
+        self._open: Any = None
+        self._all_words = True
+
+    def begin(self) -> None:
+        """Tell that the answer begins."""
+        self.events.append(MessageStart(Response()))
+
+    def say(self, text: str, kind: type = Text) -> None:
+        """Tell some words, or some of a thought."""
+        if not text:
+            return
+        if self._open is not kind:
+            self.end_part()
+            self._open = kind
+            self._all_words = self._all_words and kind is Text
+            self.events.append(PartStart(self._parts, kind(text="")))
+        delta = TextDelta if kind is Text else ThinkingDelta
+        self.said = True
+        self.events.append(delta(self._parts, text))
+        self.last_is_call = False
+
+    def think(self, text: str) -> None:
+        """Tell some of a thought."""
+        self.say(text, Thinking)
+
+    def end_part(self) -> None:
+        """End the words that are being told."""
+        if self._open is not None:
+            self.events.append(PartEnd(self._parts, self._open(text="")))
+            self._open = None
+            self._parts += 1
+
+    def call(self, call: ToolCall) -> None:
+        """Tell a whole call, or one that is broken."""
+        self.end_part()
+        raw = call.raw if call.raw is not None else format_arguments(call.arguments)
+        self.events.append(CallStart(self._parts, call.id, call.name, call.index))
+        self.events.append(CallDelta(self._parts, raw))
+        self.events.append(CallEnd(self._parts, call))
+        self._parts += 1
+        self._all_words = False
+        self.calls += call.complete
+        self.last_is_call = True
+
+    def finish(self, *, whole: bool) -> None:
+        """Tell that the answer is over."""
+        self.end_part()
+        reason: Any = "incomplete" if not whole else "tool_calls" if self.calls else "stop"
+        content: Any = "" if self._all_words else []
+        self.events += [ChoiceEnd(0, Choice(Message("assistant", content), reason)), MessageEnd(complete=whole)]
+
+
+class Marked:
+    """What a format's row means for reading, made once."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.engine: Any = ENGINES[row.shape]
+        self.calls: tuple[str, ...] = self.engine.begins(row)
+        self.exits = exits_of(row)
+        self.sections = frozenset(entries_of(row))
+        loose = self.calls if row.loose else ()
+        self.entries = tuple(dict.fromkeys((*entries_of(row), *loose)))
+        self.thought = row.thinking or ("", "")
+        thoughts = tuple(spelled(self.thought[0])) if row.thinking else ()
+        joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
+        ends = tuple(end for end in self.exits.values() if end)
+        stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
+        self.noise = frozenset((*row.noise, *((stop,) if len(stop) > _SHORT else ())))
+        self.outside = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
+        self.between = Find((*self.entries, *self.calls, *ends, *thoughts, *self.noise, *row.separators), near=True)
+        self.inner = Find((*entries_of(row), *self.calls), near=True)
+        self.thoughts = frozenset(thoughts)
+        self.thought_ends = frozenset(spelled(self.thought[1])) if row.thinking else frozenset()
+        marks = tuple(entry for entry in self.entries if len(entry) > 1)
+        self.inside_thought = Find((*self.thought_ends, *marks), tells=True)
+        self.thought_end = Find(self.thought_ends)
+        self.finds: dict[str, Find] = {}
+        self.ends = ends
+        self.begins = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
+
+
+class TextStream:
+    """Reads a text of one format. `given` is what the model was given; with `thinking` it begins in a thought."""
+
+    def __init__(
+        self, marked: Marked, offer: Offer | None, given: Iterable[str] = (), *, seed: str = "", thinking: bool = False
+    ) -> None:
+        self.marked = marked
+        self.teller = _Teller(Answer(offer, seed))
+        self.offer = offer
+        self._given_texts = given
+        self.given = Given(given)
+        self.cursor = Cursor(self._say)
+        self.scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
+        self._tell: Any = self.teller.say
+        self._pending: list[str] = []
+        self.whole = True
+        self._cut = False
+        self._thinking = thinking
+        self._begun = False
+
+    def feed(self, text: str) -> list[Event]:
+        """Give the events that a piece of the text tells."""
+        self._begin()
+        self.cursor.feed(text)
+        return self._told()
+
+    def close(self, *, whole: bool = True) -> list[Event]:
+        """Give the events that the end of the text tells; an answer that was cut off is not `whole`."""
+        self._begin()
+        self.whole = whole
+        self.cursor.close()
+        self.teller.finish(whole=whole and not self._cut)
+        return self._told()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self.teller.begin()
+            run = getattr(self.marked.engine, "run", None)
+            self.cursor.start(self._read() if run is None else run(self))
+
+    def _told(self) -> list[Event]:
+        events, self.teller.events = self.teller.events, []
+        return events
+
+    def _say(self, text: str) -> None:
+        self._tell(text)
+
+    def tells(self, tell: Any) -> None:
+        """Say what becomes of the words that are passed over."""
+        self._tell = tell
+
+    def _read(self) -> Reading:
+        if self._thinking:
+            yield from self._think()
+        yield from self._go_on()
+        while True:
+            found = yield self.marked.outside
+            if found.end:
+                return
+            mark = core(found.mark)
+            if found.mark in self.marked.thoughts:
+                yield from self._think()
+            elif mark in self._pending:
+                self._pending.remove(mark)
+            elif mark in self.marked.entries:
+                yield from self._block(mark, found.mark.removesuffix(mark))
+            elif mark not in self.marked.noise:
+                self.teller.say(found.mark)
+                continue
+            yield from self._go_on()
+
+    def _go_on(self) -> Reading:
+        """Read what stands between calls, until there are words."""
+        marked, gap = self.marked, ""
+        while True:
+            self.cursor.begin("")
+            found = yield marked.between
+            mark = found.mark
+            if found.end:
+                self.teller.say(gap)
+                return
+            if mark in self._pending:
+                self._pending.remove(mark)
+                gap = ""
+            elif mark in marked.noise:
+                gap = ""
+            elif mark in marked.thoughts:
+                yield from self._think()
+                gap = ""
+            elif mark in marked.row.separators and not gap.strip():
+                gap += found.before + mark
+            elif mark in marked.entries or (mark in marked.calls and self._pending):
+                yield from self._block(mark, gap + found.before)
+                gap = ""
+            else:
+                self.teller.say(gap + found.before + mark)
+                return
+
+    def _think(self) -> Reading:
+        """Read a thought until its end; a call in it waits until that is known."""
+        marked = self.marked
+        self._tell = self.teller.think
+        found = yield marked.inside_thought
+        self._tell = self.teller.say
+        if found.end or found.mark in marked.thought_ends:
+            self.teller.end_part()
+            return
+        self.cursor.begin(found.mark)
+        rest = yield marked.thought_end
+        text = found.mark + rest.before
+        if rest.end and self.whole and self._ends_with_call(text):
+            self.cursor.give_back(0)
+        else:
+            self.teller.think(text)
+        self.teller.end_part()
+
+    def _ends_with_call(self, text: str) -> bool:
+        stream = TextStream(self.marked, self.offer, self._given_texts)
+        stream.feed(text)
+        stream.close()
+        return stream.teller.last_is_call and stream.teller.calls > 0
+
+    def _block(self, mark: str, gap: str) -> Reading:
+        """Read one block: sections, and what stands in them."""
+        marked, first = self.marked, mark
+        self.cursor.begin(mark)
+        opened: dict[str, str] = {}
+        while mark in marked.sections:
+            opened[mark] = marked.exits.get(mark, "")
+            if not marked.calls:
+                break
+            found = yield marked.inner
+            if not found.mark or found.mark in opened:
+                return self._refuse(first, gap)
+            mark = found.mark
+        self.scene.body = self.cursor.length
+        heard = yield from marked.engine.read(self.scene, mark)
+        if heard is None:
+            return self._refuse(first, gap)
+        if self.tell_heard(heard, self.cursor.text(), gap):
+            self._pending += [end for end in reversed(opened.values()) if end]
+        return None
+
+    def _refuse(self, first: str, gap: str) -> None:
+        """Take what begins like a block for words."""
+        self.cursor.give_back(len(first))
+        self.teller.say(gap + first)
+
+    def tell_heard(self, heard: list[Heard], text: str, gap: str = "") -> bool:
+        """Tell what a block says; False where it says nothing but words, which are told as they stand."""
+        wanted = [each for each in heard if self._is_call(each)]
+        if not wanted or self.given.has(text):
+            self.teller.say(gap + text)
+            return False
+        if gap.strip():
+            self.teller.say("")
+        for each in heard:
+            if self._is_call(each):
+                self.teller.call(self._call_of(each))
+                self._cut = each.cut
+            else:
+                self.teller.say(each.text)
+        return True
+
+    def _is_call(self, heard: Heard) -> bool:
+        name = heard.name
+        if name is None or (self.offer is None and _NAME.fullmatch(name) is None):
+            return False
+        return self.scene.is_offered(self.scene.known(name))
+
+    def _call_of(self, heard: Heard) -> ToolCall:
+        answer, name = self.teller.answer, self.scene.known(heard.name or "")
+        if heard.problem:
+            code: Any = "incomplete" if heard.cut else "invalid_arguments"
+            error = answer.refuse(code, heard.problem, heard.text, name, heard.id)
+            return error.as_call()
+        arguments = heard.arguments
+        if arguments is None or (type(arguments) is str and arguments.strip() in {"", "null"}):
+            arguments = {}
+        read = answer.admit(name, arguments, heard.id, heard.text)
+        return read.as_call() if isinstance(read, CallError) else read

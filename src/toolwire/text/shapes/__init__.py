@@ -1,0 +1,25 @@
+"""The shapes of calls in texts: one engine each, which reads and writes every format of its shape."""
+
+from toolwire.text.shapes import (
+    braces,
+    channels,
+    elements,
+    json_calls,
+    named_json,
+    parameters,
+    pythonic,
+    tagged,
+    templated,
+)
+
+ENGINES = {
+    "json": json_calls,
+    "named json": named_json,
+    "parameters": parameters,
+    "elements": elements,
+    "pythonic": pythonic,
+    "braces": braces,
+    "channels": channels,
+    "tagged": tagged,
+    "template": templated,
+}

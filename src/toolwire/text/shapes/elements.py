@@ -1,0 +1,127 @@
+"""Calls whose arguments are elements named after them, which may nest: each mark begins with the same prefix.
+
+Rules of this file:
+- A call counts when its own end has come. An element with elements in it is an object, or a list where the schema
+  says so, or where a name comes again.
+- The schema says what a text is.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolwire.text.cursor import Reading
+from toolwire.text.heard import CUT, MALFORMED, Heard, Scene
+from toolwire.text.rows import Row, core
+from toolwire.text.values import properties_of, resolved, typed, types_of, written
+from toolwire.types import ToolCall
+
+_DEEPEST = 100
+_ITEM = "item"
+
+
+def begins(row: Row) -> tuple[str, ...]:
+    """Give the marks that a call begins with."""
+    return (core(row.call[0]),)
+
+
+def read(scene: Scene, mark: str) -> Reading:
+    """Read a name, and everything until the end of the call."""
+    del mark
+    row, cursor = scene.row, scene.cursor
+    found = yield scene.find("after name", ">", "\n", *scene.begins)
+    name = found.before.strip().strip("\"'")
+    if found.mark != ">" or not name:
+        return None
+    found = yield scene.find("end", core(row.call[2]), *scene.begins)
+    if found.mark != core(row.call[2]):
+        if found.mark:
+            cursor.give_back(cursor.length - len(found.mark))
+        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED, found.end)]
+    schema = scene.schema(scene.known(name))
+    try:
+        children = _Elements(found.before, row.header).all()
+        arguments = _object_of(children, schema, schema)
+    except ValueError as problem:
+        return [Heard(cursor.text(), name, None, None, str(problem))]
+    return [Heard(cursor.text(), name, arguments)]
+
+
+class _Elements:
+    """Reads elements one after the other; raises ValueError where there is none."""
+
+    def __init__(self, text: str, prefix: str) -> None:
+        self.text = text
+        self.prefix = prefix
+        self.at = 0
+
+    def all(self) -> list[tuple[str, Any]]:
+        """Read every element of a call."""
+        children, words = self.inside("", 0)
+        if words.strip():
+            raise ValueError(f"words stand among the arguments: {words.strip()[:40]!r}")
+        return children
+
+    def inside(self, name: str, depth: int) -> tuple[list[tuple[str, Any]], str]:
+        """Read what stands in an element, until its end: elements, and the words beside them."""
+        if depth > _DEEPEST:
+            raise ValueError("too deep")
+        children: list[tuple[str, Any]] = []
+        words = ""
+        close, opening = f"{self.prefix}</{name}>", f"{self.prefix}<"
+        while True:
+            begin = self.text.find(self.prefix, self.at)
+            if begin < 0 and not name:
+                return children, words + self.text[self.at :]
+            words += self.text[self.at : begin]
+            if name and self.text.startswith(close, begin):
+                self.at = begin + len(close)
+                return children, words
+            end = self.text.find(">", begin + len(opening))
+            if begin < 0 or end < 0 or not self.text.startswith(opening, begin):
+                raise ValueError(f"an end of <{name}> was expected")
+            inner = self.text[begin + len(opening) : end]
+            if not inner or inner.startswith("/"):
+                raise ValueError(f"<{inner}> was not expected in <{name}>")
+            self.at = end + 1
+            below, said = self.inside(inner, depth + 1)
+            children.append((inner, below or said))
+
+
+def _value_of(value: Any, schema: Any, root: Any) -> Any:
+    schema, kinds = resolved(schema, root), types_of(schema, root)
+    if type(value) is str:
+        if not value and "string" not in kinds and kinds & {"array", "object"}:
+            return [] if "array" in kinds else {}
+        return typed(value, schema, root)
+    if "array" in kinds or ("object" not in kinds and {name for name, _ in value} == {_ITEM}):
+        return [_value_of(child, schema.get("items"), root) for _, child in value]
+    return _object_of(value, schema, root)
+
+
+def _object_of(children: list[tuple[str, Any]], schema: Any, root: Any) -> dict[str, Any]:
+    properties, made = properties_of(schema, root), {}
+    for name in dict.fromkeys(name for name, _ in children):
+        values = [_value_of(child, properties.get(name), root) for each, child in children if each == name]
+        made[name] = values[0] if len(values) == 1 else values
+    return made
+
+
+def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+    """Write calls, each with its elements."""
+    return [
+        f'{row.call[0]}"{call.name}"{row.call[1]}{_written(given, row.header)}{row.call[2]}'
+        for call, given in zip(calls, arguments, strict=True)
+    ]
+
+
+def _written(value: Any, prefix: str) -> str:
+    match value:
+        case dict():
+            return "".join(_element(prefix, name, each) for name, each in value.items())
+        case list():
+            return "".join(_element(prefix, _ITEM, each) for each in value)
+    return written(value)
+
+
+def _element(prefix: str, name: str, value: Any) -> str:
+    return f"{prefix}<{name}>{_written(value, prefix)}{prefix}</{name}>"

@@ -1,0 +1,216 @@
+"""Calls whose arguments stand in marks of their own, each a text: tags, keys and values, attributes.
+
+Rules of this file:
+- A call counts when its own end has come. What stands between an argument's marks is its value, other marks too.
+- Where the end of an argument is missing, the next one of the tool ends it; where the end of a call was passed and
+  another call has begun, the first is broken.
+- The schema says what a value is, unless the format does.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from toolwire.text.cursor import Reading
+from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, entries_of, exits_of
+from toolwire.text.json_text import skim_object, value_of
+from toolwire.text.rows import Row, core
+from toolwire.text.values import padded, properties_of, typed, unpadded, written
+from toolwire.types import ToolCall
+
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_TYPES = {bool: "boolean", int: "number", float: "number", type(None): "null", list: "array"}
+_TEXTS = ("string", "true")
+_LONGEST_NAME = 256
+
+
+def begins(row: Row) -> tuple[str, ...]:
+    """Give the marks that a call begins with."""
+    return (core(row.call[0]),)
+
+
+class _Call:
+    """A call that is being read: its marks, its name, and its arguments so far."""
+
+    def __init__(self, scene: Scene) -> None:
+        row = scene.row
+        self.scene = scene
+        self.begin, self.after_name, self.end = (core(mark) for mark in row.call)
+        self.argument, self.after_key, self.after_value = (core(mark) for mark in row.argument)
+        self.name = ""
+        self.id: str | None = None
+        self.given: dict[str, Any] = {}
+        self.schema: dict[str, Any] = {}
+
+    def properties(self) -> dict[str, Any]:
+        return properties_of(self.schema, self.schema)
+
+    def heard(self, arguments: Any = None, problem: str = "", *, cut: bool = False) -> list[Heard]:
+        return [Heard(self.scene.cursor.text(), self.name or None, arguments, self.id, problem, cut)]
+
+
+def read(scene: Scene, mark: str) -> Reading:
+    """Read a name, and arguments until the end of the call."""
+    del mark
+    call = _Call(scene)
+    if (yield from _read_name(call)) is None:
+        return None
+    wanted = scene.find("argument or end", call.argument, call.end, "{", near=True)
+    while True:
+        found = yield wanted
+        if found.end:
+            return call.heard(None, CUT, cut=True)
+        if found.mark == call.end:
+            return call.heard(call.given)
+        if found.mark == "{" and not call.given:
+            return (yield from _read_object(call))
+        if found.mark != call.argument:
+            return (yield from _broken(call, MALFORMED))
+        problem = yield from _read_arguments(call)
+        if problem is not None:
+            return (yield from _broken(call, problem)) if problem else call.heard(None, MALFORMED)
+
+
+def _read_name(call: _Call) -> Reading:
+    scene, cursor, start = call.scene, call.scene.cursor, call.scene.cursor.length
+    marks = (call.after_name,) if call.after_name else (call.argument, call.end)
+    found = yield scene.find("after name", *marks, *scene.begins)
+    header = found.before
+    if found.end or found.mark not in marks or "\n" in header.strip():
+        return None
+    if not call.after_name:
+        cursor.give_back(start + len(header))
+    call.name = _attribute(scene.row, header, 0)
+    call.schema = scene.schema(scene.known(call.name))
+    return call.name or None
+
+
+def _attribute(row: Row, header: str, place: int) -> str:
+    """Give a name or a key from what stands where it does."""
+    if not row.attributes:
+        return header.strip()
+    for name, *values in _ATTRIBUTE.findall(header):
+        if name == row.attributes[place]:
+            value = next(filter(None, values), "")
+            return html.unescape(value) if "entities" in row.attributes else value
+    return ""
+
+
+def _read_object(call: _Call) -> Reading:
+    text, end = yield from skim_object(call.scene.cursor)
+    if end != "whole":
+        return (yield from _broken(call, MALFORMED))
+    found = yield call.scene.find("end", call.end, near=True)
+    if found.mark == call.end:
+        return call.heard(text)
+    return call.heard(None, CUT, cut=True) if found.end else (yield from _broken(call, MALFORMED))
+
+
+def _read_arguments(call: _Call) -> Reading:
+    """Read an argument, and those that follow without its end; give what is wrong, `""` where the block is over."""
+    scene, row = call.scene, call.scene.row
+    header: str | None = (yield scene.find("after key", call.after_key)).before
+    while header is not None:
+        key = _attribute(row, header, 1)
+        if row.value:
+            found = yield scene.find("value", core(row.value), near=True)
+            if not found.mark:
+                return MALFORMED
+        if not key or "\n" in key:
+            return MALFORMED
+        if key in call.given:
+            return f"the argument {key!r} is given twice"
+        text, following = yield from _read_value(call, key)
+        if text is None:
+            return following
+        call.given[key] = _value(call, key, text, header)
+        header = following
+    return None
+
+
+def _read_value(call: _Call, own: str) -> Reading:
+    """Read a value; with it, the key of an argument that ended it. Where it is broken, give None and why."""
+    scene, cursor, parts, left = call.scene, call.scene.cursor, [], None
+    wanted = scene.find("after value", call.after_value, call.argument, call.begin)
+    while not scene.unended:
+        found = yield wanted
+        if found.end:
+            scene.unended = True
+            break
+        parts.append(found.before)
+        if found.mark == call.after_value:
+            return "".join(parts), None
+        if found.mark == call.begin:
+            passed = _passed(call.end, scene.row).search(found.before)
+            begin = cursor.length - len(found.mark) - len(found.before)
+            left = begin + passed.end("end") if passed is not None else None
+            parts.append(found.mark)
+            continue
+        if left is not None and len(parts[-1]) < _LONGEST_NAME:
+            cursor.give_back(left)
+            return None, ""
+        header = yield scene.find("after key", call.after_key)
+        key = _attribute(scene.row, header.before, 1)
+        if key != own and key not in call.given and key in call.properties() and parts[-1].endswith("\n"):
+            return "".join(parts), header.before
+        parts += [found.mark, header.before, header.mark]
+        left = None
+    return None, CUT
+
+
+@cache
+def _passed(end: str, row: Row) -> re.Pattern[str]:
+    """Find a call's end with nothing but marks of sections after it."""
+    marks = "|".join(map(re.escape, (*entries_of(row), *filter(None, exits_of(row).values())))) or "(?!)"
+    return re.compile(rf"(?P<end>{re.escape(end)})\s*(?:(?:{marks})\s*)*\Z")
+
+
+def _value(call: _Call, key: str, text: str, header: str) -> Any:
+    row = call.scene.row
+    cdata = _CDATA.fullmatch(text) if row.cdata else None
+    text = cdata[1] if cdata is not None else unpadded(text, padded=row.pad)
+    said = _attribute(row, header, 2) if len(row.attributes) > 2 else ""
+    if said in _TEXTS:
+        return text
+    if said:
+        try:
+            return value_of(text)
+        except ValueError:
+            return text
+    return typed(text, call.properties().get(key), call.schema)
+
+
+def _broken(call: _Call, problem: str) -> Reading:
+    cut = yield from end_broken(call.scene, (call.end, *call.scene.ends))
+    return call.heard(None, CUT if cut else problem, cut=cut)
+
+
+def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+    """Write calls, each with its marks."""
+    texts = []
+    for place, (call, given) in enumerate(zip(calls, arguments, strict=True)):
+        inner = "".join(_argument(row, key, value) for key, value in given.items())
+        head = _head(row, 0, call.name) + row.header.replace("{index}", str(place))
+        texts.append(f"{row.call[0]}{head}{row.call[1]}{inner}{row.call[2]}")
+    return texts
+
+
+def _argument(row: Row, key: str, value: Any) -> str:
+    head = _head(row, 1, key)
+    if len(row.attributes) > 2:
+        kind = "string" if type(value) is str else _TYPES.get(type(value), "object")
+        word = kind if row.attributes[2] == "type" else str(type(value) is str).lower()
+        head += f' {row.attributes[2]}="{word}"'
+    text = padded(written(value), always=row.pad)
+    return f"{row.argument[0]}{head}{row.argument[1]}{row.value}{text}{row.argument[2]}"
+
+
+def _head(row: Row, place: int, name: str) -> str:
+    if not row.attributes:
+        return name
+    if "entities" in row.attributes:
+        name = name.replace("&", "&amp;").replace('"', "&quot;")
+    return f' {row.attributes[place]}="{name}"'

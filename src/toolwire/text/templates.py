@@ -1,0 +1,12 @@
+"""Hugging Face's `response_template`, read as a format, so that a new model needs no release of ours."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolwire.text.format import Format, format
+
+
+def from_response_template(template: Mapping[str, Any]) -> Format:
+    """Give the format that a template describes."""
+    row = {"name": "response-template", "shape": "template", "source": "the model's response_template", "as_of": ""}
+    return format({**row, "template": dict(template)})

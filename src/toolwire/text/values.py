@@ -1,0 +1,153 @@
+"""Values that stand in a text without their type: read by the schema of the tool, and written so that they read back.
+
+Rules of this file:
+- A text stays as it is, every blank of it, where the schema says text or says nothing. No entity is decoded.
+- Of several types the first that fits counts, in the order of vLLM and SGLang (read 2026-11-22): null, integer,
+  number, boolean, object, array, string.
+- What fits no type stays a text: the validation of arguments will say what is wrong with it.
+"""
+
+import ast
+import json
+import re
+from typing import Any
+
+from toolwire.text.json_text import value_of
+
+_ALIASES = {
+    **dict.fromkeys("str text varchar char enum".split(), "string"),
+    **dict.fromkeys("int int32 int64 uint long short".split(), "integer"),
+    **dict.fromkeys("float float32 float64 double".split(), "number"),
+    "bool": "boolean",
+    "dict": "object",
+    "map": "object",
+    "list": "array",
+    "tuple": "array",
+}
+_ORDER = ("null", "integer", "number", "boolean", "object", "array", "string")
+_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_DEEPEST = 16
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
+    """Follow a reference inside of a tool's schema."""
+    if type(schema) is not dict:
+        return {}
+    pointer = schema.get("$ref")
+    if type(pointer) is not str or not pointer.startswith("#/") or depth > _DEEPEST:
+        return schema
+    place = root
+    for key in pointer[2:].split("/"):
+        place = place.get(key) if type(place) is dict else None
+    return resolved(place, root, depth + 1)
+
+
+def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:
+    """Give the types that a schema allows; none where it does not say."""
+    schema = resolved(schema, root)
+    said = schema.get("type")
+    if said is not None:
+        names = said if type(said) is list else [said]
+        types = {_ALIASES.get(str(name).lower(), str(name).lower()) for name in names}
+        return types | ({"null"} if schema.get("nullable") is True else set())
+    listed = schema["enum"] if type(schema.get("enum")) is list else [schema["const"]] if "const" in schema else []
+    types = {_KINDS.get(type(value), "null") for value in listed}
+    if depth < _DEEPEST:
+        for word in ("anyOf", "oneOf", "allOf"):
+            for choice in schema.get(word) or ():
+                types |= types_of(choice, root, depth + 1)
+    return types
+
+
+def properties_of(schema: Any, root: Any) -> dict[str, Any]:
+    """Give the properties that a schema names."""
+    found = resolved(schema, root).get("properties")
+    return found if type(found) is dict else {}
+
+
+def typed(text: str, schema: Any, root: Any) -> Any:
+    """Read a text as the first type that it fits."""
+    allowed = types_of(schema, root) or {"string"}
+    for kind in _ORDER:
+        if kind in allowed:
+            try:
+                return _READERS[kind](text)
+            except (ValueError, KeyError, SyntaxError, MemoryError, RecursionError):
+                continue
+    return text
+
+
+def _null(text: str) -> None:
+    if text.strip().lower() not in {"null", "none"}:
+        raise ValueError
+
+
+def _integer(text: str) -> int:
+    if _WHOLE.fullmatch(text.strip()) is not None:
+        return int(text)
+    value = _number(text)
+    if value != int(value):
+        raise ValueError
+    return value  # type: ignore[no-any-return]
+
+
+def _number(text: str) -> Any:
+    value = value_of(text.strip().removeprefix("+"))
+    if type(value) not in {int, float}:
+        raise ValueError
+    return value
+
+
+def _boolean(text: str) -> bool:
+    return _BOOLEANS[text.strip().lower()]
+
+
+def _of(kind: type) -> Any:
+    def read(text: str) -> Any:
+        try:
+            value = value_of(text)
+        except ValueError:
+            value = json.loads(json.dumps(ast.literal_eval(text.strip()), allow_nan=False))
+        except TypeError:
+            raise ValueError from None
+        if type(value) is not kind:
+            raise ValueError
+        return value
+
+    return read
+
+
+_READERS: dict[str, Any] = {
+    "null": _null,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "object": _of(dict),
+    "array": _of(list),
+    "string": str,
+}
+
+
+def unpadded(text: str, *, padded: bool) -> str:
+    """Take off the line break on each side of a value: of any where the format writes one, else where both are."""
+    if padded:
+        text = text.removeprefix("\r").removeprefix("\n")
+        return text.removesuffix("\n")
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == "\n" else text
+
+
+def padded(text: str, *, always: bool) -> str:
+    """Put a line break on each side of a value, where reading will take it off."""
+    return f"\n{text}\n" if always or (text[:1] == text[-1:] == "\n") else text
+
+
+def written(value: Any) -> str:
+    """Write a value as the text that it is read from."""
+    return value if type(value) is str else json_of(value)
+
+
+def json_of(value: Any) -> str:
+    """Write JSON as chat templates do."""
+    return json.dumps(value, ensure_ascii=False)

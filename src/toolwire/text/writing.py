@@ -1,0 +1,297 @@
+"""What a format says, written: tools, calls, results, thoughts, and a whole conversation.
+
+Rules of this file:
+- What is written reads back as what it was. Each block is read once more before it is given; what a format cannot say
+  is a loss, never another call.
+- In words that are no call, each mark of the format gets a backslash after its first character: it begins nothing.
+- What stands around the turns comes from the model's template; the sentences that tell of tools are ours.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.text.reader import Marked, TextStream
+from toolwire.text.rows import Row, core, turns_of
+from toolwire.text.shapes import channels
+from toolwire.text.values import json_of
+from toolwire.text_tagged.prompting import describe
+from toolwire.text_tagged.writing import escape_quotes, write_result
+from toolwire.types import (
+    Context,
+    Document,
+    Loss,
+    Message,
+    Part,
+    Severity,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from toolwire.types.encoded import Action
+
+_QUOTED = "a mark of the format is marked with a backslash"
+_LOOSE = {
+    "json": r'\{(?=\s*"(?:name|parameters|arguments|function|type|id)"\s*:)',
+    "pythonic": r"\[(?=\s*[^\W\d][\w.\-/]*\s*\()",
+}
+_PLACES = re.compile(r"\{(content|id|name)\}")
+_TELLING = "You can call these tools. Each line is one of them, as JSON."
+_CALLING = "To call one, write this, with its name and its arguments, and nothing after it:"
+
+
+class Written(Struct, frozen=True):
+    """A text, and what it does not say."""
+
+    text: str
+    losses: tuple[Loss, ...] = ()
+
+
+class _Losing:
+    """Collects what a text does not say, with the place where it stood."""
+
+    def __init__(self) -> None:
+        self.losses: list[Loss] = []
+        self.path = ""
+
+    def lose(
+        self, path: str, concept: str, detail: str, action: Action = "dropped", severity: Severity = "semantic"
+    ) -> None:
+        """Note a loss at the present place."""
+        where = ".".join(filter(None, [self.path, path])).replace(".[", "[")
+        self.losses.append(Loss(where, concept, action, detail, severity))
+
+
+@cache
+def _escaping(row: Row) -> re.Pattern[str]:
+    """Find each mark of a format, and of the turns around it."""
+    pairs = (*row.sections, *row.also, *((row.wrap,) if row.wrap else ()), *((row.thinking,) if row.thinking else ()))
+    turns = [mark for pair in turns_of(row.turns).values() for mark in pair]
+    channel = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"] if row.shape == "channels" else []
+    given = [mark for pair in pairs for mark in pair]
+    given += [*row.call, *row.argument, row.value, row.call_id, *row.noise, *row.quotes, *turns, *channel, row.header]
+    marks = {core(mark) for mark in given if len(core(mark)) > 2 and "{" not in mark and not mark.startswith("```")}
+    found = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
+    loose = _LOOSE.get(row.shape) if row.loose and not row.call else None
+    return re.compile("|".join(filter(None, [found, loose])) or "(?!)")
+
+
+def escape(row: Row, text: str) -> str:
+    """Let no mark of the format stand in words."""
+    if row.shape == "tagged":
+        return escape_quotes(text)
+    return _escaping(row).sub(lambda found: f"{found[0][0]}\\{found[0][1:]}", text)
+
+
+def _schema_of(value: Any) -> dict[str, Any]:
+    match value:
+        case dict():
+            return {"type": "object", "properties": {key: _schema_of(each) for key, each in value.items()}}
+        case list():
+            return {"type": "array", "items": _schema_of(value[0]) if value else {}}
+        case bool():
+            return {"type": "boolean"}
+        case int() | float():
+            return {"type": "number"}
+        case None:
+            return {"type": "null"}
+    return {"type": "string"}
+
+
+def _arguments_of(call: ToolCall) -> dict[str, Any]:
+    """Give the arguments of a call; free text stands in the argument `input`."""
+    return {"input": call.raw or ""} if call.custom else call.arguments
+
+
+class FormatWriter:
+    """Writes in one format."""
+
+    def __init__(self, marked: Marked, tools: Iterable[Tool] = ()) -> None:
+        self.marked = marked
+        self.row = marked.row
+        self.tools = {tool.name: tool for tool in tools}
+        self.losing = _Losing()
+
+    def words(self, text: str) -> str:
+        """Write words that are no call."""
+        said = escape(self.row, text)
+        if said != text:
+            self.losing.lose("", "quoted_mark", _QUOTED, "approximated", "minor")
+        return said
+
+    def thought(self, text: str) -> str:
+        """Write a thought."""
+        if self.row.shape == "channels":
+            return channels.write_words(Thinking, self.words(text))
+        if self.row.thinking is None:
+            self.losing.lose("", "thinking", f"{self.row.name} has no marks for a thought")
+            return ""
+        return f"{self.row.thinking[0]}{self.words(text)}{self.row.thinking[1]}"
+
+    def calls(self, calls: Sequence[ToolCall]) -> str:
+        """Write calls that follow each other; those that cannot be run are told in words."""
+        for call in calls:
+            if not call.runs and not call.custom:
+                self.losing.lose("", "broken_call", "a call that cannot be run is told in words", "approximated")
+        broken = "".join(self.words(call.raw or "") for call in calls if not (call.runs or call.custom))
+        whole = [call for call in calls if call.runs or call.custom]
+        return broken + self._checked(whole) if whole else broken
+
+    def _checked(self, calls: list[ToolCall]) -> str:
+        """Write calls, and say what of them does not read back."""
+        arguments = [_arguments_of(call) for call in calls]
+        text = self._block(calls, arguments)
+        read = self._read(text, calls)
+        if not _same(read, calls, arguments):
+            escaped = [self._escaped(each) for each in arguments]
+            text, said = self._block(calls, escaped), "another value is read than the format can say"
+            read = self._read(text, calls)
+            if _same(read, calls, escaped):
+                said = _QUOTED
+            self.losing.lose("arguments", "arguments", said, "approximated")
+        for call, back in zip(calls, read, strict=False):
+            if call.id is not None and back.id != call.id:
+                self.losing.lose("id", "call_id", f"{self.row.name} says no id of this kind", severity="minor")
+        return text
+
+    def _escaped(self, value: Any) -> Any:
+        match value:
+            case str():
+                return escape(self.row, value)
+            case dict():
+                return {key: self._escaped(each) for key, each in value.items()}
+            case list():
+                return [self._escaped(each) for each in value]
+        return value
+
+    def _read(self, text: str, calls: Sequence[ToolCall]) -> list[ToolCall]:
+        offer = {call.name: self.tools.get(call.name) or _tool_of(call) for call in calls}
+        stream = TextStream(self.marked, offer)
+        events = [*stream.feed(text), *stream.close()]
+        read = [event.call for event in events if hasattr(event, "call")]
+        return [] if stream.teller.said else read
+
+    def _block(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
+        row = self.row
+        texts: list[str] = self.marked.engine.write(row, calls, arguments)
+        if row.wrap is not None:
+            texts = [f"{row.wrap[0]}{text}{row.wrap[1]}" for text in texts]
+        block = row.between.join(texts)
+        for begin, end in reversed(row.sections):
+            block = f"{begin}{block}{end}"
+        return block
+
+    def result(self, result: ToolResult) -> str:
+        """Write what came of a call."""
+        if self.row.shape == "tagged":
+            return self._tagged_result(result)
+        lose = self.losing.lose
+        content, template = self._content(result), self.row.result
+        values = {"content": content, "id": result.tool_call_id or "", "name": result.name or ""}
+        if "{id}" not in template and result.tool_call_id is not None:
+            lose("tool_call_id", "call_id", "results are told in the order of their calls", severity="minor")
+        if "{name}" not in template and result.name is not None:
+            lose("name", "tool_result", "results are told in the order of their calls", severity="minor")
+        if result.is_error:
+            lose("is_error", "tool_result", "a result in words is not marked as an error")
+        return _PLACES.sub(lambda place: self.words(values[place[1]]), template)
+
+    def _tagged_result(self, result: ToolResult) -> str:
+        said = {"id": result.tool_call_id, "name": result.name, "is_error": result.is_error or None}
+        body = {key: value for key, value in said.items() if value is not None}
+        return write_result({**body, "content": self._content(result)})
+
+    def _content(self, result: ToolResult) -> str:
+        if isinstance(result.content, str):
+            return result.content
+        for place, part in enumerate(result.content):
+            if not isinstance(part, Text):
+                self.losing.lose(f"content[{place}]", "result_content", "a result in words has no media")
+        return "\n".join(part.text for part in result.content if isinstance(part, Text))
+
+    def telling(self, tools: Sequence[Any]) -> str:
+        """Say which tools there are, and how they are called."""
+        told = [tool for tool in tools if isinstance(tool, Tool)]
+        for place, tool in enumerate(tools):
+            if not isinstance(tool, Tool):
+                self.losing.lose(f"tools[{place}]", "server_tool", "only its provider can run it")
+        if not told:
+            return ""
+        if self.row.shape == "tagged":
+            return describe(told)
+        lines = "\n".join(self.words(json_of(tool.to_openai_format())) for tool in told)
+        example = ToolCall(None, "TOOL", {"PARAMETER": "VALUE"})
+        block = self._block([example], [example.arguments])
+        begin, end = self.row.tools
+        return f"{_TELLING}\n{begin}{lines}{end}\n\n{_CALLING}\n{block}"
+
+    def context(self, context: Context, *, ask: bool) -> str:
+        """Write a conversation."""
+        turns = turns_of(self.row.turns)
+        if not turns:
+            self.losing.lose("", "turns", f"{self.row.name} names no marks of turns", "approximated", "minor")
+        texts = []
+        system = _words_of(context.system)
+        told = self.telling(context.tools)
+        if system or told:
+            texts.append(_turn(turns, "system", "\n\n".join(filter(None, [self.words(system), told]))))
+        for place, message in enumerate(context.messages):
+            self.losing.path = f"messages[{place}]"
+            role = {"developer": "system"}.get(message.role, message.role)
+            texts.append(_turn(turns, role, self.message(message)))
+        self.losing.path = ""
+        return "".join(texts) + (turns.get("assistant", ("", ""))[0] if ask else "")
+
+    def message(self, message: Message) -> str:
+        """Write the parts of a message, without what stands around its turn."""
+        pieces: list[str] = []
+        calls: list[ToolCall] = []
+        parts: Sequence[Any] = [Text(message.content)] if isinstance(message.content, str) else message.parts
+        if message.role == "tool" and isinstance(message.content, str):
+            parts = [ToolResult(message.tool_call_id, message.name, message.content)]
+        for place, part in enumerate([*parts, None]):
+            if isinstance(part, ToolCall):
+                calls.append(part)
+                continue
+            if calls:
+                pieces.append((self.row.before if pieces else "") + self.calls(calls))
+                calls = []
+            if part is not None:
+                pieces.append(self._part(part, place, assistant=message.role == "assistant"))
+        glue = self.row.between if self.row.shape == "channels" else ""
+        return glue.join(filter(None, pieces))
+
+    def _part(self, part: Part, place: int, *, assistant: bool) -> str:
+        match part:
+            case Text(text=text) | Document(text=str(text)):
+                said = self.words(text)
+                return channels.write_words(Text, said) if assistant and self.row.shape == "channels" else said
+            case Thinking(text=text):
+                return self.thought(text) if text else ""
+            case ToolResult():
+                return self.result(part)
+        self.losing.lose(f"content[{place}]", "content", f"{type(part).__name__.lower()} is not said in words")
+        return ""
+
+
+def _words_of(system: Any) -> str:
+    return system if isinstance(system, str) else "".join(part.text for part in system or () if isinstance(part, Text))
+
+
+def _turn(turns: dict[str, tuple[str, str]], role: str, text: str) -> str:
+    begin, end = turns.get(role, ("", "\n"))
+    return f"{begin}{text}{end}"
+
+
+def _tool_of(call: ToolCall) -> Tool:
+    return Tool(call.name, parameters=_schema_of(_arguments_of(call)))
+
+
+def _same(read: Sequence[ToolCall], calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> bool:
+    told = [(call.name, json_of(call.arguments), call.runs) for call in read]
+    return told == [(call.name, json_of(given), True) for call, given in zip(calls, arguments, strict=True)]

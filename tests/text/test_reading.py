@@ -1,0 +1,208 @@
+"""How texts are read: what counts as a call, what stays words, and how long it takes."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.text.offers import SHAPES, TOOLS, raw_block, read
+from toolwire import CallEnd, TextDelta, Thinking, ToolCall
+from toolwire.text import format, names
+from toolwire.text.rows import core, rows
+
+CALL = '<tool_call>\n{"name": "f", "arguments": {"s": "x"}}\n</tool_call>'
+
+
+def calls(response: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(call.name, call.arguments) for call in response.tool_calls if call.runs]
+
+
+def test_only_offered_tools_become_calls() -> None:
+    form = format("hermes")
+    assert calls(read(form, CALL, tools=None)) == [("f", {"s": "x"})]
+    assert calls(read(form, CALL, tools=[])) == []
+    assert read(form, CALL, tools=["g"]).content == CALL
+    assert calls(read(form, CALL, tools=["f"])) == [("f", {"s": "x"})]
+
+
+def test_a_call_is_told_as_soon_as_it_is_whole() -> None:
+    stream = format("hermes").decode_stream(TOOLS)
+    events = stream.feed(CALL.removesuffix("\n</tool_call>"))
+    assert [event.call.name for event in events if isinstance(event, CallEnd)] == ["f"]
+
+
+def test_words_wait_for_one_mark_and_no_longer() -> None:
+    stream = format("hermes").decode_stream(TOOLS)
+    told = [
+        [event.text for event in stream.feed(piece) if isinstance(event, TextDelta)]
+        for piece in ("ab <", "b> <tool", "_x")
+    ]
+    assert told == [["ab "], ["<b> "], ["<tool_x"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "words", "found"),
+    [
+        (f"<think>Say {CALL} or not</think>No.", f"Say {CALL} or not", "No.", 0),
+        (f"<think>I call.\n{CALL}", "I call.\n", None, 1),
+        (f"<think>I say {CALL} and go on", f"I say {CALL} and go on", None, 0),
+    ],
+)
+def test_a_call_in_a_thought(text: str, thought: str, words: str | None, found: int) -> None:
+    for pieces in ([text], list(text)):
+        response = read(format("hermes"), text, pieces)
+        assert "".join(part.text for part in response.message.parts if isinstance(part, Thinking)) == thought
+        assert (response.content, len(calls(response))) == (words, found)
+
+
+def test_a_thought_that_was_cut_calls_nothing() -> None:
+    response = format("hermes").decode(f"<think>I call.\n{CALL}", TOOLS, whole=False)
+    assert (response.tool_calls, response.finish_reason) == ([], "incomplete")
+
+
+def test_an_answer_may_begin_in_a_thought() -> None:
+    response = format("qwen3").decode("Hm.\n</think>\n\nYes.", TOOLS, thinking=True)
+    assert [type(part).__name__ for part in response.message.parts] == ["Thinking", "Text"]
+    assert response.content == "Yes."
+
+
+def test_a_broken_call_does_not_take_its_siblings_with_it() -> None:
+    text = (
+        "<tool_call>\n<function=f>\n<parameter=s>\nParis\n</function>\n</tool_call>\n"
+        "<tool_call>\n<function=f>\n<parameter=s>\nRome\n</parameter>\n</function>\n</tool_call>"
+    )
+    for pieces in ([text], list(text)):
+        response = read(format("qwen3-coder"), text, pieces)
+        assert calls(response) == [("f", {"s": "Rome"})]
+        assert [call.name for call in response.broken_calls] == ["f"]
+
+
+def test_an_argument_without_its_end_is_ended_by_the_next_one_of_the_tool() -> None:
+    text = "<function=f>\n<parameter=s>\nTX\n<parameter=i>\n4\n</parameter>\n</function>"
+    assert calls(read(format("qwen3-coder"), text)) == [("f", {"s": "TX", "i": 4})]
+    kept = "<function=f>\n<parameter=s>\nsee\n<parameter=other>\n4\n</parameter>\n</function>"
+    assert calls(read(format("qwen3-coder"), kept)) == [("f", {"s": "see\n<parameter=other>\n4"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("5", {"type": "integer"}, 5),
+        ("5", {"type": "string"}, "5"),
+        ("5", {}, "5"),
+        ("5.5", {"type": "number"}, 5.5),
+        ("True", {"type": "boolean"}, True),
+        ("null", {"type": ["string", "null"]}, None),
+        ("null", {"type": "string"}, "null"),
+        ("[1, 2]", {"type": "array"}, [1, 2]),
+        ("{'a': True}", {"type": "object"}, {"a": True}),
+        ("7", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, 7),
+        ("7", {"$ref": "#/$defs/whole"}, 7),
+        ("two", {"type": "integer"}, "two"),
+        ("a &lt; b", {"type": "string"}, "a &lt; b"),
+        ("b", {"enum": ["a", "b"]}, "b"),
+    ],
+)
+def test_the_schema_says_what_a_text_is(text: str, kind: dict[str, Any], value: Any) -> None:
+    schema = {"type": "object", "properties": {"k": kind}, "$defs": {"whole": {"type": "integer"}}}
+    tool = {"name": "t", "description": "", "parameters": schema}
+    response = read(
+        format("glm47"), f"<tool_call>t<arg_key>k</arg_key><arg_value>{text}</arg_value></tool_call>", tools=[tool]
+    )
+    [call] = response.tool_calls
+    assert (call.arguments["k"], type(call.arguments["k"])) == (value, type(value))
+
+
+def test_the_mark_after_a_call_may_be_missing_where_the_model_stops() -> None:
+    text = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"s": "<|call|>"}'
+    assert calls(read(format("gpt-oss"), text)) == [("f", {"s": "<|call|>"})]
+    assert calls(read(format("gpt-oss"), text[:-1])) == []
+    heads = (
+        "<|start|>assistant to=functions.f<|channel|>commentary json<|message|>",
+        "<|channel|>commentary to=f<|message|>",
+    )
+    for head in heads:
+        assert calls(read(format("harmony"), head + '{"s": "x"}<|call|>')) == [("f", {"s": "x"})]
+
+
+def test_ids_of_a_text_are_kept_and_others_derived() -> None:
+    text = '[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{"s": "x"}[TOOL_CALLS]g[ARGS]{}'
+    first, second = read(format("mistral"), text).tool_calls
+    assert first.id == "abcdefghi"
+    again = read(format("mistral"), text, list(text)).tool_calls
+    assert [call.id for call in again] == [first.id, second.id]
+    assert read(format("mistral"), text, seed="2").tool_calls[1].id != second.id
+
+
+@given(st.sampled_from(sorted(SHAPES.values())), st.lists(st.integers(0, 40), max_size=12), st.randoms())
+def test_any_text_is_read_and_none_is_lost(name: str, picks: list[int], chance: Any) -> None:
+    row = rows()[name]
+    marks = [*row.call, *row.argument, row.value, *row.quotes, *(row.wrap or ()), *(row.thinking or ()), *row.noise]
+    bits = [core(mark) for mark in marks if mark] + [
+        '{"name": "f"',
+        '"arguments": {',
+        "}",
+        "[",
+        "f(",
+        ")",
+        '"',
+        "\\",
+        "word",
+        "f",
+        "\n",
+    ]
+    text = "".join(bits[pick % len(bits)] for pick in picks)
+    whole = read(format(name), text)
+    places = sorted(chance.randrange(len(text) + 1) for _ in range(3))
+    pieces = [text[begin:end] for begin, end in zip([0, *places], [*places, len(text)], strict=True)]
+    assert read(format(name), text, pieces).message == whole.message
+    if "word" in text and not whole.tool_calls and not whole.broken_calls:
+        said = "".join(getattr(part, "text", "") for part in whole.message.parts)
+        assert said.count("word") == text.count("word")
+
+
+def seconds(name: str, text: str, step: int) -> float:
+    stream = format(name).decode_stream(TOOLS)
+    begin = time.process_time()
+    for place in range(0, len(text), step):
+        stream.feed(text[place : place + step])
+    stream.close()
+    return time.process_time() - begin
+
+
+TIMED = [("hermes", 2_000), *(pytest.param(name, 100_000, marks=pytest.mark.slow) for name in SHAPES.values())]
+
+
+@pytest.mark.parametrize(("name", "size"), TIMED)
+def test_time_is_linear_in_the_text(name: str, size: int) -> None:
+    row, block = rows()[name], raw_block(format(name), ToolCall(None, "f", {"s": "SPLIT"}))
+    head, tail = block.split("SPLIT")
+    marks = {
+        core(mark)
+        for mark in (*row.call, *row.argument, *(row.wrap or ()), *row.quotes, "[f(", '{"name": "f", ')
+        if mark
+    }
+    for text in ("lorem <b> ", *marks, head, block):
+        for begin, end, step in ((head, tail, 1), ("", "", 1), (head, tail, 65_536), ("", "", 65_536)):
+            short, long = (begin + text * (count // len(text)) + end for count in (size, 8 * size))
+            ratio = seconds(name, long, step) / max(seconds(name, short, step), 0.002)
+            assert ratio < 30, (text, begin[:20], step)
+
+
+def test_every_name_of_the_engines_is_known() -> None:
+    engines = """
+        hermes qwen2.5 qwen3 granite4 ernie45 qwen2.5-coder jamba hunyuan_a13b granite granite-20b-fc phi4_mini
+        phi4_mini_json firefunction internlm sarashina apertus qwen3_coder qwen3_xml qwen3.5 nemotron-3
+        mimo step3p5 seed_oss minicpm5
+        glm45 glm47 glm5 poolside_v1 hy_v3 minimax_m2 deepseek_v32 deepseek_v4 deepseek_v41 step3 minimax_m3 deepseek_v3
+        deepseek_v31 kimi_k2 kimi_k3 mistral ministral llama4_pythonic pythonic toolace olmo3 lfm2 llama3_json
+        llama4_json xlam
+        functiongemma gemma4 harmony gpt-oss openai cohere_command3 cohere_command4 inkling gigachat3 tagged longcat
+    """.split()
+    for name in engines:
+        assert format(name).name == format(name.upper().replace("_", "-").replace("-", ".")).name
+    assert format("gpt-oss").name == "harmony"
+    assert len(names()) >= 40
+    assert all(row.source and row.as_of for row in rows().values())
