@@ -100,6 +100,11 @@ def test_a_table_is_a_format() -> None:
     assert like.encode_call(ToolCall(None, "f", {})).text == "<mine>\n<function=f>\n</function>\n</mine>"
 
 
+def test_a_table_with_empty_marks_ends_all_the_same() -> None:
+    own = format({"shape": "json", "sections": [["", ""]], "noise": [""], "thinking": ["", ""]})
+    assert own.decode("Words.", ["f"]).content == "Words."
+
+
 def test_what_is_no_format_says_so() -> None:
     with pytest.raises(UnknownFormat, match="known: hermes"):
         format("hermess")

@@ -57,6 +57,14 @@ def test_a_call_in_a_thought(text: str, thought: str, words: str | None, found: 
         assert (response.content, len(calls(response))) == (words, found)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("qwen3", "Hi<|im_end|>"), ("minimax-m2", "Hi[e~["), ("kimi-k2", "Hi<|im_end|>")]
+)
+def test_the_mark_that_ends_a_turn_is_no_word(name: str, text: str) -> None:
+    assert format(name).decode(text, TOOLS).content == "Hi"
+    assert format("mistral").decode("<s>no</s>", TOOLS).content == "<s>no</s>"
+
+
 def test_a_thought_that_was_cut_calls_nothing() -> None:
     response = format("hermes").decode(f"<think>I call.\n{CALL}", TOOLS, whole=False)
     assert (response.tool_calls, response.finish_reason) == ([], "incomplete")

@@ -38,8 +38,8 @@ from toolwire.types import (
 )
 from toolwire.wire.arguments import format_arguments
 
-# A mark of a turn that is no longer than this may be meant as it stands: `</s>`.
-_SHORT = 4
+# Of the marks that end a turn, the one that HTML has too.
+_STRUCK = "</s>"
 _NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
 
 
@@ -121,7 +121,7 @@ class Marked:
         joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
         ends = tuple(end for end in self.exits.values() if end)
         stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
-        self.noise = frozenset((*row.noise, *((stop,) if len(stop) > _SHORT else ())))
+        self.noise = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
         self.outside = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
         self.between = Find((*self.entries, *self.calls, *ends, *thoughts, *self.noise, *row.separators), near=True)
         self.inner = Find((*entries_of(row), *self.calls), near=True)
@@ -216,6 +216,9 @@ class TextStream:
             mark = found.mark
             if found.end:
                 self.teller.say(gap)
+                return
+            if not mark:
+                self.teller.say(gap + found.before)
                 return
             if mark in self._pending:
                 self._pending.remove(mark)
