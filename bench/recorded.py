@@ -6,13 +6,14 @@ Rules of this file:
 - Recordings are found through TOOLWIRE_CORPUS or ../shared/corpus; without them, bodies of this folder stand in.
 """
 
+import contextlib
 import gc
 import itertools
 import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import msgspec
 
 from toolwire import translate
 from toolwire.dialects import NAMES
+from toolwire.translate import Reuse
 from toolwire.wire.framing import EventStream, JsonLines
 
 ROUNDS = 5
@@ -197,6 +199,22 @@ def report_bodies(what: str, rows: list[tuple[str, str, int, float]], targets: d
         print(f"    {source:>16} > {'  '.join(medians)}")
 
 
+def report_peers(peers: Mapping[str, Work], step: int) -> None:
+    """Print what peers take for the same bodies: Chat Completions to Messages; what one refuses is left out."""
+    found = [samples_of(one.body) for one in requests()[::step] if one.wire == "openai-chat"]
+    for name, work in {"toolwire": _to_messages, **peers}.items():
+        rates = []
+        for samples in found:
+            with contextlib.suppress(Exception):
+                work(samples[0])
+                rates.append(best(work, samples[1:]) / best(floor, samples))
+        print(f"  {name:>16}: chat > anthropic  {told(rates)}")
+
+
+def _to_messages(data: bytes) -> bytes:
+    return translate.request(data, "openai-chat", "anthropic").json
+
+
 # --- a conversation that grows ----------------------------------------------------------------------------------
 
 
@@ -229,7 +247,7 @@ def conversation(turns: int) -> list[bytes]:
     return given
 
 
-def turns_of(source: str, target: str, turns: int) -> dict[int, tuple[int, float]]:
+def turns_of(source: str, target: str, turns: int, held: Reuse | None = None) -> dict[int, tuple[int, float]]:
     """Give the size and the ratio of some turns of conversations that grow from this wire into another."""
     wanted = sorted({10, turns // 8, turns // 4, turns // 2, turns})
     found: dict[int, list[float]] = {turn: [] for turn in wanted}
@@ -241,7 +259,7 @@ def turns_of(source: str, target: str, turns: int) -> dict[int, tuple[int, float
         gc.collect()
         for turn, body in enumerate(said, 1):
             begin = time.process_time_ns()
-            translate.request(body, source, target).json  # noqa: B018 - the bytes are made when they are asked for
+            translate.request(body, source, target, reuse=held).json  # noqa: B018 - the bytes are made when they are asked for
             took = (time.process_time_ns() - begin) / 1000
             if turn in found:
                 sizes[turn] = len(body)
@@ -257,6 +275,8 @@ def report_growth(*, short: bool) -> None:
     for source, target in pairs[:1] if short else pairs:
         said = turns_of(source, target, 200)
         print(f"  {source:>16} > {target:<16} " + "  ".join(f"{n}: {r:.2f}" for n, (_, r) in said.items()))
+    off = turns_of("openai-chat", "anthropic", 200, Reuse(0))
+    print("       openai-chat > anthropic, nothing held: " + "  ".join(f"{n}: {r:.2f}" for n, (_, r) in off.items()))
     print(f"  ({', '.join(f'turn {turn}: {size // 1000} KB' for turn, (size, _) in said.items())})")
 
 
@@ -307,7 +327,7 @@ def _streamed(wire: str, target: str, frames: list[bytes]) -> Work:
     return work
 
 
-def report(*, short: bool = False) -> None:
+def report(peers: Mapping[str, Work] = {}, *, short: bool = False) -> None:
     """Print the cost of recorded bodies and of a conversation that grows."""
     print(f"\nrecorded bodies{'' if corpus() else ' (none here: bodies of this folder)'}, as ratios to the floor")
     step = 8 if short else 1
@@ -315,6 +335,7 @@ def report(*, short: bool = False) -> None:
     alike = list(ratios(requests()[::step], request, opened_alike))
     report_bodies("requests opened alike", alike, TARGETS)
     report_bodies("responses", list(ratios(responses()[::step], response)), dict.fromkeys(CLASSES, ANSWER_TARGET))
+    report_peers(peers, step)
     report_question()
     rows = list(stream_ratios())[::step]
     if rows:

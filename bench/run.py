@@ -22,6 +22,7 @@ import calls
 import clients
 import files
 import msgspec
+import recorded
 import search
 import shell
 import streams
@@ -187,6 +188,7 @@ def main() -> None:
     calls.report()
     for part in (files, search, shell):
         part.report()
+    recorded.report(peers(), short=options.short)
     clients.report(short=options.short)
     report_growth()
     report_import()

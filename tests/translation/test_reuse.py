@@ -14,9 +14,9 @@ from toolwire import translate
 from toolwire.dialects import NAMES
 from toolwire.errors import ToolwireError
 from toolwire.translation import reuse
-from toolwire.translation.reuse import Scope
+from toolwire.translation.reuse import Reuse
 
-OFF = Scope(0)
+OFF = Reuse(0)
 PAIRS = [(source, target) for source in NAMES for target in NAMES if source != target]
 KEYS = {"gemini": "contents", "openai-responses": "input"}
 TEXTS = ["Go on.", "", "  ", "{}", "é\u2028\U0001f600", "ERROR: no", "[error] no", '"messages":[', "JSON"]
@@ -113,10 +113,10 @@ def written(rng: random.Random, body: Any) -> bytes:
     return data
 
 
-def outcome(data: bytes, source: str, target: str, scope: Scope) -> Any:
+def outcome(data: bytes, source: str, target: str, held: Reuse) -> Any:
     """Say what a translation comes to, whether it is one or an error."""
     try:
-        encoded = translate.request(data, source, target, reuse=scope)
+        encoded = translate.request(data, source, target, reuse=held)
     except ToolwireError as error:
         return type(error), str(error)
     return encoded.path, encoded.json, encoded.losses
@@ -140,7 +140,7 @@ def hits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def wander(seed: int, edits: int, source: str, target: str) -> None:
     """Let conversations grow and be edited anywhere, and compare each body's translation with and without reuse."""
     rng = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
-    scope = Scope(1 << 22)
+    held = Reuse(1 << 22)
     history = KEYS.get(source, "messages")
     done = 0
     while done < edits:
@@ -157,7 +157,7 @@ def wander(seed: int, edits: int, source: str, target: str) -> None:
             elif rng.random() < 0.25:
                 edit(rng, edited, history)
             data = written(rng, edited)
-            assert outcome(data, source, target, scope) == outcome(data, source, target, OFF), data
+            assert outcome(data, source, target, held) == outcome(data, source, target, OFF), data
             done += 1
             body = edited if rng.random() < 0.2 and type(edited.get(history)) is list else body
             body[history] = [*body[history], *whole[history][len(body[history]) :][: rng.randrange(4)]]
@@ -186,61 +186,59 @@ def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hits: list[bool]) -> None:
-    scope = Scope(1 << 22)
+    held = Reuse(1 << 22)
     for data in growing(8):
         body = translate.request(data, "openai-chat", source, reuse=OFF).json
-        assert outcome(body, source, target, scope) == outcome(body, source, target, OFF)
+        assert outcome(body, source, target, held) == outcome(body, source, target, OFF)
     assert sum(hits) > 3
 
 
 def test_whoever_changes_a_body_changes_no_other() -> None:
-    scope = Scope(1 << 22)
+    held = Reuse(1 << 22)
     said = growing(6)
     for data in said:
-        encoded = translate.request(data, "openai-chat", "anthropic", reuse=scope)
+        encoded = translate.request(data, "openai-chat", "anthropic", reuse=held)
         encoded.body["messages"][0]["content"] = "Something else."
         encoded.body["tools"].clear()
         assert msgspec.json.decode(encoded.json) == encoded.body
-    assert outcome(said[-1], "openai-chat", "anthropic", scope) == outcome(said[-1], "openai-chat", "anthropic", OFF)
+    assert outcome(said[-1], "openai-chat", "anthropic", held) == outcome(said[-1], "openai-chat", "anthropic", OFF)
 
 
 def test_what_one_owner_has_sent_no_other_finds(hits: list[bool]) -> None:
     for data in growing(6):
-        translate.request(data, "openai-chat", "gemini", reuse=Scope(1 << 22))
+        translate.request(data, "openai-chat", "gemini", reuse=Reuse(1 << 22))
     assert not hits
 
 
 def test_a_thousand_conversations_stay_within_the_limit() -> None:
-    scope = Scope(1 << 20)
+    held = Reuse(1 << 20)
     begun = [growing(3, run, "Be brief. " * 60) for run in range(1000)]
     for turn in itertools.zip_longest(*begun):
         for data in turn:
             if data is not None:
-                translate.request(data, "openai-chat", "anthropic", reuse=scope)
-                assert scope.size <= 1 << 20
+                translate.request(data, "openai-chat", "anthropic", reuse=held)
+                assert held.size <= 1 << 20
 
 
 def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None:
-    scope = Scope(1 << 24)
+    held = Reuse(1 << 24)
     begun = [growing(4, run, "Be brief. " * 60) for run in range(50)]
     for turn in itertools.zip_longest(*begun):
         for data in turn:
             if data is not None:
-                assert outcome(data, "openai-chat", "anthropic", scope) == outcome(
-                    data, "openai-chat", "anthropic", OFF
-                )
+                assert outcome(data, "openai-chat", "anthropic", held) == outcome(data, "openai-chat", "anthropic", OFF)
     assert sum(hits) > 80
 
 
 def test_threads_may_go_on_with_one_conversation_at_once() -> None:
-    scope = Scope(1 << 22)
+    held = Reuse(1 << 22)
     said = growing(12)
     wanted = [outcome(data, "openai-chat", "anthropic", OFF) for data in said]
     found: list[bool] = []
 
     def ask() -> None:
         found.extend(
-            outcome(data, "openai-chat", "anthropic", scope) == one for data, one in zip(said, wanted, strict=True)
+            outcome(data, "openai-chat", "anthropic", held) == one for data, one in zip(said, wanted, strict=True)
         )
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -252,9 +250,9 @@ def test_threads_may_go_on_with_one_conversation_at_once() -> None:
 
 
 def test_a_body_of_bytes_may_be_compared_and_shown() -> None:
-    scope = Scope(1 << 22)
+    held = Reuse(1 << 22)
     for data in growing(6):
-        one = translate.request(data, "openai-chat", "anthropic", reuse=scope)
+        one = translate.request(data, "openai-chat", "anthropic", reuse=held)
         other = translate.request(data, "openai-chat", "anthropic", reuse=OFF)
         assert one == other
         assert other == one
@@ -264,4 +262,4 @@ def test_a_body_of_bytes_may_be_compared_and_shown() -> None:
 @pytest.mark.parametrize(("given", "is_on"), [("0", False), ("1000000", True), ("", True)])
 def test_the_environment_says_how_much_is_held(given: str, is_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLWIRE_REUSE", given)
-    assert Scope().is_on is is_on
+    assert Reuse().is_on is is_on

@@ -8,7 +8,7 @@ Rules of this file:
 - The bytes before the seam and after the messages are compared as they are. What stands between them is translated
   as always; where it is odd in any way, the whole body is.
 - Bytes are kept and nothing else, so that nobody who changes a body that was given changes what is given next.
-- A scope is one owner's: what one has sent, no other finds.
+- What one owner has sent, no other finds: each has a `Reuse` of its own.
 - A conversation is kept when its beginning is seen again, and less and less often where that finds nothing.
 """
 
@@ -111,8 +111,11 @@ def _grown(pieces: tuple[bytes, ...], more: bytes) -> tuple[bytes, ...]:
     return *kept, last
 
 
-class Scope:
-    """What one owner has had translated, within a number of bytes."""
+class Reuse:
+    """What one owner has had translated, within a number of bytes.
+
+    That is `limit`, else what TOOLWIRE_REUSE says, else 32 MiB; 0 holds nothing.
+    """
 
     def __init__(self, limit: int | None = None) -> None:
         self.kept = Kept(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
@@ -174,33 +177,33 @@ def _is_due(seen: int) -> bool:
     return seen > 0 and seen & (seen + 1) == 0
 
 
-HERE = Scope()
-"""The scope of a process that names no other."""
+HERE = Reuse()
+"""What a process holds for callers that name no other."""
 
 
 class Again:
-    """One translation of a body's bytes, which may go on with what a scope holds."""
+    """One translation of a body's bytes, which may go on with what is held."""
 
-    def __init__(self, scope: Scope, data: bytes, source: Any, target: Any, how: tuple[Any, ...]) -> None:
-        self._scope, self._data, self._how = scope, data, (source.DIALECT, target.DIALECT, *how)
+    def __init__(self, reuse: Reuse, data: bytes, source: Any, target: Any, how: tuple[Any, ...]) -> None:
+        self._reuse, self._data, self._how = reuse, data, (source.DIALECT, target.DIALECT, *how)
         self._source, self._target = source, target
         self._begun = self._opens = False
 
     def find(self) -> Encoded | None:
         """Give the translation, if the conversation is known and only goes on."""
-        self._begun, seam = self._scope.find(self._how, self._data)
+        self._begun, seam = self._reuse.find(self._how, self._data)
         if seam is None:
-            self._opens, seam = self._scope.opening(self._how, self._data)
+            self._opens, seam = self._reuse.opening(self._how, self._data)
         found = None if seam is None else go_on(seam, self._data, self._source, self._target)
         if found is None:
             return None
         if found[1] is not seam:
-            self._scope.keep(self._how, self._data, found[1])
+            self._reuse.keep(self._how, self._data, found[1])
         return found[0]
 
     def encode(self, request: Request) -> Encoded:
         """Write a request whole, but for the schemas that were fitted before."""
-        token = KNOWN.set(self._scope.kept)
+        token = KNOWN.set(self._reuse.kept)
         try:
             return self._target.encode_request(request)  # type: ignore[no-any-return]
         finally:
@@ -208,19 +211,19 @@ class Again:
 
     def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
         """Keep what was translated, for turns that go on from it."""
-        for wanted, find, keep in ((self._begun, begin, self._scope.keep), (self._opens, opening, self._scope.open)):
+        for wanted, find, keep in ((self._begun, begin, self._reuse.keep), (self._opens, opening, self._reuse.open)):
             seam = find(self._data, body, request, encoded, self._source, self._target) if wanted else None
             if seam is not None:
                 keep(self._how, self._data, seam)
 
 
-def again(scope: Scope | None, body: Any, source: Any, target: Any, *how: Any) -> Again | None:
+def again(reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
-    scope = HERE if scope is None else scope
-    if type(body) is not bytes or len(body) < _SMALL or not scope.is_on or source is target:
+    reuse = HERE if reuse is None else reuse
+    if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
         return None
     able = hasattr(source, "decode_later") and hasattr(target, "encode_later")
-    return Again(scope, body, source, target, how) if able else None
+    return Again(reuse, body, source, target, how) if able else None
 
 
 def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
-from toolwire.translation.reuse import Scope, again
+from toolwire.translation.reuse import Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -31,12 +31,12 @@ def request(
     *,
     model: str | None = None,
     strict: bool = False,
-    reuse: Scope | None = None,
+    reuse: Reuse | None = None,
 ) -> Encoded:
     """Translate a request's body; `path` is that of its URL (Gemini's names the model and says whether to stream).
 
-    `model` is asked in the place of the one that the request names. What was translated before is taken from the
-    scope `reuse`, by default the one of this process.
+    `model` is asked in the place of the one that the request names. What was translated before is found in `reuse`,
+    by default in what this process holds: give each owner one of its own.
     """
     here, there = dialect(source), dialect(target)
     known = again(reuse, body, here, there, path, model)

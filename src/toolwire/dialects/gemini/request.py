@@ -42,6 +42,7 @@ _VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
 _COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
 _STEPS_AWAY = frozenset({"", ".", ".."})
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:@~-]*")
 _VERBS = {False: "generateContent", True: "streamGenerateContent"}
 _PATH = re.compile(
     r"(?P<root>(?:.*/)?)(?P<collection>[^/]+)/(?P<model>[^/?]+):(?P<verb>generateContent|streamGenerateContent)"
@@ -74,6 +75,8 @@ def _write_path(request: Request) -> str:
 
 def _write_resource(model: str) -> str:
     """Write the name of a model as a path that leads nowhere else; one with `..` in it is one step, not several."""
+    if _PLAIN_NAME.fullmatch(model):
+        return f"models/{model}"
     steps = model.split("/")
     odd = not _STEPS_AWAY.isdisjoint(steps)
     escaped = quote(model, safe="" if odd else "/:@", errors="replace")
