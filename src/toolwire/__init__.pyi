@@ -125,6 +125,6 @@ __all__ = [
     "UnknownTool", "Usage", "UsageDelta", "accumulate", "aio", "approved", "catalogue", "checkable",
     "codec", "cost", "declarations", "dialect", "errors", "events_of", "execute", "filtered",
     "generate", "loop", "mcp", "partial_json", "prefixed", "providers", "renamed", "repair", "resolver",
-    "resolver_fn", "resolvers", "schema", "session_tools", "stream", "testing", "text_tagged", "tool",
-    "tool_calls", "tool_loop", "traces", "translate",
+    "resolver_fn", "resolvers", "schema", "session_tools", "stream", "testing", "text", "text_tagged",
+    "tool", "tool_calls", "tool_loop", "traces", "translate",
 ]

@@ -190,6 +190,17 @@ def test_a_whole_answer_that_breaks_off_is_given_by_another() -> None:
     _three([["Hello.", Cut(bytes=40, reset=True)]], then)
 
 
+@pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini", "ollama"])
+def test_a_stream_that_breaks_off_before_its_first_byte_is_given_by_another(wire: str) -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        answered = _asked(stood, "both", stream=True)
+        assert answered.headers["x-toolwire-model"] == "second/m"
+        assert b"[DONE]" in answered.data
+        assert len(models[0].requests) == 1
+
+    _three([[Cut(bytes=0)]], then, wire)
+
+
 def test_what_the_client_did_wrong_is_told_at_once() -> None:
     def then(stood: Stood, models: list[Any]) -> None:
         assert _asked(stood, "both").status == 400

@@ -147,6 +147,13 @@ def test_a_doubtful_request_is_one_request_or_none(headers: list[str], body: byt
     assert ask(guarded.stood.url, guarded.make()).status == 200
 
 
+@pytest.mark.row("O2")
+def test_a_websocket_is_told_at_once_that_there_is_none(guarded: Guarded) -> None:
+    upgrade = ["upgrade: websocket", "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="]
+    head_ = head("GET", "/v1/responses", *upgrade).replace(b"connection: close", b"connection: upgrade")
+    assert said(guarded.stood.url, head_)[9:12] in (b"401", b"404")
+
+
 @pytest.mark.row("O33")
 def test_the_second_version_of_http_is_not_spoken(guarded: Guarded) -> None:
     answer = said(guarded.stood.url, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(64))

@@ -104,7 +104,11 @@ class Gateway:
                 self.running -= 1
         elif scope["type"] == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1008})
+            if "websocket.http.response" in scope.get("extensions", {}):  # Codex falls back at once on a 404
+                await send({"type": "websocket.http.response.start", "status": 404, "headers": []})
+                await send({"type": "websocket.http.response.body", "body": b"", "more_body": False})
+            else:
+                await send({"type": "websocket.close", "code": 1008})
 
     async def _live(self, receive: _Receive, send: _Send) -> None:
         while True:

@@ -218,7 +218,7 @@ class _Asking(Struct):
         strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
         failures: list[_Failure] = []
         for goal in goals:
-            attempt = _Attempt(self.tools, self.incoming, goal, self.members, strict=strict)
+            attempt = _Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
             self.served.goal = goal.name
             answer = await attempt.ask(self.served)
             failure = answer if isinstance(answer, _Failure) else await attempt.answer(answer, self.client, self.served)
@@ -271,8 +271,11 @@ class _Failure(Struct):
 class _Attempt:
     """One request to one provider."""
 
-    def __init__(self, tools: Tools, incoming: Incoming, goal: Goal, members: dict[str, Any], *, strict: bool) -> None:
-        self.tools, self.incoming, self.goal, self.members, self.strict = tools, incoming, goal, members, strict
+    def __init__(
+        self, tools: Tools, incoming: Incoming, goal: Goal, members: dict[str, Any], *, strict: bool, several: bool
+    ) -> None:
+        self.tools, self.incoming, self.goal, self.members = tools, incoming, goal, members
+        self.strict, self.several = strict, several
         self.wire: Dialect = dialect(incoming.asked.dialect)
         self.passes = incoming.asked.action != "answer" or incoming.asked.dialect == goal.provider.dialect
         self.exchange: Exchange | None = None
@@ -403,7 +406,11 @@ class _Attempt:
             if self.incoming.asked.action == "other":
                 await self._answer_other(answer, client, served)
             elif streams:
-                await self._answer_stream(answer, client, served)
+                first = await self._first(answer)
+                if isinstance(first, _Failure):
+                    await answer.aclose()
+                    return first
+                await self._answer_stream(answer, first, client, served)
             elif (failure := await self._answer_whole(answer, client, served)) is not None:
                 await answer.aclose()
                 return failure
@@ -412,6 +419,18 @@ class _Attempt:
             raise
         await answer.afinish()
         return None
+
+    async def _first(self, answer: HttpResponse) -> "bytes | _Failure":
+        """Wait a while for an answer's first piece, where another provider may still be asked."""
+        if not self.several:
+            return b""
+        try:
+            async with asyncio.timeout(self.tools.keep_alive):
+                return await answer.aread() or self._broke(TransportError("reset", "an answer without a word"))
+        except TimeoutError:
+            return b""
+        except TransportError as problem:
+            return self._broke(problem)
 
     def _wants_stream(self) -> bool:
         """Whether what passes through comes as a stream."""
@@ -497,7 +516,7 @@ class _Attempt:
             if pairs:
                 await self.tools.memory.keep(self.incoming.owner, pairs)
 
-    async def _answer_stream(self, answer: HttpResponse, client: Answering, served: Served) -> None:
+    async def _answer_stream(self, answer: HttpResponse, first: bytes, client: Answering, served: Served) -> None:
         shown = self.exchange
         array = _is_array(self.wire, self.incoming.query)
         stream: ExchangedStream | PassedStream
@@ -510,11 +529,10 @@ class _Attempt:
         error: Error | None = None
         finished = False
         read, feed, send = answer.aread, stream.feed, client.send
-        size, most = 0, self.tools.bounds.bytes
         try:
-            while piece := await read():
-                size += len(piece)
-                _check_size(size, most)
+            while piece := first or await read():
+                first = b""
+                size = _check_size(size + len(piece), self.tools.bounds.bytes)
                 if said := feed(piece):
                     pulse.beat()
                     await send(said, True)
@@ -591,9 +609,10 @@ def _length(parts: Iterable[Part]) -> int:
     return length
 
 
-def _check_size(size: int, most: int) -> None:
+def _check_size(size: int, most: int) -> int:
     if size > most:
         raise TransportError("too_long", f"more than {most} bytes")
+    return size
 
 
 def _refuse_losses(losses: tuple[Loss, ...]) -> None:
