@@ -102,6 +102,7 @@ class Engine:
             if _lead is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - nothing public says it
                 raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
             _lead = lead
+            logging.getLogger("dbos").handlers.clear()  # one of before may write to what is closed by now
             DBOS(
                 config={
                     "name": _APPLICATION,
