@@ -35,6 +35,7 @@ planted: .venv/.test ## plant bugs one at a time in a copy, and say which the te
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
 	$(BIN)/python -m bench.traces $(ARGS)
+	$(BIN)/python -m bench.runs
 	$(BIN)/python bench/gateway.py
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
