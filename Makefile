@@ -38,6 +38,7 @@ programs: .venv/.test ## print how long ten programs of users are, beside the sh
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
 	$(BIN)/python -m bench.traces $(ARGS)
+	$(BIN)/python -m bench.runs
 	$(BIN)/python bench/gateway.py
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values

@@ -10,8 +10,9 @@ import pytest
 
 from tests.runs.conftest import made_runs
 from tests.runs.scripted import given, turns
-from toolwire import Runs, tool
+from toolwire import Runs, ToolCall, tool
 from toolwire.cli import main
+from toolwire.testing import simulate
 
 __all__ = ["made_runs"]
 
@@ -76,3 +77,21 @@ def test_tools_of_a_worker_that_are_not_there_are_said(url: str, capsys: pytest.
     for name, words in (("nothing", "must be MODULE:TOOLS"), ("no.module:TOOLS", "cannot be loaded")):
         assert main(["worker", name, "--database", url]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_a_durable_task_is_done_and_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.chdir(tmp_path)
+    with simulate([ToolCall(None, "list_directory", {}), "It is there."]) as model:
+        said = ["--model", "openai/m", "--base-url", f"{model.url}/v1", "--durable", "task-1"]
+        assert main(["run", "What is here?", *said]) == 0
+        first = capsys.readouterr()
+        assert first.out == "It is there.\n"
+        assert "toolwire run --durable task-1 goes on with it" in first.err
+        assert main(["run", *said]) == 0
+        assert capsys.readouterr().out == "It is there.\n"
+    assert main(["runs", "list"]) == 0
+    assert capsys.readouterr().out.startswith("task-1  ")

@@ -1,8 +1,10 @@
 """A run: begun once by its id, told the same to everybody, cancelled, forked, and never more than it was given."""
 
 import asyncio
+import os
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from tests.runs.scripted import calls, given, turns
 from toolwire import Done, ProviderError, Response, Runs, ToolResult, aio, tool, traces
-from toolwire.errors import InvalidField, RunParked
+from toolwire.errors import InvalidField, RunParked, StoreFailed
 from toolwire.resolvers.effects import NotYet, checkable
 from toolwire.runs.effects import treatment
 
@@ -111,6 +113,8 @@ def test_an_unknown_id_and_an_unusable_address_are_said(runs: Runs) -> None:
         runs.run("nobody")
     with pytest.raises(InvalidField, match="must be sqlite:///FILE or postgresql"):
         Runs("mysql://x/y")
+    with pytest.raises(StoreFailed, match="Runs: the database cannot be opened"):
+        Runs("postgresql://nobody@127.0.0.1:1/none")
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_begun(runs: Runs) -> None:
@@ -276,3 +280,9 @@ def test_the_awaited_face_does_the_same(tmp_path: Path) -> None:
             assert [row.id for row in await runs.list()][-1:] == ["one"]
 
     asyncio.run(main())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
+def test_the_file_of_runs_is_its_owners_alone(tmp_path: Path) -> None:
+    Runs(f"sqlite:///{tmp_path / 'own.db'}").close()
+    assert stat.S_IMODE((tmp_path / "own.db").stat().st_mode) == 0o600

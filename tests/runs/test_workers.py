@@ -1,11 +1,13 @@
 """Workers: a dead one's runs are taken over, one that only slept does no more, one that is told to stop hands on."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -211,3 +213,50 @@ def test_a_database_that_drops_all_connections_stops_no_run(postgres: Postgres, 
         ends = [run.result(120) for run in started]
     assert [end.content for end in ends] == ["all is done"] * 5
     assert max(Counter(ran).values()) <= 5
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_runs: Path) -> None:
+    number = 4
+    shutil.copy(made_runs, tmp_path / "runs.db")
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    workers: list[subprocess.Popen[str]] = []
+    with contextmanager(serving)() as base_url, Runs(url, lease=60.0) as runs:
+        options = {"base_url": base_url}
+        started = [
+            runs.start(f"Job {n}.", "openai", "m", id=f"job-{n}", queue="jobs", tools=TOOLS, options=options)  # type: ignore[arg-type]
+            for n in range(number)
+        ]
+        try:
+            workers.append(worker(url, tmp_path))
+            late = time.monotonic() + 30
+            while not (tmp_path / "done").exists():
+                assert time.monotonic() < late
+                time.sleep(0.01)
+            workers[0].send_signal(signal.SIGTERM)
+            assert workers[0].wait(20) == 0
+            workers.append(worker(url, tmp_path))
+            ends = [run.result(30) for run in started]
+        finally:
+            for one in workers:
+                one.kill()
+                one.communicate()
+    assert [end.content for end in ends] == ["all parts are done"] * number
+    assert set(Counter((tmp_path / "done").read_text().split()).values()) == {1}
+    assert len((tmp_path / "done").read_text().split()) == 3 * number
+
+
+@pytest.mark.row("N9")
+def test_what_was_by_chance_is_recorded_and_given_again(tmp_path: Path, made_runs: Path) -> None:
+    @tool
+    def draw() -> str:
+        """Draw a lot."""
+        return f"{uuid.uuid4()} at {time.time()}"
+
+    shutil.copy(made_runs, tmp_path / "runs.db")
+    with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
+        run = runs.start("Draw.", tools=[draw], **given(turns([("draw", {})], "drawn")))
+        done = run.result(20)
+        again = run.fork(2).result(20)
+    assert again.messages[1] == done.messages[1]

@@ -86,6 +86,7 @@ def test_an_old_store_is_brought_to_the_newest_version(store_url: str) -> None:
     change(
         store_url,
         "ALTER TABLE tool_traces DROP COLUMN waited_ms",
+        "ALTER TABLE tool_traces DROP COLUMN kind",
         "UPDATE tool_traces_version SET version_num = '0001'",
     )
     with pytest.raises(StoreFailed, match="not of the newest version"):

@@ -9,6 +9,7 @@ Rules of this file:
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from dbos import _dbos as _process
 from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 from sqlalchemy.engine import make_url
 
-from toolwire.errors import InvalidField, UserError
+from toolwire.errors import InvalidField, StoreFailed, UserError
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
@@ -53,6 +54,7 @@ def _database(url: str) -> tuple[str, sa.Engine]:
         return plain, sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
         raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
+    Path(str(given.database)).touch(mode=0o600)  # a conversation is its owner's
     db = sa.create_engine(given, pool_size=10, max_overflow=30)
 
     @sa.event.listens_for(db, "connect")
@@ -87,8 +89,12 @@ class Engine:
         self._owner = owner
         self.launched = False
         schema = None if self.db.dialect.name == "sqlite" else "dbos"
-        if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
-            DBOS.migrate(self.url)
+        try:
+            if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
+                DBOS.migrate(self.url)
+        except sa.exc.OperationalError as problem:
+            words = str(problem.orig).partition("\n")[0]
+            raise StoreFailed(f"the database cannot be opened: {words}", path="Runs") from None
         self.client = DBOSClient(
             system_database_engine=self.db, serializer=_Json(), application_name=_APPLICATION, lazy=True
         )
@@ -102,6 +108,7 @@ class Engine:
             if _lead is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - nothing public says it
                 raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
             _lead = lead
+            logging.getLogger("dbos").handlers.clear()  # one of before may write to what is closed by now
             DBOS(
                 config={
                     "name": _APPLICATION,
