@@ -2,12 +2,7 @@
 
 A turn is a question, which a transport answers at once, and a call of a tool that does nothing. Bare DBOS does the same
 two steps without a conversation, in its usual way (pickled, its own journal mode). PostgreSQL is the server of the
-<<<<<<< HEAD
-tests; where there is none, its figures are left out, and said to be. There is one engine in a process, so each has its
-own.
-=======
 tests; where there is none, its figures are left out, and said to be. Each has a process of its own.
->>>>>>> runs
 """
 
 import argparse

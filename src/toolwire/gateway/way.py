@@ -527,7 +527,7 @@ class _Attempt:
         await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
         pulse = _Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
         error: Error | None = None
-        finished = False
+        finished, size = False, 0
         read, feed, send = answer.aread, stream.feed, client.send
         try:
             while piece := first or await read():
