@@ -14,12 +14,13 @@ Rules of this file:
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from toolwire.encoding.repair import BEGINNING, is_legal
-from toolwire.errors import InvalidBody
+from toolwire.errors import ToolwireError
 from toolwire.schema.fitting import KNOWN
 from toolwire.types import Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
 from toolwire.types.encoded import Written
@@ -194,7 +195,10 @@ class Again:
         self._begun, seam = self._reuse.find(self._how, self._data)
         if seam is None:
             self._opens, seam = self._reuse.opening(self._how, self._data)
-        found = None if seam is None else go_on(seam, self._data, self._source, self._target)
+        found = None
+        if seam is not None:
+            with suppress(ToolwireError):  # what is wrong is said of the whole
+                found = go_on(seam, self._data, self._source, self._target)
         if found is None:
             return None
         if found[1] is not seam:
@@ -212,9 +216,12 @@ class Again:
     def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
         """Keep what was translated, for turns that go on from it."""
         for wanted, find, keep in ((self._begun, begin, self._reuse.keep), (self._opens, opening, self._reuse.open)):
-            seam = find(self._data, body, request, encoded, self._source, self._target) if wanted else None
-            if seam is not None:
-                keep(self._how, self._data, seam)
+            if not wanted:
+                continue
+            with suppress(ToolwireError):
+                seam = find(self._data, body, request, encoded, self._source, self._target)
+                if seam is not None:
+                    keep(self._how, self._data, seam)
 
 
 def again(reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any) -> Again | None:
@@ -247,10 +254,7 @@ def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, 
     if before is None:
         return None
     listed = b"[%b]" % middle[len(before) :]
-    try:
-        bodies = read_body(listed)
-    except InvalidBody:
-        return None
+    bodies = read_body(listed)
     cut = _last_answer(bodies, source.DIALECT)
     halves: list[_Half] = []
     for part in (bodies[:cut], bodies[cut:]) if cut else (bodies,):
