@@ -26,7 +26,7 @@ from toolwire.types import Encoded, Loss, Message, Request, Text, ToolCall, Tool
 from toolwire.types.encoded import Written
 from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape
-from toolwire.work.keeping import Kept
+from toolwire.work.keeping import Holding
 
 _USUAL = 1 << 25
 _HEAD = 256
@@ -119,7 +119,7 @@ class Reuse:
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self.kept = Kept(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
+        self.kept = Holding(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
         self.is_on: bool = self.kept.limit > 0
         self._seen: list[tuple[int, int]] = [(0, 0)] * _MARKS
 

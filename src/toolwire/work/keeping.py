@@ -12,7 +12,7 @@ _ENTRY = 300
 """What an entry costs beside its bytes, about."""
 
 
-class Kept:
+class Holding:
     """Values by key, up to a number of bytes; 0 keeps none."""
 
     def __init__(self, limit: int) -> None:
