@@ -9,6 +9,7 @@
     |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
     |   |   +-- SchemaRecursive
     |   +-- UnknownDialect   lists the known ones
+    |   +-- UnknownFormat    lists the known ones
     |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
     |   +-- MissingExtra     a library that an extra of the package brings is not installed
     |   +-- InvalidSettings  a file of settings cannot be used; carries all its problems

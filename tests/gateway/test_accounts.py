@@ -11,7 +11,7 @@ from toolwire.gateway import accounts as accounts_module
 from toolwire.gateway.accounts import Accounts, Reservation
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key, Limit, limit_of, mint
-from toolwire.gateway.ledger import LEASE, Ledger
+from toolwire.gateway.ledger import LEASE, LimitLedger
 from toolwire.gateway.starting import url_of_database
 
 NOW = 1_800_000_000.0
@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def made(url: str, *limits: Limit, **more: Any) -> Key:
     """Make a key, and keep it."""
-    ledger = Ledger(url)
+    ledger = LimitLedger(url)
     _, key = mint("ci", more.get("models", ()), limits, NOW, None)
     ledger.add(key)
     ledger.close()
@@ -46,7 +46,7 @@ def made(url: str, *limits: Limit, **more: Any) -> Key:
 
 def taken(url: str, key: Key, now: float = NOW) -> list[int]:
     """Say what the database says is taken of each limit."""
-    ledger = Ledger(url)
+    ledger = LimitLedger(url)
     found = list(ledger.taken(key, now).values())
     ledger.close()
     return found
@@ -63,7 +63,7 @@ async def tries(accounts: Accounts, key: Key, count: int, **needs: int) -> list[
 def test_of_many_at_once_as_many_are_admitted_as_the_limit_says(url: str) -> None:
     async def lead() -> None:
         key = made(url, limit_of("requests", "100/day"))
-        first, second = Accounts(Ledger(url), Clock()), Accounts(Ledger(url), Clock())
+        first, second = Accounts(LimitLedger(url), Clock()), Accounts(LimitLedger(url), Clock())
         got = await asyncio.gather(*[tries(one, key, 500, requests=1) for one in (first, second)])
         assert sum(map(len, got)) == 100
         for one in [*got[0], *got[1]]:
@@ -81,7 +81,7 @@ def test_what_one_process_holds_unused_another_gets(url: str) -> None:
     async def lead() -> None:
         key = made(url, limit_of("requests", "1000/day"))
         clock = Clock()
-        busy, other = Accounts(Ledger(url), clock), Accounts(Ledger(url), clock)
+        busy, other = Accounts(LimitLedger(url), clock), Accounts(LimitLedger(url), clock)
         got = []
         for _ in range(30):
             got += await tries(busy, key, 10, requests=1)
@@ -98,7 +98,7 @@ def test_what_one_process_holds_unused_another_gets(url: str) -> None:
 def test_what_is_settled_is_what_counts_and_once(url: str) -> None:
     async def lead() -> None:
         key = made(url, limit_of("tokens", "1000/min"), limit_of("budget", "0.001/day"))
-        accounts = Accounts(Ledger(url), Clock())
+        accounts = Accounts(LimitLedger(url), Clock())
         [one] = await tries(accounts, key, 1, tokens=900, budget=900_000)
         assert await tries(accounts, key, 1, tokens=10, budget=200_000) == []
         one.settle({"tokens": 30, "budget": 100_000})
@@ -118,7 +118,7 @@ def test_what_is_settled_is_what_counts_and_once(url: str) -> None:
 def test_what_a_dead_process_had_reserved_comes_back(url: str) -> None:
     async def lead() -> None:
         key, clock = made(url, limit_of("requests", "10/day")), Clock()
-        dead, living = Accounts(Ledger(url), clock), Accounts(Ledger(url), clock)
+        dead, living = Accounts(LimitLedger(url), clock), Accounts(LimitLedger(url), clock)
         held = await tries(dead, key, 10, requests=1)
         assert len(held) == 10
         for one in held[:3]:
@@ -139,7 +139,7 @@ def test_what_a_dead_process_had_reserved_comes_back(url: str) -> None:
 def test_a_process_that_slept_longer_than_its_lease_admits_nothing_twice(url: str) -> None:
     async def lead() -> None:
         key, clock = made(url, limit_of("requests", "100/day")), Clock()
-        slow, other = Accounts(Ledger(url), clock), Accounts(Ledger(url), clock)
+        slow, other = Accounts(LimitLedger(url), clock), Accounts(LimitLedger(url), clock)
         held = await tries(slow, key, 40, requests=1)
         clock.now += LEASE + 1
         assert len(await tries(other, key, 200, requests=1)) == 100
@@ -156,7 +156,7 @@ def test_a_process_that_slept_longer_than_its_lease_admits_nothing_twice(url: st
 def test_a_window_ends_and_what_is_refused_says_when(url: str) -> None:
     async def lead() -> None:
         key, clock = made(url, limit_of("requests", "1/min")), Clock()
-        accounts = Accounts(Ledger(url), clock)
+        accounts = Accounts(LimitLedger(url), clock)
         assert len(await tries(accounts, key, 2, requests=1)) == 1
         with pytest.raises(Refused) as refused:
             await accounts.reserve(key, {"requests": 1})
@@ -174,7 +174,7 @@ def test_a_window_ends_and_what_is_refused_says_when(url: str) -> None:
 def test_one_who_leaves_while_it_waits_holds_nothing(url: str) -> None:
     async def lead() -> None:
         key = made(url, limit_of("requests", "5/day"))
-        accounts = Accounts(Ledger(url), Clock())
+        accounts = Accounts(LimitLedger(url), Clock())
         for _ in range(20):
             tasks = [asyncio.ensure_future(accounts.reserve(key, {"requests": 1})) for _ in range(3)]
             await asyncio.sleep(0)
@@ -192,7 +192,7 @@ def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
     async def lead() -> None:
         url = f"sqlite:///{tmp_path / 'keys.db'}"
         key = made(url, limit_of("requests", "5/day"))
-        accounts = Accounts(Ledger(url), Clock())
+        accounts = Accounts(LimitLedger(url), Clock())
         assert len(await tries(accounts, key, 1, requests=1)) == 1
         with accounts._ledger._engine.begin() as connection:
             connection.exec_driver_sql("DROP TABLE toolwire_spent")
@@ -208,11 +208,11 @@ def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
 @pytest.mark.row("O5")
 def test_a_key_is_known_whole_and_until_it_is_revoked_or_over(url: str) -> None:
     async def lead() -> None:
-        ledger, clock = Ledger(url), Clock()
+        ledger, clock = LimitLedger(url), Clock()
         text, key = mint("ci", (), (), NOW, NOW + 100)
         other, _ = mint("ci", (), (), NOW, None)
         ledger.add(key)
-        accounts = Accounts(Ledger(url), clock)
+        accounts = Accounts(LimitLedger(url), clock)
         assert (await accounts.key(text)).id == key.id
         flipped = text[:-1] + ("a" if text[-1] != "a" else "b")
         for wrong in (
@@ -242,7 +242,7 @@ def test_a_key_is_known_whole_and_until_it_is_revoked_or_over(url: str) -> None:
 
 def test_only_a_salted_hash_of_a_key_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "keys.db"
-    ledger = Ledger(f"sqlite:///{file}")
+    ledger = LimitLedger(f"sqlite:///{file}")
     text, key = mint("ci", (), (), NOW, None)
     ledger.add(key)
     kept = ledger.listed()[0]

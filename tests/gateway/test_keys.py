@@ -16,7 +16,7 @@ from toolwire.dialects import dialect
 from toolwire.errors import UserError
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.keys import Key, limit_of, mint
-from toolwire.gateway.ledger import Ledger
+from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
 from toolwire.testing import Cut, Fail, Scenario, simulate
@@ -37,14 +37,14 @@ class Guarded(NamedTuple):
 
     stood: Stood
     make: Making
-    ledger: Ledger
+    ledger: LimitLedger
     model: SimulatedModel
 
 
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Guarded]:
-    ledger = Ledger(f"sqlite:///{tmp_path / 'keys.db'}")
-    accounts = Accounts(Ledger(f"sqlite:///{tmp_path / 'keys.db'}"))
+    ledger = LimitLedger(f"sqlite:///{tmp_path / 'keys.db'}")
+    accounts = Accounts(LimitLedger(f"sqlite:///{tmp_path / 'keys.db'}"))
 
     def make(*models: str, **limits: str) -> str:
         text, key = mint("ci", models, [limit_of(*one) for one in limits.items()], time.time(), None)

@@ -70,7 +70,7 @@ def test_settings_are_read_anew_and_bad_ones_leave_the_old_in_force(tmp_path: Pa
             _, told = process.communicate(timeout=20)
         assert model.requests[-1].headers["authorization"] == "Bearer sk-another"
         assert "refused; the old ones are in force" in told
-        assert "typo is no section" in told
+        assert "typo is not a section" in told
         assert "sk-another" not in told
 
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key, Limit, id_in, refuse_key
-from toolwire.gateway.ledger import LEASE, Ledger, Move, Moved, Place, place_of
+from toolwire.gateway.ledger import LEASE, LimitLedger, Move, Moved, Place, place_of
 
 _log = logging.getLogger(__name__)
 FRESH = 1.0  # seconds after which a key is read anew: a key that was revoked is used no longer than that
@@ -35,7 +35,7 @@ _MOST_KEYS = 10_000
 _TRIES = 6
 
 
-class Account(Struct):
+class _Account(Struct):
     """What this process holds of one window: unused, reserved by requests, and spent but not yet written."""
 
     limit: Limit
@@ -57,7 +57,7 @@ class Reservation(Struct):
     """What a request may take; `settle` says what it took."""
 
     accounts: "Accounts | None" = None
-    taken: list[tuple[Account, int]] = []
+    taken: list[tuple[_Account, int]] = []
 
     def settle(self, used: dict[str, int] | None) -> None:
         """Say what was used of each kind; None gives all of it back. A second time changes nothing."""
@@ -74,19 +74,19 @@ class Reservation(Struct):
 class _Waiting(Struct):
     """A request that waits for what it needs."""
 
-    needs: list[tuple[Account, Place, int]]
+    needs: list[tuple[_Account, Place, int]]
     answer: "asyncio.Future[Reservation | None]"
 
 
 class Accounts:
     """The accounts of a process."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, ledger: LimitLedger, now: Callable[[], float] = time.time) -> None:
         self._ledger, self._now = ledger, now
         self.process = secrets.token_hex(16)
         self._thread = ThreadPoolExecutor(1, "toolwire-ledger")
         self._keys: OrderedDict[bytes, tuple[float, Key | None]] = OrderedDict()
-        self._open: dict[Place, Account] = {}
+        self._open: dict[Place, _Account] = {}
         self._waiting: list[_Waiting] = []
         self._touched: set[Place] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -159,23 +159,23 @@ class Accounts:
                 if place.start + self._open[place].limit.seconds < now and not self._open[place].reserved:
                     del self._open[place]
 
-    def _need(self, key: Key, limit: Limit, amount: int) -> tuple[Account, Place, int]:
+    def _need(self, key: Key, limit: Limit, amount: int) -> tuple[_Account, Place, int]:
         place = place_of(key, limit, self._now())
         account = self._open.get(place)
         if account is None:
-            account = self._open[place] = Account(limit, since=time.monotonic())
+            account = self._open[place] = _Account(limit, since=time.monotonic())
         self._touched.add(place)
         # Tokens are a matter of pace: what is larger than the limit goes alone. Money is never more than there is.
         return account, place, min(amount, limit.amount) if limit.kind == "tokens" and limit.amount else amount
 
-    def _take(self, wanted: list[tuple[Account, Place, int]]) -> Reservation:
+    def _take(self, wanted: list[tuple[_Account, Place, int]]) -> Reservation:
         for account, _, amount in wanted:
             account.free -= amount
             account.reserved += amount
             account.asked += amount
         return Reservation(self, [(account, amount) for account, _, amount in wanted])
 
-    async def _borrow(self, wanted: list[tuple[Account, Place, int]]) -> Reservation | None:
+    async def _borrow(self, wanted: list[tuple[_Account, Place, int]]) -> Reservation | None:
         """Wait for what a request needs; None is to be tried again."""
         answer: asyncio.Future[Reservation | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(wanted, answer))
@@ -277,7 +277,7 @@ class Accounts:
         self._ledger.close()
 
 
-def _has(wanted: list[tuple[Account, Place, int]]) -> bool:
+def _has(wanted: list[tuple[_Account, Place, int]]) -> bool:
     return all(account.free >= amount for account, _, amount in wanted)
 
 
@@ -292,7 +292,7 @@ def _without(needs: list[int], free: int) -> list[int]:
     return left
 
 
-def _refused(wanted: list[tuple[Account, Place, int]], now: float) -> Refused:
+def _refused(wanted: list[tuple[_Account, Place, int]], now: float) -> Refused:
     """Say which limit is reached, and when its window ends."""
     account, place, _ = next((one for one in wanted if one[0].free < one[2]), wanted[0])
     limit = account.limit

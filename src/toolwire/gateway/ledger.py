@@ -109,7 +109,7 @@ class Moved(Struct):
     others_spare: bool = False
 
 
-class Ledger:
+class LimitLedger:
     """A database of keys."""
 
     def __init__(self, url: str) -> None:

@@ -43,7 +43,7 @@ class Upward(Struct, frozen=True):
     trusted: Any = None
 
 
-class Found(Struct, frozen=True):
+class FoundRoute(Struct, frozen=True):
     """Where a client's model name leads."""
 
     name: str
@@ -57,7 +57,9 @@ class Routes:
     def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
         self.providers = providers
         self._everything = everything
-        self._ways = {name: Found(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()}
+        self._ways = {
+            name: FoundRoute(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()
+        }
         dialects = Counter(provider.dialect for provider in providers.values())
         self.shared = frozenset(name for name, count in dialects.items() if count > 1)
 
@@ -75,7 +77,7 @@ class Routes:
         known = self.providers.get(provider)
         return Goal(known, model) if slash and model and known is not None else None
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> FoundRoute | None:
         """Say where a client's model name leads; None where it leads nowhere."""
         if name in self._ways:
             return self._ways[name]
@@ -84,7 +86,7 @@ class Routes:
         goal = self._goal(name)
         if goal is None and self._everything:
             goal = Goal(self.providers[self._everything], name)
-        return None if goal is None else Found(name, (goal,))
+        return None if goal is None else FoundRoute(name, (goal,))
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""

@@ -93,11 +93,11 @@ def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
     try:
         from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - an extra
 
-        from toolwire.gateway.ledger import Ledger  # noqa: PLC0415 - likewise
+        from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - likewise
     except ImportError as problem:
         raise MissingExtra("SQLAlchemy", "keep keys", "serve") from problem
     try:
-        return Ledger(url_of_database(settings.server.database, path))
+        return LimitLedger(url_of_database(settings.server.database, path))
     except SQLAlchemyError as problem:
         raise InvalidField("database", f"cannot be opened: {type(problem).__name__}", path="server") from None
 

@@ -27,7 +27,7 @@ from toolwire.gateway.memory import Memory
 from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of, with_model, with_models
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.reports import Reports, header_of
-from toolwire.gateway.routes import Found, Goal, Routes
+from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
@@ -127,7 +127,7 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
         _settle(tools, incoming, reservation, served)
 
 
-def _way(tools: Tools, incoming: Incoming, name: str) -> Found:
+def _way(tools: Tools, incoming: Incoming, name: str) -> FoundRoute:
     """Find where a name leads, for those who may go there."""
     way = tools.routes.find(name)
     if incoming.key is not None and not incoming.key.may_ask(name):
@@ -139,7 +139,7 @@ def _way(tools: Tools, incoming: Incoming, name: str) -> Found:
     return way
 
 
-def _speaking(incoming: Incoming, way: Found, name: str) -> list[Goal]:
+def _speaking(incoming: Incoming, way: FoundRoute, name: str) -> list[Goal]:
     """Give the goals that know what is asked: what no other wire has goes to a provider of its own."""
     if incoming.asked.action == "answer":
         return list(way.goals)
@@ -194,7 +194,7 @@ class _Asking(Struct):
     client: Answering
     served: Served
 
-    async def ask(self, way: Found) -> None:
+    async def ask(self, way: FoundRoute) -> None:
         """Ask the goals of a route one after the other, until one answers or none is left."""
         choosing, several = self.tools.choosing, len(way.goals) > 1
         conversation = (
@@ -213,7 +213,7 @@ class _Asking(Struct):
         elif failures:
             await failures[-1].tell(self.client, self.served)
 
-    async def _ask_each(self, way: Found, goals: list[Goal], conversation: bytes) -> "list[_Failure]":
+    async def _ask_each(self, way: FoundRoute, goals: list[Goal], conversation: bytes) -> "list[_Failure]":
         """Ask until one answers; give what went wrong where none did."""
         strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
         failures: list[_Failure] = []
@@ -233,7 +233,7 @@ class _Asking(Struct):
                 self.tools.choosing.failed(goal, failure.wait)
         return failures
 
-    def _longer(self, way: Found, failures: "list[_Failure]") -> Found | None:
+    def _longer(self, way: FoundRoute, failures: "list[_Failure]") -> FoundRoute | None:
         """Give the route for what is too long for this one."""
         if not (failures and failures[-1].too_long and way.settings.on_context):
             return None
@@ -241,7 +241,7 @@ class _Asking(Struct):
         if longer is None:
             return None
         goals = tuple(_payable(self.tools, self.incoming, list(longer.goals)))
-        return Found(longer.name, goals, replace(longer.settings, on_context=""))
+        return FoundRoute(longer.name, goals, replace(longer.settings, on_context=""))
 
 
 def _knows(there: str, asked: Asked) -> bool:
