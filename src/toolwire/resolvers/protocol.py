@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import MethodType
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.types import Tool, ToolCall, ToolResult
@@ -21,6 +21,7 @@ from toolwire.work.results import FAILED, answer_of, failure, rescuing
 from toolwire.work.waiting import Ask, Work, answer, arun, places_of
 
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound=Callable[..., object])
 HERE = "."
 _UNKNOWN = "Unknown tool"
 
@@ -49,23 +50,31 @@ AnyResolver = _Alone | tuple[_Alone, str | os.PathLike[str]]
 """A resolver: an object, a module, a class that needs no arguments, or a pair of one of these and its folder."""
 
 
-class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
-    """A method that can be called on its class as well: then of an instance that is made without arguments."""
+if TYPE_CHECKING:
 
-    def __init__(self, method: Callable[..., _T]) -> None:
-        self.method = method
-        self.__doc__ = method.__doc__
+    def on_the_class(method: _F) -> _F:
+        """Let a method be called on its class as well; checkers see the method alone."""
+        return method
 
-    def __get__(self, one: Any, owner: type) -> Callable[..., _T]:
-        if one is not None:
-            return MethodType(self.method, one)
+else:
 
-        @wraps(self.method)
-        def called(*given: Any, **named: Any) -> _T:
-            made = () if given and isinstance(given[0], owner) else (owner(),)
-            return self.method(*made, *given, **named)
+    class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
+        """A method that can be called on its class as well: then of an instance that is made without arguments."""
 
-        return called
+        def __init__(self, method: Callable[..., _T]) -> None:
+            self.method = method
+            self.__doc__ = method.__doc__
+
+        def __get__(self, one: Any, owner: type) -> Callable[..., _T]:
+            if one is not None:
+                return MethodType(self.method, one)
+
+            @wraps(self.method)
+            def called(*given: Any, **named: Any) -> _T:
+                made = () if given and isinstance(given[0], owner) else (owner(),)
+                return self.method(*made, *given, **named)
+
+            return called
 
 
 class Resolver:
