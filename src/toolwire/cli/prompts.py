@@ -61,7 +61,7 @@ class Prompts:
     """The prompts of a chat."""
 
     def __init__(self, screen: Screen, commands: list[str]) -> None:
-        self.screen = screen
+        self.screen: Screen = screen
         self._history: Path | None = None
         self._over = False
         if _is_terminal():

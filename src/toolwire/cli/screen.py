@@ -52,7 +52,7 @@ class Screen:
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.terminal = self.stream.isatty()
-        self.quiet = quiet
+        self.quiet: bool = quiet
         self.problem: OSError | None = None
         self._console = _console(self.stream) if self.terminal else None
         self.coloured = self._console is not None and _has_colours()

@@ -111,8 +111,8 @@ class Showing:
     """Shows the events of a conversation to a person; with `apart`, the answer is not among them."""
 
     def __init__(self, screen: Screen, *, apart: bool = False) -> None:
-        self.screen = screen
-        self.apart = apart
+        self.screen: Screen = screen
+        self.apart: bool = apart
         self._held = ""
         self._turn = Accumulator()
         self._heads: list[str] = []
@@ -222,7 +222,7 @@ class JsonShowing:
     """Writes the events of a conversation as JSON, one to a line; `put` writes any other thing."""
 
     def __init__(self, screen: Screen) -> None:
-        self.screen = screen
+        self.screen: Screen = screen
 
     def put(self, kind: str, **what: Any) -> None:
         """Write one line."""

@@ -40,8 +40,8 @@ class Approving:
     """Asks whether a call may run; what was answered with "always" is not asked again."""
 
     def __init__(self, screen: Screen, *, all_of_it: bool = False) -> None:
-        self.screen = screen
-        self.all_of_it = all_of_it
+        self.screen: Screen = screen
+        self.all_of_it: bool = all_of_it
         self.always: set[str] = set()
         self.cancel: Cancel = Cancel()
         self.written: str = ""

@@ -141,7 +141,7 @@ class ConversationClearing:
     """The clearing of one conversation: told of each request and of each answer, in turn."""
 
     def __init__(self, policy: Clearing) -> None:
-        self.policy = policy
+        self.policy: Clearing = policy
         self.cut: Clearance = NOTHING
         self._usage: Usage | None = None
 

@@ -370,7 +370,7 @@ class _Reading:
     """
 
     def __init__(self, upstream: Upstream, request: Request) -> None:
-        self.upstream = upstream
+        self.upstream: Upstream = upstream
         self.settling = Settling(request)
         self.accumulator = Accumulator()
         self.held: list[Any] = []

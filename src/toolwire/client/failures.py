@@ -11,8 +11,8 @@ class ProviderError(ToolwireError):
     """A provider refused a request, or could not be reached; `error` says why."""
 
     def __init__(self, error: Error, provider: str = "") -> None:
-        self.error = error
-        self.provider = provider
+        self.error: Error = error
+        self.provider: str = provider
         self.status: int | None = error.status
         self.request_id: str | None = error.request_id
         self.retryable: bool = error.retryable
@@ -58,8 +58,8 @@ class ChoiceIgnored(ToolwireError):
     """A model did not call, although the request required a call; it was asked again in vain; `done` is the end."""
 
     def __init__(self, provider: str, done: Any) -> None:
-        self.provider = provider
-        self.done = done
+        self.provider: str = provider
+        self.done: Any = done
         super().__init__(f"the model did not call, although the request required a call: {done.reason}", path=provider)
 
 

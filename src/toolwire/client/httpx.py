@@ -47,7 +47,7 @@ class _Guard:
     """What the blocking calls of one exchange keep to: a time, and somebody who may say stop."""
 
     def __init__(self, stop: Stop | None) -> None:
-        self.stop = stop
+        self.stop: Stop | None = stop
         self.deadline: float | None = None
         self.stopped = False
         self._stream: Any = None

@@ -55,7 +55,7 @@ class Routes:
     """The table of model names; `everything` is where a name goes that nothing else knows."""
 
     def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
-        self.providers = providers
+        self.providers: Mapping[str, Provider] = providers
         self._everything = everything
         self._ways = {
             name: FoundRoute(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()

@@ -70,7 +70,7 @@ class Uplink:
     """Connections to providers, kept for the next request."""
 
     def __init__(self, upward: Upward = Upward()) -> None:  # noqa: B008 - frozen
-        self.upward = upward
+        self.upward: Upward = upward
         self._session: aiohttp.ClientSession | None = None
 
     async def _open(self) -> aiohttp.ClientSession:

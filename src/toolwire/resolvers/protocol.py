@@ -62,7 +62,7 @@ else:
         """A method that can be called on its class as well: then of an instance that is made without arguments."""
 
         def __init__(self, method: Callable[..., _T]) -> None:
-            self.method = method
+            self.method: Callable[..., _T] = method
             self.__doc__ = method.__doc__
 
         def __get__(self, one: Any, owner: type) -> Callable[..., _T]:

@@ -37,7 +37,7 @@ class Core:
         self.engine: Engine = Engine(url, self.owner)
         self.register: Register = Register(self.engine.db)
         self.register.create()
-        self.lease = lease
+        self.lease: float = lease
         self.given: dict[str, Given] = {}
         self.tools: Any = ()
         self.queue: str | None = None

@@ -91,7 +91,7 @@ class Register:
     """The tables, through an engine of SQLAlchemy."""
 
     def __init__(self, db: sa.Engine) -> None:
-        self.db = db
+        self.db: sa.Engine = db
         sqlite = db.dialect.name == "sqlite"
         self._sqlite = sqlite
         clock = "(julianday('now') - 2440587.5) * 86400.0" if sqlite else "extract(epoch from clock_timestamp())"

@@ -36,8 +36,8 @@ class Find:
         self._prefixes = frozenset(mark[:size] for mark in known for size in range(1, len(mark)))
         self._firsts = frozenset(mark[0] for mark in known)
         self._longest = max(map(len, known), default=1)
-        self.near = near
-        self.tells = tells
+        self.near: bool = near
+        self.tells: bool = tells
 
     def held(self, window: str, at: int) -> int:
         """Say from where on the end of a text may begin a mark."""

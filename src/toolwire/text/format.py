@@ -16,7 +16,7 @@ class Format:
     """How a model writes calls in its text, both ways. `row` is all that is known of it."""
 
     def __init__(self, row: Row) -> None:
-        self.row = row
+        self.row: Row = row
         self.marked = _marked(row) if row.template is None else Marked(row)
 
     def __repr__(self) -> str:

@@ -58,8 +58,8 @@ class _TextDialect:
         self.decode_error = inner.decode_error
         self.encode_error = inner.encode_error
         self.decode_request = inner.decode_request
-        self.native = native
-        self.format = form
+        self.native: bool = native
+        self.format: Format = form
         self._inner = inner
         self._tools = tools
         self._given = given

@@ -51,7 +51,7 @@ class _Literals:
     """Reads literals one after the other; raises ValueError where there is none."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
         self.at = 0
 
     def peek(self) -> str:

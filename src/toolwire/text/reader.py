@@ -47,7 +47,7 @@ class _Teller:
     """Tells words, thoughts and calls as events."""
 
     def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+        self.answer: Answer = answer
         self.events: list[Event] = []
         self.calls = 0
         self.last_is_call = False
@@ -109,7 +109,7 @@ class Marked:
     """What a format's row means for reading, made once."""
 
     def __init__(self, row: Row) -> None:
-        self.row = row
+        self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
         self.calls: tuple[str, ...] = self.engine.begins(row)
         self.exits = exits_of(row)
@@ -141,9 +141,9 @@ class TextStream:
     def __init__(
         self, marked: Marked, offer: Offer | None, given: Iterable[str] = (), *, seed: str = "", thinking: bool = False
     ) -> None:
-        self.marked = marked
+        self.marked: Marked = marked
         self.teller = _Teller(Answer(offer, seed))
-        self.offer = offer
+        self.offer: Offer | None = offer
         self._given_texts = given
         self.given = Given(given)
         self.cursor = Cursor(self._say)

@@ -112,7 +112,7 @@ class FormatWriter:
     """Writes in one format."""
 
     def __init__(self, marked: Marked, tools: Iterable[Tool] = ()) -> None:
-        self.marked = marked
+        self.marked: Marked = marked
         self.row = marked.row
         self.tools = {tool.name: tool for tool in tools}
         self.losing = _Losing()

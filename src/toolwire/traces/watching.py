@@ -36,7 +36,7 @@ class FileWatch:
     """Knows the files of one store as they were after its last commit."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Path = path
         self._files = dict(zip(_SUFFIXES, map(str, files_of(path)), strict=True))
         self._database: _Identity | None = None
         self._beside: dict[str, _Identity] = {}

@@ -73,7 +73,7 @@ class _Declared:
     """One tool as its client declared it."""
 
     def __init__(self, tool: Tool) -> None:
-        self.tool = tool
+        self.tool: Tool = tool
         opaque = tool.opaque
         form: Mapping[str, Any] = (opaque.form if opaque is not None else None) or {}
         self.dialect = opaque.dialect if opaque is not None else ""

@@ -89,7 +89,7 @@ class Exchange:
     ) -> None:
         self._foreign = (target.dialect if isinstance(target, Provider) else target.DIALECT) != source.DIALECT
         self.request = _joined(request) if self._foreign and source.DIALECT in _IN_PIECES else request
-        self.source = source
+        self.source: Dialect = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
         self.streams = wants_stream(source.DIALECT, body, path)

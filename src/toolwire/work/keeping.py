@@ -16,7 +16,7 @@ class Holding:
     """Values by key, up to a number of bytes; 0 keeps none."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self.size = 0
         self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()

@@ -56,7 +56,7 @@ class UnreadableValue(Exception):
 
     def __init__(self, reason: str, *steps: str | int) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason: str = reason
         self.steps: list[str | int] = list(steps)
 
     def inside(self, step: str | int) -> "UnreadableValue":

@@ -200,8 +200,8 @@ class _Reader:
     """Reads one parameter after the other."""
 
     def __init__(self, walk: Walk, docstring: Docstring) -> None:
-        self.walk = walk
-        self.docstring = docstring
+        self.walk: Walk = walk
+        self.docstring: Docstring = docstring
         self.properties: Schema = {}
         self.required: list[str] = []
         self.reads: dict[str, Read] = {}

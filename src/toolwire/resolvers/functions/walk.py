@@ -102,7 +102,7 @@ class _Lookup(dict[str, Any]):
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()
-        self.namespace = namespace
+        self.namespace: Namespace = namespace
 
     def __missing__(self, name: str) -> Any:
         near, far = self.namespace.maps[:-1], self.namespace.maps[-1:]

@@ -92,9 +92,9 @@ class _Bare:
     """Reads entries and values one after the other; raises ValueError."""
 
     def __init__(self, text: str, quote: str, root: Any) -> None:
-        self.text = text
-        self.quote = quote
-        self.root = root
+        self.text: str = text
+        self.quote: str = quote
+        self.root: Any = root
         self.at = 0
 
     def _skip(self) -> None:

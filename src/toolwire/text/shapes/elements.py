@@ -50,8 +50,8 @@ class _Elements:
     """Reads elements one after the other; raises ValueError where there is none."""
 
     def __init__(self, text: str, prefix: str) -> None:
-        self.text = text
-        self.prefix = prefix
+        self.text: str = text
+        self.prefix: str = prefix
         self.at = 0
 
     def all(self) -> list[tuple[str, Any]]:

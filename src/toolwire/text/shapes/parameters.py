@@ -37,7 +37,7 @@ class _Call:
 
     def __init__(self, scene: Scene) -> None:
         row = scene.row
-        self.scene = scene
+        self.scene: Scene = scene
         self.begin, self.after_name, self.end = (core(mark) for mark in row.call)
         self.argument, self.after_key, self.after_value = (core(mark) for mark in row.argument)
         self.name = ""

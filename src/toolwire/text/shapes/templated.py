@@ -33,8 +33,8 @@ class _Region:
     """One field of a template: what it begins and ends with, and what is made of its text."""
 
     def __init__(self, name: str, field: dict[str, Any]) -> None:
-        self.name = name
-        self.field = field
+        self.name: str = name
+        self.field: dict[str, Any] = field
         self.opens = _literals(field, "open")
         self.closes = _literals(field, "close")
         self.pattern = re.compile(field["open_pattern"], re.DOTALL) if "open_pattern" in field else None
