@@ -23,6 +23,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.encoding.finish import ending
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
@@ -430,10 +431,8 @@ class _Reading:
 
     def broken(self) -> Error | None:
         """Say what is wrong with the answer, if it is not whole."""
-        response = self.accumulator.response
-        if self.error is not None or self.complete or response.finish_reason not in (None, "incomplete"):
-            return self.error
-        return Error("server", "the answer broke off before it was whole", code="incomplete")
+        reason = self.accumulator.response.finish_reason
+        return self.error or ending(reason, complete=self.complete, failed=False)
 
 
 def _read_stream(

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, made_by
-from toolwire.types import Choice, Opaque, Response, Severity, ToolCall, Usage
+from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
@@ -28,6 +28,13 @@ def wants_calls(reason: Any, *, called: bool) -> Any:
 def asks(parts: Any) -> bool:
     """Whether an answer asks for tools, well or badly; a call that was cut off asks for nothing."""
     return any(type(part) is ToolCall and part.complete for part in parts)
+
+
+def ending(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
+    """Say what is wrong with an answer that ended: it broke off before it was whole."""
+    if failed or complete or reason not in (None, "incomplete"):
+        return None
+    return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
 def is_half(call: ToolCall, *, last: bool) -> bool:

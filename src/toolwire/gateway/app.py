@@ -21,10 +21,10 @@ from msgspec.structs import replace
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, credential_in
-from toolwire.gateway.listing import list_models, show_model
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
+from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
 from toolwire.wire.bodies import members_of, read_body

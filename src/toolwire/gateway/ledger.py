@@ -14,6 +14,7 @@ import msgspec
 import sqlalchemy as sql
 from msgspec import Struct
 
+from toolwire.gateway.database import open_database
 from toolwire.gateway.keys import Key, Limit
 
 LEASE = 15.0  # seconds for which a process is believed to live after it last said so
@@ -113,10 +114,7 @@ class LimitLedger:
     """A database of keys."""
 
     def __init__(self, url: str) -> None:
-        self._engine = sql.create_engine(url)
-        if self._engine.dialect.name == "sqlite":
-            sql.event.listen(self._engine, "connect", _with_journal)
-            sql.event.listen(self._engine, "begin", _lock)
+        self._engine = open_database(url, one_writer=True)
         with self._engine.begin() as connection:
             if self._engine.dialect.name == "postgresql":  # two processes that begin together make them once
                 connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982433)"))
@@ -265,13 +263,3 @@ def _put(
         if values
         else put.on_conflict_do_nothing(index_elements=list(unique))
     )
-
-
-def _with_journal(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun below, and by nobody else
-    for pragma in ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _lock(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")

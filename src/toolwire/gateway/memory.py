@@ -86,13 +86,13 @@ class StoredMemory:
     def __init__(self, url: str, size: int, seconds: float, now: Callable[[], float] = time.time) -> None:
         try:
             import sqlalchemy  # noqa: PLC0415 - an extra
+
+            from toolwire.gateway.database import open_database  # noqa: PLC0415 - likewise
         except ImportError as problem:
             raise MissingExtra("SQLAlchemy", "keep the memory in a database", "serve") from problem
         self._sql = sqlalchemy
         self._size, self._seconds, self._now, self._swept = size, seconds, now, 0.0
-        self._engine = sqlalchemy.create_engine(url)
-        if self._engine.dialect.name == "sqlite":
-            sqlalchemy.event.listen(self._engine, "connect", _with_journal)
+        self._engine = open_database(url)
         kinds: tuple[Any, ...] = (
             sqlalchemy.Column("owner", sqlalchemy.String(80), primary_key=True),
             sqlalchemy.Column("key", sqlalchemy.String(160), primary_key=True),
@@ -162,8 +162,3 @@ class StoredMemory:
         """Let go of the database."""
         self._thread.shutdown()
         self._engine.dispose()
-
-
-def _with_journal(connection: Any, _record: Any) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=5000"):
-        connection.execute(f"PRAGMA {pragma}")

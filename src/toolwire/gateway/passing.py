@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from toolwire.dialects import Dialect
+from toolwire.encoding.finish import ending
 from toolwire.streams.accumulation import Accumulator
-from toolwire.translation.exchange import ending
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
 from toolwire.wire.bodies import place_of
 

@@ -55,16 +55,6 @@ class _UpstreamAnswer:
         """Let go of the connection: it is given back if all was read, else closed."""
         self._answer.close()
 
-    def read(self) -> bytes:
-        """Refuse to wait: a gateway is asynchronous."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Refuse to wait: a gateway is asynchronous."""
-        raise NotImplementedError
-
-    close = finish
-
 
 class Uplink:
     """Connections to providers, kept for the next request."""
@@ -111,10 +101,6 @@ class Uplink:
         except (*_FAILURES, ValueError) as problem:
             failure = _failure(problem, f"{request.method} {url_without_secrets(request.url)}")
         raise failure
-
-    def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> Any:
-        """Refuse to wait: a gateway is asynchronous."""
-        raise NotImplementedError
 
     async def aclose(self) -> None:
         """Close all connections."""

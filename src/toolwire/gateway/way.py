@@ -31,11 +31,11 @@ from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
-from toolwire.translation.paths import Asked, wants_stream
+from toolwire.translation.paths import Asked, stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall, Usage
 from toolwire.wire.bodies import members_of, read_body
-from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Timeouts, Transport, TransportError
+from toolwire.wire.transport import AwaitedResponse, AwaitedTransport, Bounds, HttpRequest, Timeouts, TransportError
 
 JSON = "application/json"
 _STREAMS = {"ollama": "application/x-ndjson"}
@@ -58,7 +58,7 @@ class Tools(Struct):
     """What the way of every request needs."""
 
     routes: Routes
-    transport: Transport
+    transport: AwaitedTransport
     memory: Memory
     reports: Reports
     prices: Prices = Prices({})
@@ -282,7 +282,7 @@ class _Attempt:
         self.request_losses: tuple[Loss, ...] = ()
         self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
 
-    async def ask(self, served: Served) -> "HttpResponse | _Failure":
+    async def ask(self, served: Served) -> "AwaitedResponse | _Failure":
         """Send the request; give the answer's head, or what went wrong."""
         path, body = await self._passed() if self.passes else await self._exchanged()
         provider = self.goal.provider
@@ -352,13 +352,13 @@ class _Attempt:
             if found:
                 self.exchange.remember(found)
             encoded = self.exchange.encoded
-        except LossyTranslation:
-            raise
+            if self.strict:
+                translate.refuse(encoded.losses)
+        except LossyTranslation as problem:
+            raise Refused("invalid_request", str(problem), code="lossy") from problem
         except ToolwireError as problem:
             raise Refused("invalid_request", str(problem)) from problem
         self.request_losses = encoded.losses
-        if self.strict:
-            _refuse_losses(encoded.losses)
         return encoded.path, encoded.json
 
     def _counts_on_held(self) -> bool:
@@ -373,7 +373,7 @@ class _Attempt:
         wait = _BRIEFLY if before and problem.kind in ("connect", "reset") else None
         return _Failure(self.goal, reply.status, reply.json, {}, may_pass=True, wait=wait)
 
-    async def _failed(self, answer: HttpResponse) -> _Failure:
+    async def _failed(self, answer: AwaitedResponse) -> _Failure:
         """Read a provider's error; its key is taken out of it."""
         data = bytearray()
         while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
@@ -398,7 +398,7 @@ class _Attempt:
             reply = translate.error(status, body, self.wire, self.wire, answer.headers)
         return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
 
-    async def answer(self, answer: HttpResponse, client: Answering, served: Served) -> "_Failure | None":
+    async def answer(self, answer: AwaitedResponse, client: Answering, served: Served) -> "_Failure | None":
         """Give an answer to the client; what failed before its first byte is given back."""
         streams = self.exchange.streams if self.exchange is not None else self._wants_stream()
         served.status = 200
@@ -420,7 +420,7 @@ class _Attempt:
         await answer.afinish()
         return None
 
-    async def _first(self, answer: HttpResponse) -> "bytes | _Failure":
+    async def _first(self, answer: AwaitedResponse) -> "bytes | _Failure":
         """Wait a while for an answer's first piece, where another provider may still be asked."""
         if not self.several:
             return b""
@@ -447,7 +447,7 @@ class _Attempt:
         counted = header_of(new)
         return {"x-toolwire-model": self.goal.name, **({"x-toolwire-losses": counted} if counted else {})}
 
-    async def _answer_other(self, answer: HttpResponse, client: Answering, served: Served) -> None:
+    async def _answer_other(self, answer: AwaitedResponse, client: Answering, served: Served) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
         await client.begin(200, {**head, **coming_down(answer.headers)})
@@ -459,7 +459,7 @@ class _Attempt:
         served.ending = "answer"
         await client.send(b"", False)
 
-    async def _answer_whole(self, answer: HttpResponse, client: Answering, served: Served) -> "_Failure | None":
+    async def _answer_whole(self, answer: AwaitedResponse, client: Answering, served: Served) -> "_Failure | None":
         data = bytearray()
         try:
             while piece := await answer.aread():
@@ -516,9 +516,9 @@ class _Attempt:
             if pairs:
                 await self.tools.memory.keep(self.incoming.owner, pairs)
 
-    async def _answer_stream(self, answer: HttpResponse, first: bytes, client: Answering, served: Served) -> None:
+    async def _answer_stream(self, answer: AwaitedResponse, first: bytes, client: Answering, served: Served) -> None:
         shown = self.exchange
-        array = _is_array(self.wire, self.incoming.query)
+        array = stream_quirks(self.wire.DIALECT, {}, self._full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
         kind = answer.headers.get("content-type") if shown is None else None
@@ -615,13 +615,6 @@ def _check_size(size: int, most: int) -> int:
     return size
 
 
-def _refuse_losses(losses: tuple[Loss, ...]) -> None:
-    """Refuse what a strict request would lose."""
-    lost = [loss for loss in losses if loss.severity == "semantic"]
-    if lost:
-        raise Refused("invalid_request", str(LossyTranslation(lost)), code="lossy")
-
-
 def _unsigned(message: Message, foreign: set[str]) -> Message:
     """Give a message without what others have signed."""
     if foreign.isdisjoint(signatures_of(message.parts)):
@@ -637,10 +630,6 @@ def _unsigned(message: Message, foreign: set[str]) -> Message:
             case _:
                 parts.append(part)
     return replace(message, content=parts)
-
-
-def _is_array(wire: Dialect, query: str) -> bool:
-    return wire.DIALECT == "gemini" and "alt=sse" not in query.split("&")
 
 
 def _text(raw: Any) -> str:

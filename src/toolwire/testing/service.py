@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidBody, ToolwireError
+from toolwire.providers.listing import list_models, show_model
 from toolwire.testing.answers import Script, fill_in, script_of
 from toolwire.testing.replies import Close, Reply, error_reply, stream_reply, whole_reply
 from toolwire.testing.rules import Rejection, ServerMemory, WireRequest
@@ -25,7 +26,7 @@ from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.strictness import judge
-from toolwire.testing.wires import JSON, MODEL, MODELS, VERSION, WIRES, check_key, counted
+from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted
 from toolwire.translation.paths import Asked, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
@@ -154,10 +155,10 @@ class Service:
         subject = asked.subject or body.get("model") or body.get("name") or ""
         match asked.action:
             case "models":
-                answer = MODELS[asked.dialect](self.models or _USUAL_MODELS)
+                answer = list_models(asked.dialect, self.models or _USUAL_MODELS)
             case "model":
                 self._check_model(asked.dialect, subject)
-                answer = MODEL[asked.dialect](subject)
+                answer = show_model(asked.dialect, subject)
             case "version":
                 answer = {"version": VERSION}
             case "retrieve":

@@ -6,13 +6,13 @@ Sources: openai 3.52.0, anthropic 2.11.0, google-genai 3.4.0 and ollama 0.6.3, f
 about keys and models are those that users report (to 2026-11).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from toolwire.testing.rules import Rejection
-from toolwire.testing.sealing import count_tokens, digest
+from toolwire.testing.sealing import count_tokens
 from toolwire.types import ErrorKind
 
 JSON = "application/json"
@@ -84,52 +84,7 @@ def check_key(name: str, headers: Mapping[str, str], query: Mapping[str, str], e
     raise Rejection(_WRONG_KEY.format(hidden), None, "invalid_api_key", 401, "authentication")
 
 
-_WHEN = "2026-01-01T00:00:00Z"
 VERSION = "0.30.0"
-
-
-def _openai_model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "toolwire"}
-
-
-def _anthropic_model(name: str) -> dict[str, Any]:
-    return {"type": "model", "id": name, "display_name": name, "created_at": _WHEN}
-
-
-def _gemini_model(name: str) -> dict[str, Any]:
-    methods = ["generateContent", "streamGenerateContent", "countTokens"]
-    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
-
-
-def _ollama_model(name: str) -> dict[str, Any]:
-    details = {"format": "gguf", "family": "toolwire", "parameter_size": "0", "quantization_level": "none"}
-    named = {"name": name, "model": name, "modified_at": _WHEN, "size": 0}
-    return {**named, "digest": digest(name).hex(), "details": details}
-
-
-def _ollama_shown(name: str) -> dict[str, Any]:
-    capabilities = ["completion", "tools", "thinking", "vision"]
-    known = {"details": _ollama_model(name)["details"], "model_info": {"general.architecture": "toolwire"}}
-    return {"modelfile": "", "template": "", **known, "capabilities": capabilities, "modified_at": _WHEN}
-
-
-MODELS: dict[str, Callable[[Sequence[str]], dict[str, Any]]] = {
-    "openai-chat": lambda names: {"object": "list", "data": [_openai_model(name) for name in names]},
-    "anthropic": lambda names: {
-        "data": [_anthropic_model(name) for name in names],
-        "has_more": False,
-        "first_id": names[0] if names else None,
-        "last_id": names[-1] if names else None,
-    },
-    "gemini": lambda names: {"models": [_gemini_model(name) for name in names]},
-    "ollama": lambda names: {"models": [_ollama_model(name) for name in names]},
-}
-MODEL: dict[str, Callable[[str], dict[str, Any]]] = {
-    "openai-chat": _openai_model,
-    "anthropic": _anthropic_model,
-    "gemini": _gemini_model,
-    "ollama": _ollama_shown,
-}
 
 
 def counted(name: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
+from toolwire.encoding.finish import ending
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.streams.accumulation import Accumulator
@@ -269,13 +270,6 @@ class ExchangedStream:
     def losses(self) -> tuple[Loss, ...]:
         """What could not be said so far."""
         return (*self._told, *self._encoder.losses)
-
-
-def ending(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
-    """Say what is wrong with an answer that ended: it broke off before it was whole."""
-    if failed or complete or reason not in (None, "incomplete"):
-        return None
-    return Error("server", "the answer broke off before it was whole", code="incomplete")
 
 
 def exchange(

@@ -71,29 +71,40 @@ class Stop(Protocol):
         """Call a listener when it stops, while the `with` lasts."""
 
 
-class HttpResponse(Protocol):
-    """What a server answers: its head, and its body in pieces; an empty piece is the end."""
+class AwaitedResponse(Protocol):
+    """What a server answers to who awaits it: its head, and its body in pieces; an empty piece is the end."""
 
     status: int
     headers: dict[str, str]
 
-    def read(self) -> bytes:
+    async def aread(self) -> bytes:
         """Give the next piece."""
 
-    async def aread(self) -> bytes:
+    async def afinish(self) -> None:
+        """Read what little may be left, so that the connection can be used again; then let go of it."""
+
+    async def aclose(self) -> None:
+        """Let go of the connection: it is given back if all was read, else closed."""
+
+
+class HttpResponse(AwaitedResponse, Protocol):
+    """What a server answers, in sync and in async code."""
+
+    def read(self) -> bytes:
         """Give the next piece."""
 
     def finish(self) -> None:
         """Read what little may be left, so that the connection can be used again; then let go of it."""
 
-    async def afinish(self) -> None:
-        """Read what little may be left, so that the connection can be used again; then let go of it."""
-
     def close(self) -> None:
         """Let go of the connection: it is given back if all was read, else closed."""
 
-    async def aclose(self) -> None:
-        """Let go of the connection: it is given back if all was read, else closed."""
+
+class AwaitedTransport(Protocol):
+    """Sends requests in async code."""
+
+    async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> AwaitedResponse:
+        """Send a request, and give the head of the answer."""
 
 
 class Transport(Protocol):

@@ -1,5 +1,6 @@
 """Lists of models in the shape of the wire that asks."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ from toolwire.providers import catalogue
 
 _WHEN = "2026-01-01T00:00:00Z"
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
+
+_DETAILS = {"format": "gguf", "family": "toolwire", "parameter_size": "0", "quantization_level": "none"}
 
 
 def _windows(name: str, window: str, output: str) -> dict[str, int]:
@@ -32,15 +35,15 @@ def _gemini(name: str) -> dict[str, Any]:
 
 
 def _ollama(name: str) -> dict[str, Any]:
-    details = {"format": "", "family": "toolwire", "parameter_size": "", "quantization_level": ""}
-    return {"name": name, "model": name, "modified_at": _WHEN, "size": 0, "digest": "", "details": details}
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"name": name, "model": name, "modified_at": _WHEN, "size": 0, "digest": digest, "details": _DETAILS}
 
 
 def _ollama_shown(name: str) -> dict[str, Any]:
     window = _windows(name, "toolwire.context_length", "toolwire.max_output")
     info = {"general.architecture": "toolwire", **window}
     capabilities = ["completion", "tools", "thinking", "vision"]
-    return {"details": _ollama(name)["details"], "model_info": info, "capabilities": capabilities, "modified_at": _WHEN}
+    return {"details": _DETAILS, "model_info": info, "capabilities": capabilities, "modified_at": _WHEN}
 
 
 def _anthropic_list(names: Sequence[str]) -> dict[str, Any]:

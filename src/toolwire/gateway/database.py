@@ -1,0 +1,31 @@
+"""The database in which the gateways of one team keep keys and turns: SQLite or PostgreSQL."""
+
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event
+
+_PRAGMAS = ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL")
+
+
+def open_database(url: str, *, one_writer: bool = False) -> Engine:
+    """Open a database whose errors show no values; with `one_writer`, what begins in SQLite waits for who writes."""
+    engine = create_engine(url, hide_parameters=True)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _begin_with_us if one_writer else _journal)
+        if one_writer:
+            event.listen(engine, "begin", _lock)
+    return engine
+
+
+def _journal(connection: Any, _record: Any) -> None:
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_with_us(connection: Any, record: Any) -> None:
+    connection.isolation_level = None  # `_lock` begins transactions, and nobody else
+    _journal(connection, record)
+
+
+def _lock(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
