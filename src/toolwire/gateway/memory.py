@@ -40,7 +40,7 @@ class ProcessMemory:
     def __init__(self, size: int, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._size, self._seconds, self._now = size, seconds, now
         self._kept: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
-        self.bytes = 0
+        self.bytes: int = 0
 
     async def find(self, owner: str, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Give what is kept under these keys."""

@@ -61,7 +61,7 @@ class Routes:
             name: FoundRoute(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()
         }
         dialects = Counter(provider.dialect for provider in providers.values())
-        self.shared = frozenset(name for name, count in dialects.items() if count > 1)
+        self.shared: frozenset[str] = frozenset(name for name, count in dialects.items() if count > 1)
 
     def _goals(self, targets: list[str | TargetSettings]) -> Iterator[Goal]:
         for target in targets:

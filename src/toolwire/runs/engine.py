@@ -87,7 +87,7 @@ class Engine:
     def __init__(self, url: str, owner: str) -> None:
         self.url, self.db = _database(url)
         self._owner = owner
-        self.launched = False
+        self.launched: bool = False
         schema = None if self.db.dialect.name == "sqlite" else "dbos"
         try:
             if not sa.inspect(self.db).has_table("workflow_status", schema=schema):

@@ -93,10 +93,10 @@ class Exchange:
         self.source: Dialect = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
-        self.streams = wants_stream(source.DIALECT, body, path)
+        self.streams: bool = wants_stream(source.DIALECT, body, path)
         self.learned: _Learned = []
         self.usage: Usage | None = None
-        self.choices = 0
+        self.choices: int = 0
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._body, self._path = body, path
         self._quirks: dict[str, Any] = how.get("quirks") or {}
@@ -203,7 +203,7 @@ class ExchangedStream:
 
     def __init__(self, exchange: Exchange, quirks: dict[str, Any]) -> None:
         self.usage: Usage | None = None
-        self.broken = False
+        self.broken: bool = False
         self.decoder = exchange.target.decode_stream()
         self._exchange = exchange
         self._encoder = exchange.source.encode_stream(**quirks)

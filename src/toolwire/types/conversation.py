@@ -49,8 +49,8 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         plain_parameters: ClassVar[dict[str, Any] | None]
         plain_metadata: ClassVar[dict[str, Any]]
         plain_format: ClassVar[dict[str, Any] | None]
-    Call: ClassVar = ToolCall
-    Result: ClassVar = ToolResult
+    Call: ClassVar[type[ToolCall]] = ToolCall
+    Result: ClassVar[type[ToolResult]] = ToolResult
 
     def __post_init__(self) -> None:
         if self.opaque is None:

@@ -17,7 +17,7 @@ class Holding:
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
-        self.size = 0
+        self.size: int = 0
         self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
