@@ -31,7 +31,9 @@ from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling, call_ids
 from toolwire.text import over as over_format
-from toolwire.text_tagged import calls_in_text, over, texts_given
+from toolwire.text.overlay.dialect import over
+from toolwire.text.overlay.weaving import calls_in_text
+from toolwire.text.quoting import texts_given
 from toolwire.types import (
     CallDelta,
     CallEnd,

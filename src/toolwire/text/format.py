@@ -5,10 +5,10 @@ from functools import cache
 from typing import Any
 
 from toolwire.streams.accumulation import accumulate
+from toolwire.text.calls import offer_of
 from toolwire.text.reader import Marked, TextStream
 from toolwire.text.rows import Row, row_of
 from toolwire.text.writing import FormatWriter, Written, escape
-from toolwire.text_tagged.calls import offer_of
 from toolwire.types import Context, Request, Response, Tool, ToolCall, ToolResult
 
 

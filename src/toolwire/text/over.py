@@ -17,9 +17,9 @@ from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.streams.accumulation import Accumulator, accumulate, events_of
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
+from toolwire.text.overlay.dialect import over as over_tagged
+from toolwire.text.overlay.requests import add_words
 from toolwire.text.writing import FormatWriter
-from toolwire.text_tagged import over as over_tagged
-from toolwire.text_tagged.requests import add_words
 from toolwire.types import (
     CallStart,
     Choice,

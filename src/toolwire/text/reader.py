@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from toolwire.text.calls import Answer, CallError, Offer
 from toolwire.text.cursor import Cursor, Find, Reading
 from toolwire.text.heard import Heard, Scene, entries_of, exits_of
+from toolwire.text.quoting import Given
 from toolwire.text.rows import Row, core, spelled, turns_of
 from toolwire.text.shapes import ENGINES
-from toolwire.text_tagged.calls import Answer, CallError, Offer
-from toolwire.text_tagged.quoting import Given
 from toolwire.types import (
     CallDelta,
     CallEnd,

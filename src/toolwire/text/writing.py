@@ -17,9 +17,9 @@ from msgspec import Struct
 from toolwire.text.reader import Marked, TextStream
 from toolwire.text.rows import Row, core, turns_of
 from toolwire.text.shapes import channels
+from toolwire.text.tagged.prompting import describe
+from toolwire.text.tagged.writing import escape_quotes, write_result
 from toolwire.text.values import json_of
-from toolwire.text_tagged.prompting import describe
-from toolwire.text_tagged.writing import escape_quotes, write_result
 from toolwire.types import (
     Context,
     Document,

@@ -10,14 +10,14 @@ from typing import Any
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire
-from toolwire.text_tagged.answers import Reading, write
-from toolwire.text_tagged.calls import offer_of
-from toolwire.text_tagged.forms import forms_of
-from toolwire.text_tagged.quoting import Given
-from toolwire.text_tagged.requests import Telling, mark
-from toolwire.text_tagged.stream_decoder import Decoder
-from toolwire.text_tagged.stream_encoder import Encoder
-from toolwire.text_tagged.weaving import Weaver
+from toolwire.text.calls import offer_of
+from toolwire.text.overlay.answers import Reading, write
+from toolwire.text.overlay.requests import Telling, mark
+from toolwire.text.overlay.stream_decoder import Decoder
+from toolwire.text.overlay.stream_encoder import Encoder
+from toolwire.text.overlay.weaving import Weaver
+from toolwire.text.quoting import Given
+from toolwire.text.tagged.forms import forms_of
 from toolwire.types import Encoded, Request, Response
 
 

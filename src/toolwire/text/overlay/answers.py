@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT, wants_calls
 from toolwire.encoding.ledger import form_of, made_by
-from toolwire.text_tagged.calls import Answer, Offer
-from toolwire.text_tagged.quoting import Given
-from toolwire.text_tagged.reading import scanner_for
-from toolwire.text_tagged.scanner import Block, Scanner, scan
-from toolwire.text_tagged.weaving import WORDED, Weaver, call_of, says_more, split
+from toolwire.text.calls import Answer, Offer
+from toolwire.text.overlay.weaving import WORDED, Weaver, call_of, says_more, split
+from toolwire.text.quoting import Given
+from toolwire.text.tagged.blocks import scanner_for
+from toolwire.text.tagged.scanner import Block, Scanner, scan
 from toolwire.types import Choice, Message, Opaque, Part, Response, Text, ToolCall
 
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.streams import StreamEncoder
-from toolwire.text_tagged.answers import shed
-from toolwire.text_tagged.forms import Form
-from toolwire.text_tagged.weaving import CONTINUES, DIALECT, QUOTED, block_of
-from toolwire.text_tagged.writing import Escaper, write_call
+from toolwire.text.overlay.answers import shed
+from toolwire.text.overlay.weaving import CONTINUES, DIALECT, QUOTED, block_of
+from toolwire.text.tagged.forms import Form
+from toolwire.text.tagged.writing import Escaper, write_call
 from toolwire.types import (
     CallDelta,
     CallEnd,

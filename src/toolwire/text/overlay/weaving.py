@@ -13,11 +13,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.text_tagged.calls import Answer, CallError, Offer
-from toolwire.text_tagged.forms import Form
-from toolwire.text_tagged.reading import read_block
-from toolwire.text_tagged.scanner import Block, Found
-from toolwire.text_tagged.writing import Escaper, escape_quotes, write_call
+from toolwire.text.calls import Answer, CallError, Offer
+from toolwire.text.tagged.blocks import read_block
+from toolwire.text.tagged.forms import Form
+from toolwire.text.tagged.scanner import Block, Found
+from toolwire.text.tagged.writing import Escaper, escape_quotes, write_call
 from toolwire.types import Message, Opaque, Part, Text, ToolCall
 from toolwire.wire.names import fingerprint
 

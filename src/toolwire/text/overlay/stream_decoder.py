@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import CUT
 from toolwire.streams import StreamDecoder
 from toolwire.streams.accumulation import tell
-from toolwire.text_tagged.answers import Reading, end_choice
-from toolwire.text_tagged.calls import Answer
-from toolwire.text_tagged.scanner import Block, Found
-from toolwire.text_tagged.weaving import call_of, rest_of, says_more
+from toolwire.text.calls import Answer
+from toolwire.text.overlay.answers import Reading, end_choice
+from toolwire.text.overlay.weaving import call_of, rest_of, says_more
+from toolwire.text.tagged.scanner import Block, Found
 from toolwire.types import (
     CallDelta,
     CallEnd,

@@ -17,9 +17,9 @@ from toolwire.encoding.calls import SEE_BELOW
 from toolwire.encoding.ledger import Ledger, form_of, join_path, made_by
 from toolwire.encoding.repair import repair
 from toolwire.encoding.tools import lose_metadata, lose_strict
-from toolwire.text_tagged.prompting import describe
-from toolwire.text_tagged.weaving import Weaver, hides_id
-from toolwire.text_tagged.writing import write_result
+from toolwire.text.overlay.weaving import Weaver, hides_id
+from toolwire.text.tagged.prompting import describe
+from toolwire.text.tagged.writing import write_result
 from toolwire.types import (
     Audio,
     Document,
