@@ -10,11 +10,12 @@ Rules of this door:
 
 from toolwire.text.calls import CallError, Parsed
 from toolwire.text.looks import look_of_call
-from toolwire.text.overlay.dialect import TextTagged, over
-from toolwire.text.overlay.weaving import calls_in_text
+from toolwire.text.overlay.dialect import TextDialect as TextTagged
+from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
 from toolwire.text.tagged.blocks import parse, parse_or_raise
 from toolwire.text.tagged.forms import READERS
+from toolwire.text.tagged.keeping import calls_in_text
 from toolwire.text.tagged.prompting import augment_system_prompt
 
 __all__ = [

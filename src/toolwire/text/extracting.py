@@ -26,9 +26,9 @@ from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
 from toolwire.text import native
 from toolwire.text.calls import MAX_CALLS, Answer, Parsed, offer_of
-from toolwire.text.overlay.weaving import calls_in_text
 from toolwire.text.quoting import Given
 from toolwire.text.tagged.blocks import read_text
+from toolwire.text.tagged.keeping import calls_in_text
 from toolwire.types import Message, Response, Text, ToolCall
 
 _CAPABILITY = "native_tool_calls"

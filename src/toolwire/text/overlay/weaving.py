@@ -1,64 +1,25 @@
 """Words and calls as parts, and as the text that they stand in on the wire: each from the other.
 
 Rules of this file:
-- A text that holds blocks becomes parts in their order: words, calls, words. Woven together again, they give
-  the text that they came from, character by character, with what else its wire said of it.
-- A call keeps the block that it came from, for as long as the block says what the call says.
+- A text that holds calls becomes parts in their order: words, calls, words. Where calls keep their blocks, the parts
+  woven together again give the text that they came from, character by character, with what else its wire said of it.
 - Where a part of a wire's text begins is marked, so that texts which were apart stay apart.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.text.calls import Answer, CallError, Offer
-from toolwire.text.tagged.blocks import read_block
-from toolwire.text.tagged.forms import Form
-from toolwire.text.tagged.scanner import Block, Found
-from toolwire.text.tagged.writing import Escaper, escape_quotes, write_call
-from toolwire.types import Message, Opaque, Part, Text, ToolCall
-from toolwire.wire.names import fingerprint
+from toolwire.text.reader import Found
+from toolwire.text.tagged.keeping import begins_text
+from toolwire.text.writing import FormatWriter
+from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall
 
-DIALECT = "text-tagged"
 CONTINUES = "continues"
 WORDED = "worded"
-QUOTED = "a line that would begin a call is marked with a backslash"
-
-
-def call_of(block: Block, answer: Answer, offer: Offer | None, *, begins: bool) -> ToolCall:
-    """Give the call that a block stands for, with the block; what is wrong with it is the call's error."""
-    read = read_block(block, answer, offer)
-    call = read.as_call() if isinstance(read, CallError) else read
-    form: dict[str, Any] = {"block": block.text, "says": _meaning(call)}
-    if begins:
-        form["begins"] = True
-    if call.id is not None and call.id not in block.text:
-        form["made"] = True
-    return replace(call, opaque=Opaque(DIALECT, {}, form))
-
-
-def _meaning(call: ToolCall) -> str:
-    free = call.raw if call.error is not None or call.custom else None
-    return fingerprint((call.id, call.name, call.plain_arguments, call.complete, call.error is None, free))
-
-
-def block_of(call: ToolCall) -> str | None:
-    """Give the block that a call came from, if it still says the same."""
-    form = form_of(call.opaque, DIALECT)
-    block = form.get("block")
-    return block if type(block) is str and form.get("says") == _meaning(call) else None
-
-
-def calls_in_text(message: Message) -> bool:
-    """Whether a message has calls that were read in its text, where its model writes them."""
-    return any(isinstance(part, ToolCall) and made_by(part.opaque, DIALECT) for part in message.parts)
-
-
-def hides_id(call: ToolCall) -> bool:
-    """Whether the model did not write the call's id, and does not see it."""
-    return "made" in form_of(call.opaque, DIALECT) and block_of(call) is not None
+_Worded = Text | Thinking | ToolCall
 
 
 def says_more(part: Text) -> bool:
@@ -74,16 +35,31 @@ def rest_of(part: Text, dialect: str, words: str = "") -> Text:
     return replace(part, text=words, opaque=Opaque(opaque.dialect, opaque.value, form))
 
 
-def split(part: Text, found: Sequence[Found], dialect: str, answer: Answer, offer: Offer | None) -> list[Part]:
-    """Give the parts of a text in which blocks were found; a text without one is a part as it is."""
-    if not any(isinstance(item, Block) for item in found):
-        return [part]
+def joined(found: Iterable[Found]) -> list[str | Thinking | ToolCall]:
+    """Join words that follow each other, and pieces of a thought."""
+    told: list[Any] = []
+    last: Any = None
+    for item in found:
+        if isinstance(item, str) and isinstance(last, str):
+            told[-1] = last = last + item
+        elif isinstance(item, Thinking) and isinstance(last, Thinking):
+            told[-1] = last = Thinking(last.text + item.text)
+        else:
+            last = item
+            if item is not None:
+                told.append(item)
+    return told
+
+
+def split(part: Text, found: Sequence[str | Thinking | ToolCall], dialect: str) -> list[Part]:
+    """Give the parts of a text in which calls or thoughts were found; one with nothing of that is a part as it is."""
+    if all(isinstance(item, str) for item in found):
+        words = "".join(map(str, found))
+        return [part if words == part.text else replace(part, text=words)]
     pieces: list[Part] = []
     for item in found:
-        if isinstance(item, Block):
-            pieces.append(call_of(item, answer, offer, begins=not pieces))
-        else:
-            pieces.append(Text(item, opaque=None if pieces or part.opaque is None else Opaque(dialect, {})))
+        opaque = None if pieces or part.opaque is None else Opaque(dialect, {})
+        pieces.append(Text(item, opaque=opaque) if isinstance(item, str) else item)
     if says_more(part):
         last = pieces.pop() if len(pieces) > 1 and type(pieces[-1]) is Text else None
         pieces.append(rest_of(part, dialect, last.text if isinstance(last, Text) else ""))
@@ -101,15 +77,15 @@ def _opaque_of(part: Part) -> Opaque | None:
 class Weaver:
     """Writes the parts of messages into text; losses go to the ledger, at the place where it stands."""
 
-    def __init__(self, ledger: Ledger, forms: tuple[Form, ...]) -> None:
+    def __init__(self, ledger: Ledger, writer: FormatWriter) -> None:
         self.ledger = ledger
-        self.forms = forms
+        self.writer: FormatWriter = writer
 
     def weave(self, message: Message, *, verbatim: bool, keeps_native: bool) -> Message:
         """Give a message whose calls stand in its text; `verbatim` words are not looked at."""
         own = made_by(message.opaque, self.ledger.dialect)
         if type(message.content) is str:
-            said = message.content if verbatim else self.escape(message.content)
+            said = self.writer.weave([Text(message.content)], verbatim=verbatim) if message.content else ""
             return message if said == message.content else replace(message, content=said)
         parts = self._weave_parts(message.parts, own, verbatim=verbatim, keeps_native=keeps_native)
         if len(parts) == len(message.parts) and all(map(_is, parts, message.parts)):
@@ -121,15 +97,15 @@ class Weaver:
 
     def _weave_parts(self, parts: Sequence[Part], own: bool, *, verbatim: bool, keeps_native: bool) -> list[Part]:
         woven: list[Part] = []
-        group: list[Text | ToolCall] = []
+        group: list[_Worded] = []
         for place, part in enumerate(parts):
             self.ledger.part = place
             native = keeps_native and own and made_by(_opaque_of(part), self.ledger.dialect)
-            if isinstance(part, Text) or (isinstance(part, ToolCall) and not native):
+            if self._is_word(part, native=native):
                 if group and not self._joins(part, group[-1]):
                     woven.append(self._join(group, own, verbatim=verbatim))
                     group = []
-                group.append(part)
+                group.append(part)  # type: ignore[arg-type]
                 continue
             if group:
                 woven.append(self._join(group, own, verbatim=verbatim))
@@ -140,45 +116,34 @@ class Weaver:
         self.ledger.part = None
         return woven
 
-    def _joins(self, part: Part, last: Text | ToolCall) -> bool:
+    def _is_word(self, part: Part, *, native: bool) -> bool:
+        """Whether a part stands in a text; a thought does, if it was read in one."""
+        if isinstance(part, Thinking):
+            return self.writer.thinks and part.opaque is None and not part.signature
+        return isinstance(part, Text) or (isinstance(part, ToolCall) and not native)
+
+    def _joins(self, part: Part, last: Part) -> bool:
         """Whether a part stands in the same text as the one before it."""
-        if type(part) is ToolCall:
-            return "begins" not in form_of(part.opaque, DIALECT)
+        if isinstance(part, ToolCall):
+            return not begins_text(part)
         opaque = part.opaque  # type: ignore[union-attr]
         goes_on = opaque is None or CONTINUES in form_of(opaque, self.ledger.dialect)
-        return type(last) is ToolCall and goes_on
+        return not (isinstance(last, Text) and isinstance(part, Text)) and goes_on
 
-    def _join(self, group: list[Text | ToolCall], own: bool, *, verbatim: bool) -> Part:
+    def _join(self, group: list[_Worded], own: bool, *, verbatim: bool) -> Part:
         """Give the text in which these parts stand."""
         first = group[0]
+        words = self.writer.weave(group, verbatim=verbatim)
         if len(group) == 1 and isinstance(first, Text):
-            said = first.text if verbatim else self.escape(first.text)
-            return first if said == first.text else replace(first, text=said)
-        words, escaper = "", Escaper(self.forms)
+            return first if words == first.text else replace(first, text=words)
         for part in group:
-            if isinstance(part, Text):
-                words += escaper.say(part.text)
-                continue
-            words += escaper.before_block() + self._block(part)
-            self._note(escaper)
-            escaper = Escaper(self.forms)
-        words += escaper.end()
-        self._note(escaper)
+            if isinstance(part, ToolCall):
+                self.ledger.lose_opaque(part.opaque)
         return self._text(group, words, own=own)
 
-    def _block(self, call: ToolCall) -> str:
-        block = block_of(call)
-        self.ledger.lose_opaque(call.opaque)
-        if block is None:
-            return write_call(call)
-        return block if block.endswith("\n") else f"{block}\n"
-
-    def _text(self, group: list[Text | ToolCall], words: str, *, own: bool) -> Text:
+    def _text(self, group: list[_Worded], words: str, *, own: bool) -> Text:
         """Give the text of a group, with what its wire said of it."""
         texts = [part for part in group if isinstance(part, Text)]
-        last = next((part for part in reversed(group) if isinstance(part, ToolCall) or part.text), None)
-        if isinstance(last, ToolCall) and not (block_of(last) or "\n").endswith("\n"):
-            words = words.removesuffix("\n")
         opaque = next((part.opaque for part in reversed(texts) if part.opaque is not None), None)
         if opaque is not None and CONTINUES in form_of(opaque, self.ledger.dialect):
             form = {key: value for key, value in (opaque.form or {}).items() if key != CONTINUES}
@@ -188,21 +153,3 @@ class Weaver:
         citations = [citation for part in texts for citation in part.citations or ()]
         cache = next((part.cache for part in reversed(group) if part.cache is not None), None)
         return Text(words, citations or None, cache=cache, opaque=opaque)
-
-    def escape(self, text: str) -> str:
-        """Mark each line of an answer's words that would begin a block."""
-        escaper = Escaper(self.forms)
-        said = escaper.say(text) + escaper.end()
-        self._note(escaper)
-        return said
-
-    def quote(self, text: str) -> str:
-        """Mark each line of another's words that looks like the beginning of a block."""
-        said = escape_quotes(text, self.forms)
-        if said != text:
-            self.ledger.lose("", "quoted_fence", QUOTED, "approximated")
-        return said
-
-    def _note(self, escaper: Escaper) -> None:
-        if escaper.marked:
-            self.ledger.lose("", "quoted_fence", QUOTED, "approximated")
