@@ -109,12 +109,12 @@ def write(response: Response, weaver: Weaver) -> Response:
         weaver.ledger.at = ("choices", place, "message")
         message = weaver.weave(choice.message, verbatim=False, keeps_native=True)
         called = any(type(part) is ToolCall for part in message.parts)
-        choices.append(shed(replace(choice, message=message), weaver.ledger.dialect, called=called))
+        choices.append(_shed(replace(choice, message=message), weaver.ledger.dialect, called=called))
     weaver.ledger.at = ()
     return replace(response, choices=choices)
 
 
-def shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
+def _shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
     """Give an answer as its wire ends it: calls in its text are no reason there."""
     message, reason = choice.message, choice.finish_reason
     if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *_ORDINARY):

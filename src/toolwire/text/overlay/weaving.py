@@ -17,7 +17,7 @@ from toolwire.text.tagged.keeping import begins_text
 from toolwire.text.writing import FormatWriter
 from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall
 
-CONTINUES = "continues"
+_CONTINUES = "continues"
 WORDED = "worded"
 _Worded = Text | Thinking | ToolCall
 
@@ -31,7 +31,7 @@ def says_more(part: Text) -> bool:
 def rest_of(part: Text, dialect: str, words: str = "") -> Text:
     """Give the last piece of a text: it carries what else the wire said of the whole."""
     opaque = part.opaque or Opaque(dialect, {})
-    form = {**(opaque.form or {}), CONTINUES: True}
+    form = {**(opaque.form or {}), _CONTINUES: True}
     return replace(part, text=words, opaque=Opaque(opaque.dialect, opaque.value, form))
 
 
@@ -127,7 +127,7 @@ class Weaver:
         if isinstance(part, ToolCall):
             return not begins_text(part)
         opaque = part.opaque  # type: ignore[union-attr]
-        goes_on = opaque is None or CONTINUES in form_of(opaque, self.ledger.dialect)
+        goes_on = opaque is None or _CONTINUES in form_of(opaque, self.ledger.dialect)
         return not (isinstance(last, Text) and isinstance(part, Text)) and goes_on
 
     def _join(self, group: list[_Worded], own: bool, *, verbatim: bool) -> Part:
@@ -145,8 +145,8 @@ class Weaver:
         """Give the text of a group, with what its wire said of it."""
         texts = [part for part in group if isinstance(part, Text)]
         opaque = next((part.opaque for part in reversed(texts) if part.opaque is not None), None)
-        if opaque is not None and CONTINUES in form_of(opaque, self.ledger.dialect):
-            form = {key: value for key, value in (opaque.form or {}).items() if key != CONTINUES}
+        if opaque is not None and _CONTINUES in form_of(opaque, self.ledger.dialect):
+            form = {key: value for key, value in (opaque.form or {}).items() if key != _CONTINUES}
             opaque = Opaque(opaque.dialect, opaque.value, form or None)
         if opaque is None and own:
             opaque = Opaque(self.ledger.dialect, {})
