@@ -91,7 +91,7 @@ class Weaver:
         if len(parts) == len(message.parts) and all(map(_is, parts, message.parts)):
             return message
         alone = len(parts) == 1 and isinstance(parts[0], Text) and not says_more(parts[0])
-        worded = not own or WORDED in form_of(message.opaque, self.ledger.dialect)
+        worded = not (own and keeps_native) or WORDED in form_of(message.opaque, self.ledger.dialect)
         content: Any = parts[0].text if alone and worded else parts  # type: ignore[union-attr]
         return replace(message, content=content)
 
