@@ -30,7 +30,7 @@ def said(name: str) -> str:
 
 def asked(wire: str, *more: Message, stream: bool) -> Request:
     messages = [Message("Weather in both?"), *more]
-    most = {"max_tokens": 100} if wire == "anthropic" else {}
+    most: Any = {"max_tokens": 100} if wire == "anthropic" else {}
     return Request(context=Context("Be brief.", messages, [WEATHER]), model="m", stream=stream, **most)
 
 
