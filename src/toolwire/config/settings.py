@@ -67,6 +67,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     query: dict[str, str] = {}
     quirks: dict[str, Any] = {}
     capabilities: dict[str, bool] = {}
+    format: str = ""
 
 
 class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -28,6 +28,7 @@ from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of,
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
+from toolwire.gateway.wording import wording
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
@@ -277,7 +278,9 @@ class _Attempt:
         self.tools, self.incoming, self.goal, self.members = tools, incoming, goal, members
         self.strict, self.several = strict, several
         self.wire: Dialect = dialect(incoming.asked.dialect)
-        self.passes = incoming.asked.action != "answer" or incoming.asked.dialect == goal.provider.dialect
+        self.over = wording(goal.provider, goal.format)
+        same = incoming.asked.dialect == goal.provider.dialect and self.over is None
+        self.passes = incoming.asked.action != "answer" or same
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
@@ -347,6 +350,7 @@ class _Attempt:
                 target=self.goal.provider,
                 path=self._full_path,
                 model=self.goal.model,
+                over=self.over,
             )
             found = await memory.find(incoming.owner, self.exchange.asks)
             if found:

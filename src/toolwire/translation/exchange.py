@@ -10,7 +10,7 @@ Rules of this file:
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -69,6 +69,7 @@ _OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
 _Learned = list[tuple[str, bytes]]
+_Over = Callable[[Dialect, Request], Dialect]
 
 
 class _Kept(Struct, frozen=True):
@@ -88,11 +89,15 @@ class Exchange:
     def __init__(
         self, request: Request, body: Any, source: Dialect, target: Dialect | Provider, path: str = "", **how: Any
     ) -> None:
-        self._foreign = (target.dialect if isinstance(target, Provider) else target.DIALECT) != source.DIALECT
+        over: _Over | None = how.get("over")
+        there = target.dialect if isinstance(target, Provider) else target.DIALECT
+        self._foreign = there != source.DIALECT or over is not None
         self.request = _joined(request) if self._foreign and source.DIALECT in _IN_PIECES else request
         self.source: Dialect = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
+        if over is not None:
+            self.target = over(self.target, self.request)
         self.streams: bool = wants_stream(source.DIALECT, body, path)
         self.learned: _Learned = []
         self.usage: Usage | None = None
@@ -272,7 +277,7 @@ class ExchangedStream:
         return (*self._told, *self._encoder.losses)
 
 
-def exchange(
+def exchange(  # noqa: PLR0913 - a keyword each
     body: Body,
     *,
     source: str | Dialect,
@@ -281,16 +286,19 @@ def exchange(
     model: str | None = None,
     quirks: dict[str, Any] | None = None,
     memory: Mapping[str, bytes] | None = None,
+    over: _Over | None = None,
     strict: bool = False,
 ) -> Exchange:
     """Take one request to another wire, and its answer back.
 
     `target` is a dialect, or a provider, whose server's needs are then minded. `memory` is what was found of the
-    keys that an exchange asks for. `strict` raises LossyTranslation.
+    keys that an exchange asks for. `over` lays a dialect over the target's, knowing the request (`text.over`). `strict`
+    raises LossyTranslation.
     """
     here, there = dialect(source), target if isinstance(target, Provider) else dialect(target)
     read = read_body(body)
-    made = Exchange(here.decode_request(read, path), read, here, there, path, model=model, quirks=quirks, memory=memory)
+    how: dict[str, Any] = {"model": model, "quirks": quirks, "memory": memory, "over": over}
+    made = Exchange(here.decode_request(read, path), read, here, there, path, **how)
     if strict:
         refuse(made.encoded.losses)
     return made

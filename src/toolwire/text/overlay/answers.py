@@ -6,51 +6,43 @@ Rules of this file:
   brought no call. Then the calls come last.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT, wants_calls
 from toolwire.encoding.ledger import form_of, made_by
-from toolwire.text_tagged.calls import Answer, Offer
-from toolwire.text_tagged.quoting import Given
-from toolwire.text_tagged.reading import scanner_for
-from toolwire.text_tagged.scanner import Block, Scanner, scan
-from toolwire.text_tagged.weaving import WORDED, Weaver, call_of, says_more, split
-from toolwire.types import Choice, Message, Opaque, Part, Response, Text, ToolCall
+from toolwire.text.calls import Answer, Offer
+from toolwire.text.overlay.weaving import WORDED, Weaver, joined, says_more, split
+from toolwire.text.tagged.keeping import block_of
+from toolwire.types import Choice, Message, Opaque, Part, Response, Text, Thinking, ToolCall
 
 
 class Reading:
-    """How answers are read: what was offered, in which forms, whether the wire may bring calls itself.
+    """How answers are read: what hears a text, and whether its calls count `late`, after the wire's own.
 
-    `given` is what the model was given: a block that stands there is a quotation. `earlier` are the ids of the
-    conversation's calls.
+    `earlier` are the ids of the conversation's calls.
     """
 
     def __init__(
         self,
         dialect: str,
+        listen: Callable[[Answer], Any],
         offer: Offer | None,
-        readers: tuple[str, ...],
         *,
-        native: bool,
-        given: Given | None = None,
+        late: bool = False,
         earlier: Collection[str] = frozenset(),
     ) -> None:
-        self.earlier = earlier
         self.dialect = dialect
-        self.given = given
-        self.offer = offer
-        self.readers = readers
-        self.native = native
-
-    def scanner(self) -> Scanner:
-        """Give a scanner for one text."""
-        return scanner_for(self.offer, self.readers, self.given)
+        self.listen = listen
+        self.counts_late = late
+        self._offer = offer
+        self._earlier = earlier
 
     def answer(self, response: Response, place: int) -> Answer:
         """Give what counts the calls of one answer."""
-        return Answer(self.offer, _seed_of(response, place), earlier=self.earlier)
+        return Answer(self._offer, _seed_of(response, place), earlier=self._earlier)
 
     def read(self, response: Response) -> Response:
         """Read the calls in the texts of a response."""
@@ -61,44 +53,38 @@ class Reading:
     def _read_choice(self, choice: Choice, response: Response, place: int) -> Choice:
         message, cut = choice.message, choice.finish_reason in CUT
         worded = type(message.content) is str
-        parts: list[Part] = message.parts
-        if worded:
-            parts = [Text(message.text)]
+        parts: list[Part] = [Text(message.text)] if worded else message.parts
         answer = self.answer(response, place)
         read: list[Part] = []
-        late: list[Block] = []
+        late: list[ToolCall] = []
         for index, part in enumerate(parts):
             if type(part) is not Text:
                 read.append(part)
                 if type(part) is ToolCall:
                     answer.take(part.id)
                 continue
-            whole = not (cut and index == len(parts) - 1)
-            found = scan(part.text, self.scanner(), whole=whole)
-            if self.native:
-                read += self.without_blocks(part, [item for item in found if type(item) is str], len(found))
-                late += [item for item in found if isinstance(item, Block)]
-            else:
-                read += split(part, found, self.dialect, answer, self.offer)
+            found = self._hear(part.text, answer, whole=not (cut and index == len(parts) - 1))
+            if self.counts_late:
+                late += [item for item in found if isinstance(item, ToolCall)]
+                found = joined(item for item in found if not isinstance(item, ToolCall))
+                if not found and late and not says_more(part):
+                    continue
+            read += split(part, found, self.dialect)
         natively = any(type(part) is ToolCall for part in parts)
-        read += self.late(late, answer, natively=natively)
+        read += self.late(late, natively=natively)
         if len(read) == len(parts) and all(new is old for new, old in zip(read, parts, strict=True)):
             return choice
         return end_choice(replace(choice, message=replace(message, content=read)), read, worded=worded)
 
-    def without_blocks(self, part: Text, words: list[str], found: int) -> list[Part]:
-        """Give a text without the blocks in it; nothing, where it says nothing else."""
-        if found == len(words):
-            return [part]
-        if not words and not says_more(part):
-            return []
-        return [replace(part, text="".join(words))]
+    def _hear(self, text: str, answer: Answer, *, whole: bool) -> list[str | Thinking | ToolCall]:
+        listener = self.listen(answer)
+        return joined([*listener.feed(text), *listener.close(whole=whole)])
 
-    def late(self, blocks: list[Block], answer: Answer, *, natively: bool) -> list[Part]:
-        """Give the parts of blocks that came in a native answer: words, if the wire itself brought calls."""
-        if natively:
-            return [Text(block.text, opaque=Opaque(self.dialect, {})) for block in blocks]
-        return [call_of(block, answer, self.offer, begins=True) for block in blocks]
+    def late(self, calls: list[ToolCall], *, natively: bool) -> list[Part]:
+        """Give the calls in the text of a native answer: as words, if the wire itself brought calls."""
+        if not natively:
+            return [*calls]
+        return [Text(block_of(call) or "", opaque=Opaque(self.dialect, {})) for call in calls]
 
 
 def _seed_of(response: Response, place: int) -> str:
@@ -123,12 +109,12 @@ def write(response: Response, weaver: Weaver) -> Response:
         weaver.ledger.at = ("choices", place, "message")
         message = weaver.weave(choice.message, verbatim=False, keeps_native=True)
         called = any(type(part) is ToolCall for part in message.parts)
-        choices.append(shed(replace(choice, message=message), weaver.ledger.dialect, called=called))
+        choices.append(_shed(replace(choice, message=message), weaver.ledger.dialect, called=called))
     weaver.ledger.at = ()
     return replace(response, choices=choices)
 
 
-def shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
+def _shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
     """Give an answer as its wire ends it: calls in its text are no reason there."""
     message, reason = choice.message, choice.finish_reason
     if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *_ORDINARY):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from toolwire.errors import InvalidField
-from toolwire.text_tagged.zones import BLANK
+from toolwire.text.tagged.zones import BLANK
 
 FENCE = "~~~tool_call"
 END = "~~~"

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.test_accounting import RESPONSE, unaccounted
-from tests.text_tagged.texts import BLOCK, SPOOFS, TOOLS, spoof, written
+from tests.text.tagged.texts import BLOCK, SPOOFS, TOOLS, spoof, written
 from tests.wires import differences, responses_of
 from toolwire import Message, Response, Text, Thinking, ToolCall, dialect
 from toolwire.dialects import NAMES

@@ -7,6 +7,7 @@ Rules of this file:
 - A part of a wire's text that was split has a key of its own, so every key is given anew.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,10 +15,10 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import CUT
 from toolwire.streams import StreamDecoder
 from toolwire.streams.accumulation import tell
-from toolwire.text_tagged.answers import Reading, end_choice
-from toolwire.text_tagged.calls import Answer
-from toolwire.text_tagged.scanner import Block, Found
-from toolwire.text_tagged.weaving import call_of, rest_of, says_more
+from toolwire.text.calls import Answer
+from toolwire.text.overlay.answers import Reading, end_choice
+from toolwire.text.overlay.weaving import rest_of, says_more
+from toolwire.text.reader import Found
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -35,34 +36,37 @@ from toolwire.types import (
     Response,
     Text,
     TextDelta,
+    Thinking,
+    ThinkingDelta,
     ToolCall,
 )
 from toolwire.wire.arguments import format_arguments
 
 
 class _Spoken:
-    """One text of the wire: its scanner, and the part that tells its words now."""
+    """One text of the wire: what hears it, and the part that tells its words or its thoughts now."""
 
-    __slots__ = ("choice", "key", "left", "scanner", "split", "start", "told")
+    __slots__ = ("choice", "key", "kind", "left", "listener", "split", "start", "told")
 
-    def __init__(self, start: PartStart, scanner: Any) -> None:
+    def __init__(self, start: PartStart, listener: Any) -> None:
         self.start = start
         self.choice = start.choice
-        self.scanner = scanner
+        self.listener = listener
         self.key: int | None = None
+        self.kind: Any = Text
         self.told = 0
         self.split = False
         self.left: list[Any] = []
 
 
 class _Answering:
-    """One answer: its calls, and the blocks that are told when it ends."""
+    """One answer: its calls, and those that are told when it ends."""
 
     __slots__ = ("answer", "late", "native", "parts", "split")
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        self.late: list[Block] = []
+        self.late: list[ToolCall] = []
         self.parts: list[Part] = []
         self.native = False
         self.split = False
@@ -157,9 +161,9 @@ class Decoder:
         if type(event.part) is not Text:
             self._events.append(replace(event, key=self._new_key(event.key)))
             return
-        said = self._texts[event.key] = _Spoken(event, self._reading.scanner())
+        said = self._texts[event.key] = _Spoken(event, self._reading.listen(self._answering(event.choice).answer))
         if event.part.text:
-            self._tell_found(said, said.scanner.feed(event.part.text))
+            self._tell_found(said, said.listener.feed(event.part.text))
 
     def _new_key(self, key: int | None = None) -> int:
         new = self._next
@@ -174,7 +178,7 @@ class Decoder:
         if said is None:
             self._pass(event)
             return
-        found = said.scanner.feed(event.text)
+        found = said.listener.feed(event.text)
         if len(found) == 1 and said.key == event.key and found[0] == event.text:
             self._events.append(event)
             return
@@ -182,49 +186,66 @@ class Decoder:
         if not event.text:
             self._tell_words(said, "")
 
-    def _tell_found(self, said: _Spoken, found: list[Found], opaque: Opaque | None = None) -> None:
+    def _tell_found(self, said: _Spoken, found: Iterable[Found], opaque: Opaque | None = None) -> None:
         for item in found:
-            if isinstance(item, Block):
-                self._tell_block(said, item)
-            else:
-                self._tell_words(said, item, opaque)
-                opaque = None
+            match item:
+                case ToolCall():
+                    self._tell_heard_call(said, item)
+                case Thinking(text=text):
+                    self._split(said)
+                    self._events.append(ThinkingDelta(self._open(said, Thinking), text))
+                case str():
+                    self._tell_words(said, item, opaque)
+                    opaque = None
+                case None:
+                    self._end_part(said)
         if opaque is not None:
             said.left.append(TextDelta(-1, "", opaque=opaque))
 
     def _tell_words(self, said: _Spoken, words: str, opaque: Opaque | None = None) -> None:
-        key = self._open(said)
+        key = self._open(said, Text)
         if words or opaque is not None:
             self._events.append(TextDelta(key, words, opaque=opaque))
 
-    def _open(self, said: _Spoken) -> int:
+    def _open(self, said: _Spoken, kind: Any) -> int:
         """Begin the part that tells the next words, if none is open, and tell what waited for it."""
+        if said.kind is not kind:
+            self._end_part(said)
         if said.key is None:
-            first = said.told == 0
-            shell = replace(said.start.part, text="") if first else Text("")
-            said.key = self._new_key()
+            first = said.told == 0 and kind is Text
+            shell = replace(said.start.part, text="") if first else kind(text="")
+            said.key, said.kind = self._new_key(), kind
             said.told += 1
             opaque = said.start.opaque if first else None
             self._events.append(PartStart(said.key, shell, said.choice, opaque=opaque))
-        left, said.left = said.left, []
-        self._events += [replace(event, key=said.key) for event in left]
+        if kind is Text:
+            left, said.left = said.left, []
+            self._events += [replace(event, key=said.key) for event in left]
         return said.key
 
-    def _tell_block(self, said: _Spoken, block: Block) -> None:
-        answering = self._answering(said.choice)
-        answering.split = True
-        begins, said.split = not (said.told or said.split), True
-        if self._reading.native:
-            answering.late.append(block)
+    def _split(self, said: _Spoken) -> None:
+        """Note that a text is more than its words."""
+        said.split = self._answering(said.choice).split = True
+
+    def _end_part(self, said: _Spoken) -> None:
+        """End the words or the thought that are being told."""
+        if said.key is None:
             return
-        if said.key is not None:
-            known: Any = said.start.part
-            first = said.told == 1 and known.opaque is not None
-            opaque = Opaque(self._reading.dialect, {}) if first else None
-            self._events.append(PartEnd(said.key, Text("", opaque=opaque)))
-            said.key = None
+        self._split(said)
+        known: Any = said.start.part
+        opaque = Opaque(self._reading.dialect, {}) if said.told == 1 and known.opaque is not None else None
+        shell: Any = Text("", opaque=opaque) if said.kind is Text else Thinking("")
+        self._events.append(PartEnd(said.key, shell))
+        said.key = None
+
+    def _tell_heard_call(self, said: _Spoken, call: ToolCall) -> None:
+        self._split(said)
+        if self._reading.counts_late:
+            self._answering(said.choice).late.append(call)
+            return
+        self._end_part(said)
         said.told += 1
-        self._tell_call(call_of(block, answering.answer, self._reading.offer, begins=begins), said.choice)
+        self._tell_call(call, said.choice)
 
     def _tell_call(self, call: ToolCall, choice: int) -> None:
         key = self._new_key()
@@ -241,7 +262,7 @@ class Decoder:
         said = self._texts.get(event.key)
         if said is None:
             self._pass(event)
-        elif said.scanner.waits:
+        elif said.listener.waits:
             self._waiting = [event]
         else:
             self._end_text(event, whole=True)
@@ -249,22 +270,22 @@ class Decoder:
     def _end_text(self, event: PartEnd, *, whole: bool) -> None:
         """End a text: what its wire says of it at the end stands in its last part."""
         said = self._texts.pop(event.key)
-        self._tell_found(said, said.scanner.close(whole=whole))
+        self._tell_found(said, said.listener.close(whole=whole))
         part: Any = event.part
         if said.split:
             part = self._last_part(part, said)
         if part is not None:
-            self._open(said)
+            self._open(said, Text)
         if said.key is not None:
-            self._events.append(PartEnd(said.key, part or Text(""), opaque=event.opaque))
+            self._events.append(PartEnd(said.key, part or said.kind(text=""), opaque=event.opaque))
         for left in said.left:
             step = OpaqueDelta(None, said.choice, repeated=True, opaque=left.opaque)
             self._events += [step] if left.opaque is not None else []
 
     def _last_part(self, part: Text, said: _Spoken) -> Text | None:
-        """Give the end of a text in which there were blocks; None where it has nothing to say."""
+        """Give the end of a text in which there were calls; None where it has nothing to say."""
         more = says_more(part)
-        if self._reading.native:
+        if self._reading.counts_late:
             return part if more or said.key is not None else None
         return rest_of(part, self._reading.dialect) if more else None
 
@@ -297,10 +318,10 @@ class Decoder:
         self._events.append(replace(event, key=self._new_key(event.key)))
 
     def _tell_late(self, choice: int) -> None:
-        """Tell the blocks of an answer that may have had calls of its own."""
+        """Tell the calls in the texts of an answer that may have had calls of its own."""
         answering = self._answering(choice)
-        blocks, answering.late = answering.late, []
-        for part in self._reading.late(blocks, answering.answer, natively=answering.native):
+        calls, answering.late = answering.late, []
+        for part in self._reading.late(calls, natively=answering.native):
             if isinstance(part, ToolCall):
                 self._tell_call(part, choice)
             else:

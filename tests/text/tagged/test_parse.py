@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.text_tagged.texts import BLOCK, BODY, TOOLS
+from tests.text.tagged.texts import BLOCK, BODY, TOOLS
 from toolwire import ToolCall, text_tagged
 from toolwire.errors import InvalidField, UnreadableCalls
 from toolwire.text_tagged import parse, parse_or_raise

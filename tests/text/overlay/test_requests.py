@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.test_accounting import REQUEST, unaccounted
-from tests.text_tagged.texts import BLOCK, READ_FILE, SEARCH, TOOLS
+from tests.text.tagged.texts import BLOCK, READ_FILE, SEARCH, TOOLS
 from tests.wires import differences, requests_of
 from toolwire import (
     Context,

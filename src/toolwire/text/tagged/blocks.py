@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolwire.errors import InvalidField
-from toolwire.text_tagged.calls import (
+from toolwire.text.calls import (
     MAX_CALLS,
     SHAPE,
     Answer,
@@ -24,9 +24,9 @@ from toolwire.text_tagged.calls import (
     offer_of,
     read_object,
 )
-from toolwire.text_tagged.forms import FUNCTION, FUNCTION_END, forms_of
-from toolwire.text_tagged.quoting import Given
-from toolwire.text_tagged.scanner import Block, Scanner, scan
+from toolwire.text.quoting import Given
+from toolwire.text.tagged.forms import FUNCTION, FUNCTION_END, forms_of
+from toolwire.text.tagged.scanner import Block, Scanner, scan
 from toolwire.types import ToolCall
 from toolwire.wire.arguments import parse_arguments
 

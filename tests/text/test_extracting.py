@@ -8,7 +8,7 @@ import pytest
 from toolwire import Message, Response, Text, Thinking, ToolCall, tool_calls
 from toolwire.errors import InvalidField, UnreadableCalls
 from toolwire.text_tagged import calls_in_text, over
-from toolwire.text_tagged.tool_calls import extract, extract_or_raise, native
+from toolwire.tool_calls import extract, extract_or_raise, native
 
 OPENAI: dict[str, Any] = {
     "role": "assistant",

@@ -24,14 +24,13 @@ from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
-from toolwire.text_tagged import native
-from toolwire.text_tagged.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of
-from toolwire.text_tagged.quoting import Given
-from toolwire.text_tagged.reading import read_text
-from toolwire.text_tagged.weaving import calls_in_text
+from toolwire.text import native
+from toolwire.text.calls import MAX_CALLS, Answer, Parsed, offer_of
+from toolwire.text.quoting import Given
+from toolwire.text.tagged.blocks import read_text
+from toolwire.text.tagged.keeping import calls_in_text
 from toolwire.types import Message, Response, Text, ToolCall
 
-__all__ = ["CallError", "Parsed", "extract", "extract_or_raise", "native"]
 _CAPABILITY = "native_tool_calls"
 
 

@@ -12,8 +12,8 @@ import re
 from typing import Any
 
 from toolwire.encoding.finish import BROKEN
-from toolwire.text_tagged.forms import END, FENCE, FUNCTION, PROTOCOL, TAG, Form
-from toolwire.text_tagged.scanner import SHOWN, Scanner, join
+from toolwire.text.tagged.forms import END, FENCE, FUNCTION, PROTOCOL, TAG, Form
+from toolwire.text.tagged.scanner import SHOWN, Scanner, join
 from toolwire.types import ToolCall
 from toolwire.types.encoded import write_json
 from toolwire.wire.arguments import argument_text, parse_arguments

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.text_tagged.texts import BLOCK
+from tests.text.tagged.texts import BLOCK
 from toolwire import Message, Response, Tool
 from toolwire.errors import InvalidField
 from toolwire.text_tagged import READERS, over, parse
-from toolwire.text_tagged.tool_calls import extract
+from toolwire.tool_calls import extract
 
 PROPERTIES: dict[str, Any] = {
     "path": {"type": "string"},

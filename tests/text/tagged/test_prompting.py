@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.text_tagged.texts import BLOCK, TOOLS
+from tests.text.tagged.texts import BLOCK, TOOLS
 from toolwire import Tool
 from toolwire.text_tagged import augment_system_prompt, parse
 

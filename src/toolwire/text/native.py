@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from toolwire.errors import InvalidField
-from toolwire.text_tagged.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of, read_object
+from toolwire.text.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of, read_object
 from toolwire.types import Message, Response, ToolCall
 from toolwire.wire.arguments import kind_of
 

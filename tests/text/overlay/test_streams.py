@@ -11,7 +11,7 @@ import pytest
 
 from tests.stream_cases import disorder, plain
 from tests.stream_examples import EXAMPLES
-from tests.text_tagged.texts import BLOCK, BODY, TOOLS, cuts, written
+from tests.text.tagged.texts import BLOCK, BODY, TOOLS, cuts, written
 from toolwire import (
     CallDelta,
     CallEnd,

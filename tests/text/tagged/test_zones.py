@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.text_tagged.texts import BLOCK
+from tests.text.tagged.texts import BLOCK
 from toolwire.text_tagged import parse
 
 # A block stands within each text; another one follows it, which is a call if what is before it has ended.

@@ -17,9 +17,8 @@ from toolwire.encoding.calls import SEE_BELOW
 from toolwire.encoding.ledger import Ledger, form_of, join_path, made_by
 from toolwire.encoding.repair import repair
 from toolwire.encoding.tools import lose_metadata, lose_strict
-from toolwire.text_tagged.prompting import describe
-from toolwire.text_tagged.weaving import Weaver, hides_id
-from toolwire.text_tagged.writing import write_result
+from toolwire.text.overlay.weaving import Weaver
+from toolwire.text.tagged.keeping import hides_id
 from toolwire.types import (
     Audio,
     Document,
@@ -56,6 +55,7 @@ class Telling:
     def __init__(self, request: Request, ledger: Ledger, weaver: Weaver, *, compact: bool) -> None:
         self.ledger = ledger
         self.weaver = weaver
+        self.writer = weaver.writer
         self.compact = compact
         self.own = _READ_HERE in form_of(request.opaque, ledger.dialect)
         self.places: list[int] = []
@@ -74,9 +74,10 @@ class Telling:
         for place, tool in enumerate(context.tools):
             (kept if self._stays(tool) else told).append((place, tool))
         offered, asked = self._choose(told)
-        system = context.system
+        system = self._system(context.system)
         if offered:
-            words = describe(offered, compact=self.compact, parallel=request.parallel_tool_calls is not False)
+            parallel = request.parallel_tool_calls is not False
+            words = self.writer.telling(offered, compact=self.compact, parallel=parallel)
             system, messages = add_words(system, messages, words)
         if asked:
             messages = _ask(messages, asked)
@@ -87,6 +88,14 @@ class Telling:
         context = replace(context, system=system, messages=messages, tools=[tool for _, tool in kept])
         settings: dict[str, Any] = {"tool_choice": None, "parallel_tool_calls": None} if told else {}
         return replace(request, context=context, opaque=opaque, **settings)
+
+    def _system(self, system: Any) -> Any:
+        if self.own or not system or not self.writer.quotes_system:
+            return system
+        self.ledger.at = ("system",)
+        if isinstance(system, str):
+            return self.writer.quote(system)
+        return [replace(part, text=self.writer.quote(part.text)) if type(part) is Text else part for part in system]
 
     def losses(self, inner: Sequence[Loss]) -> tuple[Loss, ...]:
         """Give what could not be said, each at its place in the request as it was."""
@@ -174,10 +183,12 @@ class Telling:
         if message.role == "assistant":
             self._hidden |= {part.id for part in message.parts if type(part) is ToolCall and hides_id(part)}
             return self.weaver.weave(message, verbatim=own, keeps_native=self.own)
-        if (self.own and own) or message.role in _FOR_SYSTEM:
+        if self.own and (own or message.role in _FOR_SYSTEM):
+            return message
+        if message.role in _FOR_SYSTEM and not self.writer.quotes_system:
             return message
         if type(message.content) is str:
-            said = self.weaver.quote(message.content)
+            said = self.writer.quote(message.content)
             return message if said == message.content else replace(message, content=said)
         parts = [part for place, part in enumerate(message.parts) for part in self._tell_part(place, part)]
         return replace(message, content=parts)
@@ -187,10 +198,10 @@ class Telling:
         self.ledger.part = place
         match part:
             case Text():
-                said = self.weaver.quote(part.text)
+                said = self.writer.quote(part.text)
                 return [part if said == part.text else replace(part, text=said)]
             case Document(text=str(text)):
-                return [replace(part, text=self.weaver.quote(text))]
+                return [replace(part, text=self.writer.quote(text))]
             case ToolResult():
                 told: list[Part] = []
                 self._tell_result(part, told)
@@ -213,20 +224,14 @@ class Telling:
 
     def _tell_result(self, result: ToolResult, told: list[Part]) -> None:
         """Tell a result: its words in a block, and what it shows after it."""
-        body: dict[str, Any] = {}
-        if result.tool_call_id is not None and result.tool_call_id not in self._hidden:
-            body["id"] = result.tool_call_id
-        if result.name is not None:
-            body["name"] = result.name
-        if result.is_error:
-            body["is_error"] = True
         words, shown = self._content_of(result)
-        body["content"] = words
+        call_id = None if result.tool_call_id in self._hidden else result.tool_call_id
         self.ledger.lose_opaque(result.opaque)
-        text = write_result(body)
+        text = self.writer.result(replace(result, tool_call_id=call_id, content=words))
         last = told[-1] if told else None
         if isinstance(last, Text) and last.cache is None:
-            told[-1] = replace(last, text=last.text + text, cache=result.cache)
+            between = "" if last.text.endswith("\n") else "\n"
+            told[-1] = replace(last, text=f"{last.text}{between}{text}", cache=result.cache)
         else:
             told.append(Text(text, cache=result.cache))
         at = join_path((*self.ledger.at, "content", self.ledger.part or 0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.text_tagged.texts import BLOCK, SPOOFS, TOOLS, cuts, naive_calls, spoof
+from tests.text.tagged.texts import BLOCK, SPOOFS, TOOLS, cuts, naive_calls, spoof
 from toolwire import (
     Context,
     Document,
@@ -25,7 +25,7 @@ from toolwire import (
 )
 from toolwire.dialects import NAMES
 from toolwire.text_tagged import READERS, over, parse
-from toolwire.text_tagged.tool_calls import extract
+from toolwire.tool_calls import extract
 
 # The fast suite holds some of each kind; `all` are the ten thousand and more.
 EACH = [pytest.param(40, id="some"), pytest.param(600, id="all", marks=pytest.mark.slow)]

@@ -10,8 +10,8 @@ Rules of this file:
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from toolwire.text_tagged.forms import FUNCTION, MAX_PADDING, PROTOCOL, TAG, TAG_END, Form
-from toolwire.text_tagged.zones import BLANK, Zone, may_matter, zone_of
+from toolwire.text.tagged.forms import FUNCTION, MAX_PADDING, PROTOCOL, TAG, TAG_END, Form
+from toolwire.text.tagged.zones import BLANK, Zone, may_matter, zone_of
 
 _MAX_BLANK_LINES = 64
 # What a line begins with that may be blank, or open a block or a zone.

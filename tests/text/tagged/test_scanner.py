@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.text_tagged.texts import BLOCK, BODY, SPOOFS, TOOLS, cuts, spoof, written
+from tests.text.tagged.texts import BLOCK, BODY, SPOOFS, TOOLS, cuts, spoof, written
+from toolwire.text.tagged.forms import forms_of
+from toolwire.text.tagged.scanner import Block, Found, Scanner, join, scan
+from toolwire.text.tagged.writing import Escaper, escape
 from toolwire.text_tagged import READERS, parse
-from toolwire.text_tagged.forms import forms_of
-from toolwire.text_tagged.scanner import Block, Found, Scanner, join, scan
-from toolwire.text_tagged.writing import Escaper, escape
 
 SAMPLES = [
     f"Sure.\n{BLOCK}\nDone.",
