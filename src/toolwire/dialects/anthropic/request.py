@@ -8,13 +8,7 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages, runs_unthought
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
-from toolwire.dialects.anthropic.tools import (
-    decode_choice,
-    decode_tool,
-    encode_choice,
-    encode_tool,
-    mode_of_thinking,
-)
+from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair

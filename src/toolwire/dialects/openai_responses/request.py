@@ -15,14 +15,7 @@ from typing import Any
 from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import (
-    Declared,
-    Shelf,
-    decode_choice,
-    encode_choice,
-    encode_tool,
-    gather,
-)
+from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle, tier
