@@ -6,7 +6,6 @@ Rules of this file:
 - The parameters of the model stand in `options`; those that no other wire has stay there.
 """
 
-from operator import attrgetter
 from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
@@ -21,6 +20,7 @@ from toolwire.encoding.settings import (
     Settings,
     Understood,
     lose_beside_schema,
+    nested,
     plain,
     settle,
     texts,
@@ -107,33 +107,6 @@ def _ask(bodies: list[Any], words: str) -> None:
     bodies.append({"role": "user", "content": words})
 
 
-def _decode_options(value: Any) -> Understood | None:
-    if type(value) is not dict:
-        return None
-    fields, left = {}, value.copy()
-    for key, inner in value.items():
-        setting = OPTIONS.by_key.get(key)
-        if setting is None:
-            continue
-        if setting.kinds:
-            if type(inner) in setting.kinds:
-                fields[setting.fields[0]] = left.pop(key)
-        elif (understood := setting.decode(inner)) is not None:
-            fields |= understood.fields
-            del left[key]
-    return Understood(fields, left or ABSENT) if fields else None
-
-
-def _encode_options(request: Request, ledger: Ledger) -> Any:
-    body = {}
-    for setting, given in zip(OPTIONS.by_key.values(), _given_options(request), strict=True):
-        if given is not None:
-            value = given if setting.kinds else setting.encode(request, ledger)
-            if value is not ABSENT:
-                body[setting.key] = value
-    return body or ABSENT
-
-
 def _decode_count(value: Any) -> Understood | None:
     """Read a limit; a negative one means something of its own here."""
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
@@ -156,7 +129,6 @@ OPTIONS = Settings(
     plain("presence_penalty", "presence_penalty", *NUMBER),
     plain("frequency_penalty", "frequency_penalty", *NUMBER),
 )
-_given_options = attrgetter(*(setting.fields[0] for setting in OPTIONS.by_key.values()))
 
 
 def _decode_think(value: Any) -> Understood | None:
@@ -206,7 +178,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
 _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
-    Setting("options", tuple(OPTIONS.by_field), _decode_options, _encode_options),
+    nested("options", OPTIONS),
     Setting("think", ("thinking", "effort"), _decode_think, _encode_think),
     Setting("format", ("output",), _decode_output, _encode_output),
     Setting("", ("tool_choice",), lambda _value: None, lambda _request, _ledger: ABSENT),
