@@ -310,6 +310,13 @@ class Ledger:
             if getattr(message, field) not in (None, getattr(parts[0], field, None)):
                 self.lose(field, "tool_result", "the result in the message says otherwise")
 
+    def lose_participant(self, message: Message) -> None:
+        """Lose who speaks by name, and that a message which brings no result answers a call."""
+        if message.name is not None:
+            self.lose("name", "name", f"{self.dialect} has no names of participants")
+        if message.tool_call_id is not None:
+            self.lose("tool_call_id", "tool_result", f"a message of the {message.role} answers no call")
+
     def lose_state(self, state: Mapping[str, Any] | None, detail: str) -> None:
         """Lose every entry of another provider's state."""
         for key in state or ():

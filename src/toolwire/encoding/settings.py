@@ -82,17 +82,25 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     return Setting(key, (field,), decode, encode, kinds)
 
 
-def within(key: str, field: str, least: float, most: float) -> Setting:
-    """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
+def checked(
+    key: str, field: str, decode: Callable[[Any], Understood | None], takes: Callable[[Any], bool], why: str
+) -> Setting:
+    """Make a setting of which this wire takes some values; another one from elsewhere is lost, and `why` is said."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
         given = getattr(request, field)
-        if least <= given <= most or made_by(request.opaque, ledger.dialect):
+        if takes(given) or made_by(request.opaque, ledger.dialect):
             return given
-        ledger.lose(field, field, f"{ledger.dialect} takes {least} to {most}")
+        ledger.lose(field, field, f"{ledger.dialect} {why.format(given)}")
         return ABSENT
 
-    return Setting(key, (field,), plain(key, field, *NUMBER).decode, encode)
+    return Setting(key, (field,), decode, encode)
+
+
+def within(key: str, field: str, least: float, most: float) -> Setting:
+    """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
+    decode = plain(key, field, *NUMBER).decode
+    return checked(key, field, decode, lambda given: least <= given <= most, f"takes {least} to {most}")
 
 
 def sampling(field: str, most: float) -> Setting:
@@ -174,14 +182,7 @@ def word(key: str, field: str, words: Container[str]) -> Setting:
     def decode(value: Any) -> Understood | None:
         return Understood({field: value}) if type(value) is str and value in words else None
 
-    def encode(request: Request, ledger: Ledger) -> Any:
-        given = getattr(request, field)
-        if given in words or made_by(request.opaque, ledger.dialect):
-            return given
-        ledger.lose(field, field, f"{ledger.dialect} knows no {key} {given!r}")
-        return ABSENT
-
-    return Setting(key, (field,), decode, encode)
+    return checked(key, field, decode, lambda given: given in words, f"knows no {key} {{!r}}")
 
 
 def texts(key: str, field: str) -> Setting:

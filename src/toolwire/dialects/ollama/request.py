@@ -19,6 +19,7 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    checked,
     lose_beside_schema,
     nested,
     plain,
@@ -112,18 +113,15 @@ def _decode_count(value: Any) -> Understood | None:
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
 
 
-def _encode_top_k(request: Request, ledger: Ledger) -> Any:
-    if made_by(request.opaque, DIALECT) or not isinstance(request.top_k, float) or request.top_k.is_integer():
-        return request.top_k
-    ledger.lose("top_k", "top_k", f"{DIALECT} takes whole numbers")
-    return ABSENT
+def _is_whole(given: float) -> bool:
+    return not isinstance(given, float) or given.is_integer()
 
 
 OPTIONS = Settings(
     Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
-    Setting("top_k", ("top_k",), plain("top_k", "top_k", *NUMBER).decode, _encode_top_k),
+    checked("top_k", "top_k", plain("top_k", "top_k", *NUMBER).decode, _is_whole, "takes whole numbers"),
     texts("stop", "stop"),
     plain("seed", "seed", int),
     plain("presence_penalty", "presence_penalty", *NUMBER),
