@@ -216,15 +216,9 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
     content: Any = message.content
     part = content[0] if message.role == "tool" and content else None
     if type(part) is ToolResult and len(content) == 1:
-        if message.tool_call_id not in (None, part.tool_call_id):
-            ledger.lose("tool_call_id", "tool_result", "the result in the message says otherwise")
-        if message.name not in (None, part.name):
-            ledger.lose("name", "tool_result", "the result in the message says otherwise")
-        return
-    if message.name is not None:
-        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+        ledger.lose_around_result(message)
+    else:
+        ledger.lose_participant(message)
 
 
 def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:

@@ -220,10 +220,7 @@ def _role(message: Message, ledger: Ledger) -> str | None:
 def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
     if message.opaque is WIRE.plain and message.name is None and message.tool_call_id is None:
         return body
-    if message.name is not None:
-        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+    ledger.lose_participant(message)
     return ledger.replay(body, message.opaque)
 
 

@@ -236,7 +236,7 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
     if message.name is not None:
         body["name"] = message.name
     if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+        ledger.lose("tool_call_id", "tool_result", f"a message of the {message.role} answers no call")
     return body if message.opaque is None else ledger.replay(body, message.opaque)
 
 
