@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from toolwire.cli import main
 from toolwire.testing import Scenario, simulate
 
 KEY = "sk-sentinel-0123456789abcdef"
