@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID, StepReservation
 from dbos import _dbos as _process
 from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
-from sqlalchemy.engine import make_url
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
+from toolwire.traces.databases import driven
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
@@ -45,11 +45,10 @@ class _Json(Serializer):
 def _database(url: str) -> tuple[str, sa.Engine]:
     """Open a database, of SQLite or PostgreSQL."""
     try:
-        given = make_url(url)
+        given = driven(url)
     except sa.exc.ArgumentError:
         raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
     if given.get_backend_name() == "postgresql":
-        given = given.set(drivername="postgresql+psycopg")
         plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
         return plain, sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
