@@ -180,6 +180,11 @@ class Engine:
         )
         return {status.workflow_id for status in found}
 
+    def taken(self, queue: str) -> dict[str, str]:
+        """Say who has taken which runs from a queue, and not ended them."""
+        found = self.client.list_workflows(status="PENDING", queue_name=queue, load_input=False, load_output=False)
+        return {status.workflow_id: str(status.executor_id) for status in found}
+
     def output(self, run: str) -> Any:
         """Give what the run gave at its end; None if it has not ended."""
         found = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
