@@ -14,13 +14,16 @@ ROOT = Path(__file__).parents[2]
 ALL = sorted(str(number) for number in range(TURNS))
 
 
-def begun(url: str, name: str, folder: Path, point: str = "", pause: float = 0.0) -> "subprocess.Popen[str]":
+def begun(
+    url: str, name: str, folder: Path, point: str = "", pause: float = 0.0, *, asks: bool = False
+) -> "subprocess.Popen[str]":
     """Begin a process that leads the run."""
     around = {
         **os.environ,
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
         VARIABLE: point,
         "VICTIM_PAUSE": str(pause),
+        "VICTIM_ASKS": "yes" * asks,
     }
     command = [sys.executable, "-m", "tests.runs.victim", url, name, str(folder)]
     return subprocess.Popen(command, cwd=ROOT, env=around, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
