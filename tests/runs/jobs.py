@@ -1,4 +1,4 @@
-"""What a worker of the tests offers, and a server whose model asks for it three times."""
+"""What a worker of the tests offers, and a server whose model asks for it as often as the prompt says."""
 
 import json
 import os
@@ -7,11 +7,27 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
-from tests.runs.scripted import turns
-from toolwire import tool
+from tests.runs.scripted import calls
+from toolwire import Run, Runs, tool
 
-SAY = turns(*[[("work", {"part": part})] for part in range(3)], "all parts are done")
+PARTS = 3
+
+
+def say(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Ask for the parts of a job, one in a turn: `Job 7 of 10 parts.` has ten of them."""
+    prompt = next(message["content"] for message in messages if message["role"] == "user")
+    part = sum(message["role"] == "assistant" for message in messages)
+    if part == int(prompt.split()[3]):
+        return {"content": "all parts are done"}
+    return calls(("work", {"part": part}), turn=part)
+
+
+def started(runs: Runs, number: int, base_url: str, parts: int = PARTS) -> Run:
+    """Put a job into the queue."""
+    given: Any = {"tools": TOOLS, "options": {"base_url": base_url}, "limits": {"turns": parts + 1}}
+    return runs.start(f"Job {number} of {parts} parts.", "openai", "m", id=f"job-{number}", queue="jobs", **given)
 
 
 @tool
@@ -22,7 +38,7 @@ def work(part: int) -> str:
     with (Path(os.environ["JOBS"]) / "done").open("a") as file:
         file.write(f"{current_key()}\n")
         file.flush()
-    time.sleep(0.2)
+    time.sleep(float(os.environ.get("JOBS_PAUSE", "0.2")))
     return f"part {part} is done"
 
 
@@ -34,7 +50,7 @@ class _Model(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        message = {"role": "assistant", "content": None, **SAY(body["messages"])}
+        message = {"role": "assistant", "content": None, **say(body["messages"])}
         reason = "tool_calls" if message.get("tool_calls") else "stop"
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         choice = {"index": 0, "message": message, "finish_reason": reason}

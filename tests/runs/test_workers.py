@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.jobs import TOOLS, serving
+from tests.runs.jobs import PARTS, serving, started
 from tests.runs.killing import ROOT, begun, check, ended
 from tests.runs.scripted import given, turns
 from tests.runs.victim import lines
@@ -90,11 +90,13 @@ def test_one_that_slept_does_not_go_on_with_what_was_taken_over(runs_url: str, t
     assert after["send"] == before["send"]
 
 
-def worker(url: str, folder: Path, **around: str) -> "subprocess.Popen[str]":
+def worker(
+    url: str, folder: Path, *, lease: float = 2.0, program: str = "toolwire", **around: str
+) -> "subprocess.Popen[str]":
     """Begin a worker of the queue `jobs`."""
     path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
-    command = [sys.executable, "-m", "toolwire", "worker", "tests.runs.jobs:TOOLS", "--database", url]
-    command += ["--queue", "jobs", "--concurrency", "4", "--lease", "2"]
+    command = [sys.executable, "-m", program, "worker", "tests.runs.jobs:TOOLS", "--database", url]
+    command += ["--queue", "jobs", "--concurrency", "4", "--lease", f"{lease:g}"]
     env = {**os.environ, "PYTHONPATH": path, "JOBS": str(folder), "OPENAI_API_KEY": "sk-test-0123456789", **around}
     return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -106,18 +108,7 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
     number = 6
     workers: list[subprocess.Popen[str]] = []
     with contextmanager(serving)() as base_url, Runs(runs_url, lease=2.0) as runs:
-        started = [
-            runs.start(
-                f"Job {n}.",
-                "openai",
-                "m",
-                id=f"job-{n}",
-                queue="jobs",
-                tools=TOOLS,
-                options={"base_url": base_url},
-            )
-            for n in range(number)
-        ]
+        jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(runs_url, tmp_path))
             late = time.monotonic() + 30
@@ -126,7 +117,7 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
                 time.sleep(0.01)
             workers[0].send_signal(signal.SIGKILL)
             workers.append(worker(runs_url, tmp_path))
-            ends = [run.result(60) for run in started]
+            ends = [run.result(60) for run in jobs]
             workers[1].send_signal(signal.SIGTERM)
             assert workers[1].wait(20) == 0
         finally:
@@ -223,11 +214,7 @@ def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_ru
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     workers: list[subprocess.Popen[str]] = []
     with contextmanager(serving)() as base_url, Runs(url, lease=60.0) as runs:
-        options = {"base_url": base_url}
-        started = [
-            runs.start(f"Job {n}.", "openai", "m", id=f"job-{n}", queue="jobs", tools=TOOLS, options=options)  # type: ignore[arg-type]
-            for n in range(number)
-        ]
+        jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(url, tmp_path))
             late = time.monotonic() + 30
@@ -237,14 +224,14 @@ def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_ru
             workers[0].send_signal(signal.SIGTERM)
             assert workers[0].wait(20) == 0
             workers.append(worker(url, tmp_path))
-            ends = [run.result(30) for run in started]
+            ends = [run.result(60) for run in jobs]
         finally:
             for one in workers:
                 one.kill()
                 one.communicate()
     assert [end.content for end in ends] == ["all parts are done"] * number
     assert set(Counter((tmp_path / "done").read_text().split()).values()) == {1}
-    assert len((tmp_path / "done").read_text().split()) == 3 * number
+    assert len((tmp_path / "done").read_text().split()) == PARTS * number
 
 
 @pytest.mark.row("N9")

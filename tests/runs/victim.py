@@ -109,7 +109,7 @@ def agree(run: Run) -> None:
 
 def main(url: str, name: str) -> None:
     """Lead the run to its end, and say what it gave."""
-    asks = {"approve": ["pay"]} if os.environ.get("VICTIM_ASKS") else {}
+    asks: dict[str, Any] = {"approve": ["pay"]} if os.environ.get("VICTIM_ASKS") else {}
     with Runs(url, lease=2.0) as runs:
         run = runs.start("Do it all.", tools=TOOLS, id=name, **asks, **given(SAY))
         if asks:
