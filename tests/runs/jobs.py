@@ -45,10 +45,27 @@ def work(part: int) -> str:
 TOOLS = [work]
 
 
+SERVED: list[int] = []
+"""How many questions were open when each of them came."""
+_OPEN, _PAUSE = [0], [0.0]
+_LOCK = threading.Lock()
+
+
 class _Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
+        with _LOCK:
+            _OPEN[0] += 1
+            SERVED.append(_OPEN[0])
+        try:
+            self._answer()
+        finally:
+            with _LOCK:
+                _OPEN[0] -= 1
+
+    def _answer(self) -> None:
+        time.sleep(_PAUSE[0])
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         message = {"role": "assistant", "content": None, **say(body["messages"])}
         reason = "tool_calls" if message.get("tool_calls") else "stop"
@@ -65,8 +82,9 @@ class _Model(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def serving() -> Iterator[str]:
-    """Serve the model; give its address."""
+def serving(seconds: float = 0.0) -> Iterator[str]:
+    """Serve the model, which takes so long; give its address."""
+    _PAUSE[0] = seconds
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Model)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

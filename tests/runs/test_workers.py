@@ -68,7 +68,7 @@ def test_one_that_slept_does_not_go_on_with_what_was_taken_over(runs_url: str, t
     folder = tmp_path / "effects"
     folder.mkdir()
     asleep = begun(runs_url, "run", folder, pause=1.0)
-    late = time.monotonic() + 30
+    late = time.monotonic() + 60
     while not lines(folder, "pay"):
         assert time.monotonic() < late
         time.sleep(0.002)
@@ -111,7 +111,7 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
         jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(runs_url, tmp_path))
-            late = time.monotonic() + 30
+            late = time.monotonic() + 60
             while not (tmp_path / "done").exists():
                 assert time.monotonic() < late
                 time.sleep(0.01)
@@ -119,7 +119,7 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
             workers.append(worker(runs_url, tmp_path))
             ends = [run.result(60) for run in jobs]
             workers[1].send_signal(signal.SIGTERM)
-            assert workers[1].wait(20) == 0
+            assert workers[1].wait(60) == 0
         finally:
             for one in workers:
                 one.kill()
@@ -163,7 +163,7 @@ def test_a_run_whose_tools_are_gone_says_which(tmp_path: Path) -> None:
     with Runs(url) as runs:
         run = runs.start("Do it all.", id="run", tools=[add], **given(turns("no")))
         with pytest.raises(RunParked, match="tools that are gone here: look, note, pay, send, careless"):
-            run.result(20)
+            run.result(60)
 
 
 @POSIX
@@ -177,7 +177,7 @@ def test_a_run_is_cancelled_while_its_worker_is_dead(tmp_path: Path) -> None:
     with Runs(url) as runs:
         run = runs.run("run")
         run.cancel()
-        done = runs.start("Do it all.", id="run", **given(turns("no"))).result(20)
+        done = runs.start("Do it all.", id="run", **given(turns("no"))).result(60)
     assert done.ending == "cancelled"
     assert [message.role for message in done.messages][:1] == ["assistant"]
     assert len(lines(folder, "pay")) == 1
@@ -217,12 +217,12 @@ def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_ru
         jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(url, tmp_path))
-            late = time.monotonic() + 30
+            late = time.monotonic() + 60
             while not (tmp_path / "done").exists():
                 assert time.monotonic() < late
                 time.sleep(0.01)
             workers[0].send_signal(signal.SIGTERM)
-            assert workers[0].wait(20) == 0
+            assert workers[0].wait(60) == 0
             workers.append(worker(url, tmp_path))
             ends = [run.result(60) for run in jobs]
         finally:
@@ -244,6 +244,6 @@ def test_what_was_by_chance_is_recorded_and_given_again(tmp_path: Path, made_run
     shutil.copy(made_runs, tmp_path / "runs.db")
     with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
         run = runs.start("Draw.", tools=[draw], **given(turns([("draw", {})], "drawn")))
-        done = run.result(20)
-        again = run.fork(2).result(20)
+        done = run.result(60)
+        again = run.fork(2).result(60)
     assert again.messages[1] == done.messages[1]

@@ -221,10 +221,10 @@ class Core:
             self.done.pop(old, None)
             self.given.pop(old, None)
 
-    def sweep(self) -> None:
+    def sweep(self, only: str | None = None) -> None:
         """Take over what nobody leads any more; end what was cancelled, or is too late."""
         queues = [self.queue] if self.queue is not None and self._watcher is not None else []
-        rows = [row for row in self.register.expired(queues, self.given) if row.id not in self.held]
+        rows = [row for row in self.register.expired(queues, self.given, only) if row.id not in self.held]
         ended = self.engine.ended([row.id for row in rows]) if rows else set()
         for row in rows:
             if row.id in ended:

@@ -138,12 +138,7 @@ class Journal:
         def ask() -> Any:
             at("before-ask")
             self._check()
-            number = self._in_turn()
-            try:
-                outcome = self._told(steps)
-            finally:
-                if number:
-                    self._limits.leave(number)
+            outcome = self._in_turn(steps)
             fresh.append(outcome)
             at("after-ask")
             return self._packed(outcome, partial=plain(self._secrets.hidden(sent.partial)), over=sent.over)
@@ -163,18 +158,22 @@ class Journal:
             sent.encoded = Encoded("", {}, outcome.losses)
         return outcome
 
-    def _in_turn(self) -> int:
-        """Wait for a place within the limits of the provider; give its number."""
+    def _in_turn(self, steps: Work[Any]) -> Any:
+        """Ask within the limits of the provider, as soon as there is a place."""
         pause = _SHORTEST
         while (number := self._limits.take(self.run, self.token, self._provider)) is None:
             if self.leaving:
                 raise Leaving(self.run)
             if self.cancel.is_set():
-                return 0
+                return Error("unknown", "the run was cancelled before its turn", code="transport_cancelled")
             time.sleep(pause)
             pause = min(_LONGEST, pause * 1.5)
             self._check()
-        return number
+        try:
+            return self._told(steps)
+        finally:
+            if number:
+                self._limits.leave(number)
 
     def _told(self, steps: Work[Any]) -> Any:
         """Do the steps of an exchange; who listens hears its events."""

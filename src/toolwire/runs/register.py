@@ -208,10 +208,11 @@ class Register:
         return row
 
     @patient
-    def expired(self, queues: Collection[str], runs: Collection[str]) -> list[Row]:
+    def expired(self, queues: Collection[str], runs: Collection[str], only: str | None = None) -> list[Row]:
         """List the runs that nobody leads any more: of these queues, these ones, and those that are too late."""
         late = sa.func.coalesce(RUNS.c.deadline < self.now, sa.false()).label("late")
         query = sa.select(*_SHORT, late, (RUNS.c.expires <= self.now).label("over")).where(_LOOKED_AT)
+        query = query if only is None else query.where(RUNS.c.id == only)
         with self.db.connect() as connection:
             rows = connection.execute(query.where(RUNS.c.state != "ended")).all()
         over = [row for row in rows if row.over or (row.owner and is_dead(row.owner))]

@@ -242,17 +242,18 @@ class Runs:
         """
         name = id or uuid.uuid4().hex
         own = given(provider, model, tools or self.core.tools, options, settings)
-        if self.core.register.row(name) is None:
+        there = self.core.register.row(name)
+        if there is None:
             texts: dict[str, str] = {}
             spec = spec_of(own, prompt, queue, texts)
             at("before-start")
             if self._begun(name, spec, texts, own, queue, deadline):
                 at("after-start")
                 return Run(self, name)
-        if queue is None:
+        if queue is None and (there is None or there.state != "ended"):
             self.core.given.setdefault(name, own)
             self.core.launch()
-            self.core.sweep()
+            self.core.sweep(name)
         return Run(self, name)
 
     def _begun(
