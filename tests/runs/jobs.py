@@ -16,10 +16,10 @@ PARTS = 3
 
 
 def say(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Ask for the parts of a job, one in a turn: `Job 7 of 10 parts.` has ten of them."""
+    """Ask for the parts of a job, one in a turn: `Job 7 of 10 parts.` has ten of them, `Go.` none."""
     prompt = next(message["content"] for message in messages if message["role"] == "user")
     part = sum(message["role"] == "assistant" for message in messages)
-    if part == int(prompt.split()[3]):
+    if prompt == "Go." or part == int(prompt.split()[3]):
         return {"content": "all parts are done"}
     return calls(("work", {"part": part}), turn=part)
 
@@ -66,7 +66,10 @@ class _Model(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         time.sleep(_PAUSE[0])
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        sent = self.rfile.read(int(self.headers["content-length"]))
+        if not sent:  # who asked was killed
+            return
+        body = json.loads(sent)
         message = {"role": "assistant", "content": None, **say(body["messages"])}
         reason = "tool_calls" if message.get("tool_calls") else "stop"
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}

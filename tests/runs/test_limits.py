@@ -1,8 +1,6 @@
 """Limits of a provider: kept by all that lead runs of a database, together."""
 
 import shutil
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runs import jobs
-from tests.runs.scripted import given, turns
+from tests.runs.scripted import Busy, given, turns
 from tests.runs.test_workers import POSIX, worker
 from toolwire import Runs
 from toolwire.cli import main
@@ -30,26 +28,6 @@ def url(tmp_path: Path, made_runs: Path) -> str:
 def runs(url: str) -> Iterator[Runs]:
     with Runs(url) as made:
         yield made
-
-
-class Busy:
-    """A model that takes a moment, and counts how many ask it at once."""
-
-    def __init__(self, seconds: float) -> None:
-        self.now = self.most = 0
-        self.begun: list[float] = []
-        self._seconds = seconds
-        self._lock = threading.Lock()
-
-    def say(self, _messages: list[dict[str, Any]]) -> dict[str, Any]:
-        with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            self.begun.append(time.monotonic())
-        time.sleep(self._seconds)
-        with self._lock:
-            self.now -= 1
-        return {"content": "done"}
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(2, 2), (None, 6)])

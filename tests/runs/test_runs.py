@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.runs.scripted import calls, given, turns
 from toolwire import Done, ProviderError, Response, Runs, ToolResult, aio, tool, traces
 from toolwire.errors import InvalidField, RunParked, StoreFailed
 from toolwire.resolvers.effects import NotYet, checkable
 from toolwire.runs.effects import treatment
+from toolwire.runs.register import CALLS
 
 
 @pytest.fixture
@@ -221,6 +223,47 @@ def test_a_waiting_run_is_cancelled_without_being_led(runs: Runs) -> None:
     done = run.result(30)
     assert (done.ending, run.state) == ("cancelled", "cancelled")
     assert [message.role for message in done.messages] == ["assistant"]
+
+
+def test_a_deadline_ends_a_run_that_waits(runs: Runs) -> None:
+    run = runs.start("Pay.", tools=[add, sign_in], approve=True, deadline=1.5, **given(PAYING))
+    until(lambda: run.state == "waiting")
+    done = run.result(30)
+    assert (done.ending, done.reason, run.state) == ("cancelled", "its deadline has passed", "cancelled")
+    with pytest.raises(InvalidField, match="is no call that waits"):
+        run.answer("call_9")
+
+
+def test_an_approval_is_for_the_arguments_that_were_shown(runs: Runs) -> None:
+    ran: list[str] = []
+
+    @tool
+    def pay(order: str) -> str:
+        """Pay an order."""
+        ran.append(order)
+        return f"{order} is paid"
+
+    say = turns([("pay", {"order": "17"})], "over")
+    run = runs.start("Pay.", tools=[pay], approve=["pay"], **given(say))
+    until(lambda: run.state == "waiting")
+    with runs.core.register.db.begin() as connection:
+        connection.execute(sa.update(CALLS).values(digest="of other arguments"))
+    run.answer("call_0_0")
+    done = run.result(30)
+    assert results_of(done)[0].content == "the call was not run: its approval was for other arguments"
+    assert (done.content, ran) == ("over", [])
+
+
+def test_an_approval_of_a_run_is_none_of_its_forks(runs: Runs) -> None:
+    run = runs.start("Pay.", tools=[add, sign_in], approve=["sign_in"], **given(PAYING))
+    until(lambda: run.state == "waiting")
+    run.answer("call_0_1")
+    run.result(30)
+    fork = run.fork(2)
+    until(lambda: fork.state == "waiting")
+    assert [question.tool for question in fork.waiting] == ["sign_in"]
+    fork.answer("call_0_1", "not again")
+    assert results_of(fork.result(30))[1].content == "not again"
 
 
 def test_a_run_that_is_led_is_cancelled_at_once(runs: Runs) -> None:
