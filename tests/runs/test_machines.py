@@ -60,7 +60,7 @@ class Hill:
     def look(self) -> None:
         """See which runs of the dead were taken over, and how long that took while some worker was there to do it."""
         before, self._looked = self._looked, time.monotonic()
-        ready, _, _ = select.select([one.stdout for one in self.workers], [], [], 0)
+        ready, _, _ = select.select([one.stdout for one in self.workers if one.stdout], [], [], 0)
         if not ready:  # each of them has just been begun
             self.nobody += self._looked - before
         for name, (token, killed, nobody) in list(self.dead.items()):
