@@ -32,6 +32,7 @@ from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import Asked, stream_quirks, wants_stream
+from toolwire.translation.reuse import Reuse
 from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall, Usage
 from toolwire.wire.bodies import members_of, read_body
@@ -63,6 +64,7 @@ class Tools(Struct):
     reports: Reports
     prices: Prices = Prices({})
     choosing: Choosing = field(default_factory=Choosing)
+    reuse: Reuse = field(default_factory=Reuse)
     accounts: Accounts | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
@@ -347,6 +349,7 @@ class _Attempt:
                 target=self.goal.provider,
                 path=self._full_path,
                 model=self.goal.model,
+                reuse=self.tools.reuse.of(incoming.owner),
             )
             found = await memory.find(incoming.owner, self.exchange.asks)
             if found:
