@@ -290,6 +290,16 @@ def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None
     assert sum(hits) > 80
 
 
+def test_what_begins_like_many_others_is_kept_too(hits: list[bool]) -> None:
+    held = Reuse(1 << 24)
+    for data in growing(6)[-1:] * 100:
+        translate.request(data, "openai-chat", "anthropic", reuse=held)
+    before = len(hits)
+    for data in growing(8, run=1)[-4:]:
+        translate.request(data, "openai-chat", "anthropic", reuse=held)
+    assert before + 2 <= len(hits)
+
+
 def test_threads_may_go_on_with_one_conversation_at_once() -> None:
     held = Reuse(1 << 22)
     said = growing(12)

@@ -480,9 +480,9 @@ class _Attempt:
         served.ending = served.ending or "answer"
         served.heard = len(body) if served.usage is None else 0
         head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
+        await self._keep()
         await client.begin(served.status, head)
         await client.send(body, False)
-        await self._keep()
         return None
 
     def _translated(self, body: bytes, served: Served) -> bytes:
@@ -554,10 +554,10 @@ class _Attempt:
         served.losses = (*served.losses, *stream.losses)
         if last is None:
             raise Refused("server", "the provider's answer broke off where no word can follow")
-        await send(last, False)
         if isinstance(stream, PassedStream):
             await self._note_maker(Message("assistant", stream.parts))
         await self._keep()
+        await send(last, False)
 
     async def _keep(self) -> None:
         if self.exchange is not None and self.exchange.learned:

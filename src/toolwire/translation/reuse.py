@@ -10,7 +10,8 @@ Rules of this file:
 - Bytes are kept, and what an answer is read by, which nobody is given: so nobody who changes a body that was given
   changes what is given next.
 - What one owner has sent, no other finds: each has a `Reuse` of its own.
-- A conversation is kept when its beginning is seen again, and less and less often where that finds nothing.
+- A conversation is kept when its beginning is seen again, and less and less often for as long as nothing of such
+  bodies is found.
 """
 
 import os
@@ -212,6 +213,13 @@ class Reuse:
         self._seen[mark % _MARKS] = mark, times
         return times
 
+    def found(self, how: tuple[Any, ...], data: bytes) -> None:
+        """Note that what is kept of such bodies serves: the next one of which nothing is found is kept."""
+        for key in ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])):
+            mark = hash((self._owner, key))
+            if self._seen[mark % _MARKS][0] == mark:
+                self._seen[mark % _MARKS] = mark, 0
+
     def open(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
         """Keep how a conversation opens."""
         key = how, data[:_SHORT], data[-_SHORT:]
@@ -269,6 +277,7 @@ class Again:
                 found = go_on(self._ahead, self._data, self._target)
         if found is None or self._ahead is None:
             return None
+        self._reuse.found(self._how, self._data)
         if found[1] is not self._ahead.seam:
             self._reuse.keep(self._how, self._data, found[1])
         return found[0]
