@@ -102,7 +102,12 @@ def test_a_conversation_asks_the_database_once_for_what_it_repeats(tmp_path: Pat
         clock, url, asked = Clock(), f"sqlite:///{tmp_path / 'm.db'}", list[list[str]]()
         one, other = StoredMemory(url, 1000, 600, clock), StoredMemory(url, 1000, 600, clock)
         find = one._find
-        one._find = lambda owner, keys: (asked.append(keys), find(owner, keys))[1]  # type: ignore[method-assign]
+
+        def noted(owner: str, keys: list[str]) -> dict[str, bytes]:
+            asked.append(keys)
+            return find(owner, keys)
+
+        one._find = noted  # type: ignore[method-assign]
         await one.keep("me", [("a", b"1")])
         for keys in (["a", "b"], ["a", "b"], ["a", "b", "c"]):
             assert dict(await one.find("me", keys)) == {"a": b"1"}

@@ -292,10 +292,10 @@ def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None
 
 def test_what_begins_like_many_others_is_kept_too(hits: list[bool]) -> None:
     held = Reuse(1 << 24)
-    for data in growing(6)[-1:] * 100:
+    for data in growing(6, 0, "Be brief. " * 60)[-1:] * 100:
         translate.request(data, "openai-chat", "anthropic", reuse=held)
     before = len(hits)
-    for data in growing(8, run=1)[-4:]:
+    for data in growing(8, 1, "Be brief. " * 60 + "Please.")[-4:]:
         translate.request(data, "openai-chat", "anthropic", reuse=held)
     assert before + 2 <= len(hits)
 
