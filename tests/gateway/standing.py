@@ -94,7 +94,7 @@ class _Prompt(uvicorn.Server):
         for connection in list(self.server_state.connections):
             connection.shutdown()
         until = time.monotonic() + 5
-        while (self.server_state.connections or self.server_state.tasks) and time.monotonic() < until:
+        while (self.server_state.connections or self.server_state.tasks) and time.monotonic() < until:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         await self.lifespan.shutdown()
 

@@ -33,6 +33,7 @@ from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import Asked, stream_quirks, wants_stream
+from toolwire.translation.reuse import Reuse
 from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall, Usage
 from toolwire.wire.bodies import members_of, read_body
@@ -64,6 +65,7 @@ class Tools(Struct):
     reports: Reports
     prices: Prices = Prices({})
     choosing: Choosing = field(default_factory=Choosing)
+    reuse: Reuse = field(default_factory=Reuse)
     accounts: Accounts | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
@@ -351,6 +353,7 @@ class _Attempt:
                 path=self._full_path,
                 model=self.goal.model,
                 over=self.over,
+                reuse=self.tools.reuse.of(incoming.owner),
             )
             found = await memory.find(incoming.owner, self.exchange.asks)
             if found:
@@ -481,9 +484,9 @@ class _Attempt:
         served.ending = served.ending or "answer"
         served.heard = len(body) if served.usage is None else 0
         head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
+        await self._keep()
         await client.begin(served.status, head)
         await client.send(body, False)
-        await self._keep()
         return None
 
     def _translated(self, body: bytes, served: Served) -> bytes:
@@ -555,10 +558,10 @@ class _Attempt:
         served.losses = (*served.losses, *stream.losses)
         if last is None:
             raise Refused("server", "the provider's answer broke off where no word can follow")
-        await send(last, False)
         if isinstance(stream, PassedStream):
             await self._note_maker(Message("assistant", stream.parts))
         await self._keep()
+        await send(last, False)
 
     async def _keep(self) -> None:
         if self.exchange is not None and self.exchange.learned:

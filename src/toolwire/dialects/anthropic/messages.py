@@ -25,7 +25,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
@@ -320,7 +320,7 @@ def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | N
     return decode_messages(bodies, place)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, quirks)
     return encode_messages([None] * place + messages, ledger, place), ledger

@@ -34,7 +34,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
@@ -386,7 +386,7 @@ def decode_later(bodies: list[Any], _place: int, made: int) -> list[Message] | N
     return decode_messages(bodies, made)
 
 
-def encode_later(messages: list[Message], place: int, model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Conversation(model=model)
+    ledger = Conversation(quirks, model)
     return encode_messages([None] * place + messages, ledger, place), ledger
