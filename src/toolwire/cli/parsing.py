@@ -62,14 +62,23 @@ def _did_you_mean(word: str, known: Any) -> str:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments of a command, or end with what is wrong with them."""
-    from toolwire.cli import agents, auditing, conversations, serving, simulating, tools, translation  # noqa: PLC0415
+    from toolwire.cli import (  # noqa: PLC0415
+        agents,
+        auditing,
+        conversations,
+        launching,
+        serving,
+        simulating,
+        tools,
+        translation,
+    )
 
     promise = str(toolwire.__doc__).partition("\n")[0]
     parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     parser.set_defaults(run=_help)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for part in (agents, conversations, translation, tools, simulating, serving, auditing):
+    for part in (agents, conversations, translation, tools, simulating, serving, launching, auditing):
         part.add(commands)
     options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
     if more:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from toolwire.gateway.app import Gateway
 
 _HEAD_SECONDS = 15.0
 _DRAIN_SECONDS = 30
+_LEAVING_SECONDS = 2.0
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
@@ -73,7 +75,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take a signal as the wish to end; it is not raised again."""
+        """Take a signal as the wish to end; it is not raised again. Another thread than the main one gets none."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -94,9 +99,9 @@ def listen(address: str) -> socket.socket:
     return opened
 
 
-def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until a signal says stop."""
-    config = uvicorn.Config(
+def config_of(gateway: Gateway) -> uvicorn.Config:
+    """Say how a gateway is served."""
+    return uvicorn.Config(
         gateway,
         http=Patient,
         loop="uvloop",
@@ -110,4 +115,25 @@ def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = l
         timeout_keep_alive=30,
     )
 
-    _Server(config, ready).run([opened])
+
+def serve(gateway: Gateway, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until a signal says stop."""
+    _Server(config_of(gateway), ready).run([opened])
+
+
+@contextlib.contextmanager
+def aside(gateway: Gateway) -> Iterator[str]:
+    """Serve in a thread, on a free port of this machine, for as long as this lasts; give the address."""
+    opened, started = listen("127.0.0.1:0"), threading.Event()
+    server = _Server(config_of(gateway), started.set)
+    thread = threading.Thread(target=server.run, args=([opened],), name="toolwire-gateway", daemon=True)
+    thread.start()
+    while thread.is_alive() and not started.wait(0.05):
+        continue
+    try:
+        yield f"http://127.0.0.1:{opened.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(_LEAVING_SECONDS)
+        server.force_exit = True
+        thread.join(_LEAVING_SECONDS)
