@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder that is thrown away: where nobody else can write, as gemini-cli takes no settings from elsewhere."""
+    """Make a folder that is thrown away, where nobody else can write: gemini-cli takes settings from no other."""
     usual = state_folder("XDG_STATE_HOME=FOLDER")
     usual.mkdir(mode=0o700, parents=True, exist_ok=True)
     places = (usual, Path(os.environ.get("XDG_RUNTIME_DIR") or "/run"), Path("/run"))
@@ -129,7 +129,8 @@ def _environment(program: Program, told: Told, environ: Mapping[str, str] = os.e
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
     """Run the program in our place on the terminal, and hand on what signals say."""
-    with subprocess.Popen(command, env=environment) as process, _handing_on(process):
+    started = subprocess.Popen(command, env=environment)  # noqa: S603 - the user has named it
+    with started as process, _handing_on(process):
         code = process.wait()
     return code if code >= 0 else 128 - code
 

@@ -37,7 +37,7 @@ class Told(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True):
-    """A program that can be started: its command, what installs it, and the provider whose models it knows by itself."""
+    """A program that can be started: its command, what installs it, and whose models it knows by itself."""
 
     command: str
     install: str

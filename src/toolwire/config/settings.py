@@ -32,11 +32,12 @@ class InvalidSettings(UserError):
 
 
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the gateway listens, where it keeps what it keeps, and who may ask."""
+    """Where the gateway listens, where it keeps what it keeps, who may ask, and whether over a WebSocket."""
 
     listen: str = "127.0.0.1:8080"
     database: str = ""
     auth: Literal["", "none", "keys"] = ""
+    websocket: bool = True
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,9 @@ from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.listing import list_models, show_model
 from toolwire.gateway.passing import members_of
+from toolwire.gateway.sockets import PATH as SOCKET_PATH
+from toolwire.gateway.sockets import Socket
+from toolwire.gateway.stored import Place, fetch, summed_up, to_sum_up
 from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
@@ -31,6 +34,9 @@ _write = msgspec.json.Encoder().encode
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+_NO_SOCKET = "there is no WebSocket here"
+_ABOUT_BYTES = frozenset({"content-type", "content-length"})
+_GOOD = 200
 _LOSSES = "/toolwire/requests/"
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
 _REQUEST_IDS = {"anthropic": b"request-id"}
@@ -60,6 +66,7 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.loopback, self.seen = tools, limits, loopback, seen
         self.ready = True
+        self.websocket = True
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         """Answer one request."""
@@ -69,7 +76,9 @@ class Gateway:
             await _Request(self, scope, receive, send).run()
         elif scope["type"] == "websocket":
             await receive()
-            await send({"type": "websocket.close", "code": 1008})
+            request = _Request(self, {**scope, "type": "http", "method": "GET"}, receive, _refusing(send))
+            if await request.may_open():
+                await Socket(self, scope, receive, send, self.tools.stall).run()
 
     async def _live(self, receive: _Receive, send: _Send) -> None:
         while True:
@@ -118,6 +127,18 @@ class _Request:
             await self._refuse(Error("server", "the gateway failed; its log says why", 500))
         self._tell(time.monotonic() - start)
 
+    async def may_open(self) -> bool:
+        """Whether a WebSocket may be opened here; if not, it is refused."""
+        try:
+            self._check_place()
+        except Refused as refused:
+            await self._refuse(refused.error)
+            return False
+        opens = self.path == SOCKET_PATH and self.gateway.websocket
+        if not opens:
+            await self._refuse(Refused("not_found", _NO_SOCKET).error)
+        return opens
+
     def _tell(self, seconds: float) -> None:
         served, usage = self.served, self.served.usage
         if self.gateway.seen is None:
@@ -144,7 +165,10 @@ class _Request:
             return
         self.wire = asked.dialect
         if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
-            raise Refused("not_found", "there is no WebSocket here")
+            raise Refused("not_found", _NO_SOCKET)
+        if asked.action in ("retrieve", "items") and self.method in ("GET", "DELETE"):
+            await self._reply(*await fetch(self.gateway.tools, self._turns, asked, self.method))
+            return
         if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
             if asked.action in ("model", "retrieve"):
                 raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
@@ -158,8 +182,36 @@ class _Request:
                 await self._lead(asked, body)
             case "count":
                 await self._count(asked, body)
+            case "compact":
+                await self._compact(asked, body)
             case _:
                 await self._inform(asked, _named(body))
+
+    @property
+    def _turns(self) -> Place:
+        return Place([self.gateway.tools.memory], "")
+
+    async def _compact(self, asked: Asked, body: bytes) -> None:
+        """Have a conversation summed up: by its vendor, or by a model of another wire."""
+        members_of(body)
+        way = self.gateway.tools.routes.find(_named(body))
+        if way is None or way.goals[0].provider.dialect == asked.dialect:
+            await self._lead(asked, body)
+            return
+        heard = bytearray()
+
+        async def begin(_status: int, headers: dict[str, str]) -> None:
+            told.update({name: value for name, value in headers.items() if name not in _ABOUT_BYTES})
+
+        async def send(data: bytes, _more: bool) -> None:
+            heard.extend(data)
+
+        told: dict[str, str] = {}
+        summing = Asked("answer", asked.dialect)
+        await self._lead(summing, to_sum_up(body), "/v1/responses", Answering(begin, send))
+        if self.served.status == _GOOD:
+            heard[:] = summed_up(body, bytes(heard), self.identity)
+        await self._reply(self.served.status, bytes(heard), **told)
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
@@ -194,13 +246,14 @@ class _Request:
         except TimeoutError:
             raise Refused("timeout", f"the body took longer than {self.gateway.limits.seconds:g} s", 408) from None
 
-    async def _lead(self, asked: Asked, body: bytes) -> None:
+    async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")
-        incoming = Incoming(self.identity, asked, self.path, query, self.headers, body)
+        incoming = Incoming(self.identity, asked, path or self.path, query, self.headers, body)
+        incoming.held = self.scope.get("toolwire.held")
         task = asyncio.current_task()
         watch = asyncio.ensure_future(self._watch(task))
         try:
-            await lead(self.gateway.tools, incoming, Answering(self._begin, self._send), self.served)
+            await lead(self.gateway.tools, incoming, client or Answering(self._begin, self._send), self.served)
         except asyncio.CancelledError:
             if not watch.done() or watch.cancelled() or not watch.result():
                 raise
@@ -282,6 +335,9 @@ class _Request:
     async def _answer_ours(self) -> None:
         """Answer a path of ours; anything else is nobody's."""
         if self.method in ("GET", "HEAD"):
+            if self.path == "/":  # Claude Code looks whether somebody is there
+                await self._reply(200, b"toolwire gateway\n", "text/plain; charset=utf-8")
+                return
             if self.path == "/health":
                 await self._reply(200, b'{"status":"ok"}')
                 return
@@ -296,6 +352,15 @@ class _Request:
                     await self._reply(200, _write(report))
                     return
         raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+
+
+def _refusing(send: _Send) -> _Send:
+    """Say over a WebSocket that was not opened what is said over HTTP."""
+
+    async def say(message: dict[str, Any]) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    return say
 
 
 def _named(body: bytes) -> str:

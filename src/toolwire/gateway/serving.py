@@ -11,6 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import uvicorn
@@ -105,7 +106,9 @@ def config_of(gateway: Gateway) -> uvicorn.Config:
         gateway,
         http=Patient,
         loop="uvloop",
-        ws="none",
+        ws="websockets-sansio" if gateway.websocket and find_spec("websockets") else "none",
+        ws_max_size=gateway.limits.body,
+        ws_per_message_deflate=False,
         lifespan="on",
         access_log=False,
         log_level="critical",

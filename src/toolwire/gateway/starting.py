@@ -90,7 +90,9 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     except ImportError as problem:
         raise MissingExtra("aiohttp", "serve the gateway", "serve") from problem
     tools = Tools(routes, Uplink(), _memory_of(settings, path), Reports())
-    return Gateway(tools, loopback=loopback, seen=_log)
+    gateway = Gateway(tools, loopback=loopback, seen=_log)
+    gateway.websocket = settings.server.websocket
+    return gateway
 
 
 def _log(record: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from toolwire.gateway.memory import Memory
 from toolwire.gateway.passing import PassedStream, may_be_signed, members_of, signatures_of, with_model, with_models
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import Goal, Routes
+from toolwire.gateway.stored import WIRE, Keeper, Place, is_kept, whole
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
@@ -69,6 +70,7 @@ class Incoming(Struct):
     headers: Mapping[str, str]
     body: bytes
     owner: str = ""
+    held: Memory | None = None  # what a connection keeps of its own turns
 
 
 class Served(Struct):
@@ -152,9 +154,12 @@ class _Attempt:
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
+        self._place: Place | None = None
+        self._given = members
 
     async def ask(self) -> "HttpResponse | _Failure":
         """Send the request; give the answer's head, or what went wrong."""
+        await self._recall()
         path, body = await self._passed() if self.passes else await self._exchanged()
         provider = self.goal.provider
         headers = headers_of(provider)
@@ -173,6 +178,24 @@ class _Attempt:
             return self._broke(problem)
         finally:
             await answer.aclose()
+
+    async def _recall(self) -> None:
+        """Bring what a request goes on from, where its provider does not hold it."""
+        if self.wire.DIALECT != WIRE or self.incoming.asked.action != "answer":
+            return
+        self._given, held = self.members, self.incoming.held
+        memories = [self.tools.memory, *([held] if held is not None else [])]
+        self._place = Place(memories, self.incoming.owner)
+        body = await whole(self._place, self.incoming.body, self.members, self.goal.provider)
+        if body is not None:
+            self.incoming, self.members = replace(self.incoming, body=body), members_of(body)
+
+    def _keeping(self, client: "Answering") -> "Answering":
+        """Keep an answer on its way to the client, if it wants that."""
+        if self._place is None or not is_kept(self._given):
+            return client
+        keeper = Keeper(self._place, self._given, self.goal.provider.name, passes=self.passes, send=client.send)
+        return Answering(client.begin, keeper.send)
 
     async def _passed(self) -> tuple[str, bytes]:
         """Give the path and the bytes of a request of the provider's own wire."""
@@ -217,6 +240,8 @@ class _Attempt:
                 path=self._full_path,
                 model=self.goal.model,
             )
+            if self.wire.DIALECT == WIRE:
+                self.exchange.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
             found = await memory.find(incoming.owner, self.exchange.asks)
             if found:
                 self.exchange.remember(found)
@@ -263,6 +288,7 @@ class _Attempt:
 
     async def answer(self, answer: HttpResponse, client: Answering, served: Served) -> None:
         """Give an answer to the client."""
+        client = self._keeping(client)
         streams = self.exchange.streams if self.exchange is not None else self._wants_stream()
         served.status = 200
         try:
