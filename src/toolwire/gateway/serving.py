@@ -25,7 +25,7 @@ _LEAVING_SECONDS = 2.0
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
-class Patient(HttpToolsProtocol):
+class _Patient(HttpToolsProtocol):
     """A connection whose client has a time for the head of each request."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -104,7 +104,7 @@ def config_of(gateway: Gateway) -> uvicorn.Config:
     """Say how a gateway is served."""
     return uvicorn.Config(
         gateway,
-        http=Patient,
+        http=_Patient,
         loop="uvloop",
         ws="websockets-sansio" if gateway.websocket and find_spec("websockets") else "none",
         ws_max_size=gateway.limits.body,

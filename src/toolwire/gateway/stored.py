@@ -119,6 +119,8 @@ async def whole(place: Place, body: bytes, members: Mapping[str, Any], provider:
             break
         turns.append(kept)
         previous = kept.before
+    if not turns and _OURS.encode() not in body:
+        return None
     read = _read(body)
     items = [item for kept in reversed(turns) for item in kept.items]
     if provider.dialect == WIRE:
