@@ -200,15 +200,15 @@ def test_what_cannot_be_added_is_given_back(strict_model: Playing) -> None:
 
 
 def test_what_was_added_to_an_answer_that_broke_is_given_back(lenient_model: Playing) -> None:
-    with lenient_model(Scenario([[Text("One"), Wait(0.4), Text("."), Cut()]], complete=False)) as stood:
-        with opened(stood.url) as socket:
-            create(socket, input="Hello")
-            first = begun(socket)
-            steer(socket, first, "More")
-            told = heard(socket, "response.steer.failed")
-            assert sum(event["type"] in END for event in told) == 1
-            assert told[-1]["error"]["code"] == "response_not_active"
-            assert told[-1]["steer"]["input"] == "More"
+    turns = [[Text("One"), Wait(0.4), Text("."), Cut()]]
+    with lenient_model(Scenario(turns, complete=False)) as stood, opened(stood.url) as socket:
+        create(socket, input="Hello")
+        first = begun(socket)
+        steer(socket, first, "More")
+        told = heard(socket, "response.steer.failed")
+        assert sum(event["type"] in END for event in told) == 1
+        assert told[-1]["error"]["code"] == "response_not_active"
+        assert told[-1]["steer"]["input"] == "More"
 
 
 @pytest.mark.parametrize("wire", WIRES)
