@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, standing
 from toolwire.gateway import sockets
-from toolwire.testing import Cut, Scenario, Wait, simulate
+from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.types import Text, ToolCall
 
 END = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
@@ -116,6 +116,16 @@ def test_what_is_wrong_is_said_and_the_connection_stays(strict_model: Playing) -
         socket.send("{")
         assert heard(socket, "error")[-1]["status"] == 400
         create(socket, input="Hello")
+        assert text_of(heard(socket)[-1]) == "Two."
+
+
+def test_an_error_of_a_provider_is_told_with_when_to_ask_again(lenient_model: Playing) -> None:
+    with lenient_model(Scenario([[Fail(429, retry_after=7)], ["Two."]])) as stood, opened(stood.url) as socket:
+        create(socket, input="Hello", stream_id="a")
+        told = heard(socket)[-1]
+        assert (told["status"], told["stream_id"], told["error"]["headers"]["retry-after"]) == (429, "a", "7")
+        assert told["headers"] == told["error"]["headers"]  # OpenAI's SDK reads the one, Codex the other
+        create(socket, input="Hello", stream_id="a")
         assert text_of(heard(socket)[-1]) == "Two."
 
 

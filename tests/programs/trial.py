@@ -26,15 +26,23 @@ MODELS = {
 }
 _SHELL = "printf '%s\\n' 'gr\u00fcn \"blue\"' > note.txt"
 _FUNCTIONS = """
-def write(path: str, content: str) -> str:
+def put(path: str, content: str) -> str:
     open(path, "w").write(content)
     return "written"
-def read(path: str) -> str:
+def get(path: str) -> str:
     return open(path).read()
 """
 WORDS_OF: dict[str, list[str]] = {
     "claude": ["-p", TASK, "--dangerously-skip-permissions"],
     "codex": ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK],
+    "codex-http": [
+        "-c",
+        "model_providers.toolwire.supports_websockets=false",
+        "exec",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+        TASK,
+    ],
     "gemini": ["-y", "-p", TASK],
     "opencode": ["run", TASK],
     "qwen": ["-y", "-p", TASK],
@@ -54,7 +62,8 @@ def writing(folder: str, offered: set[str]) -> ToolCall | None:
         "shell_command": {"command": _SHELL},
         "Write": {"file_path": file, "content": WORDS},
         "write_file": {"file_path": file, "content": WORDS},
-        "write": {"path": file, "filePath": file, "content": WORDS},
+        "write": {"filePath": file, "content": WORDS},
+        "put": {"path": file, "content": WORDS},
     }
     return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
 
@@ -67,7 +76,8 @@ def reading(folder: str, offered: set[str]) -> ToolCall | None:
         "shell_command": {"command": "cat note.txt"},
         "Read": {"file_path": file},
         "read_file": {"file_path": file},
-        "read": {"path": file, "filePath": file},
+        "read": {"filePath": file},
+        "get": {"path": file},
     }
     return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
 
@@ -95,7 +105,7 @@ class Playing:
         if not results:
             return [Thinking("I write it first."), Text("I write the file."), write]
         if len(results) == 1:
-            return [read, read]
+            return [Thinking("I read it twice."), read, read]
         self.read = [str(result.content) for result in results[1:]]
         return [Text("done")]
 
@@ -112,7 +122,7 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
         settings.write_text(f"[providers.there]\n{base}", encoding="utf-8")
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         command = [sys.executable, "-m", "toolwire", "launch", "--config", str(settings)]
-        command += ["--model", f"there/{MODELS[wire]}", program, "--", *WORDS_OF[program]]
+        command += ["--model", f"there/{MODELS[wire]}", program.partition("-")[0], "--", *WORDS_OF[program]]
         start = time.monotonic()
         try:
             done = subprocess.run(

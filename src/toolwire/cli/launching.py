@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         gateway.seen = None
         url = stack.enter_context(serving.aside(gateway))
         folder = stack.enter_context(_folder())
-        told = program.told(_place(routes, model, url, folder))
+        told = program.told(_place(program, routes, model, url, folder))
         for name, text in told.files.items():
             Path(folder, name).write_text(text, encoding="utf-8")
         return _run([command, *told.arguments, *_after_mark(options.arguments)], _environment(program, told))
@@ -102,10 +102,18 @@ def _check_model(program: Program, routes: Any, model: str) -> None:
     raise UserError(f"{wanted} needs a key of {name}: export {preset.env[0]}=...{other}")
 
 
-def _place(routes: Any, model: str, url: str, folder: str) -> Place:
-    """Say where the program is to ask, and what is known of its model."""
+def _place(program: Program, routes: Any, model: str, url: str, folder: str) -> Place:
+    """Say where the program is to ask, and what is known of its model.
+
+    A model of the program's own wire is called as its vendor calls it: the program may know it, and Claude Code leaves
+    out thinking that a model of another name has answered with (2.1.197, 2026-11-22).
+    """
     way = routes.find(model) if model else None
     goal = way.goals[0] if way is not None else None
+    own = named(program.provider) if program.provider else None
+    if goal is not None and own is not None and own.dialect == goal.provider.dialect:
+        plain = routes.find(goal.model)
+        model = goal.model if plain is not None and plain.goals[0] == goal else model
     known = catalogue.model(goal.model) if goal is not None else None
     return Place(
         url,

@@ -32,6 +32,7 @@ _PATIENCE = 5.0
 _HOP = frozenset(
     {b"connection", b"upgrade", b"content-length", b"content-encoding", b"transfer-encoding", b"openai-beta"}
 )
+_ABOUT_BYTES = frozenset({"content-type", "content-length"})
 _OWN = ("type", "stream_id", "stream", "background", "generate")
 _ENDS = frozenset({b"response.completed", b"response.incomplete", b"response.failed", b"error"})
 _read = msgspec.json.decode
@@ -265,14 +266,16 @@ class _Heard:
     def __init__(self, socket: Socket, lane: _Lane, members: Mapping[str, Raw]) -> None:
         self._socket, self._lane, self._members = socket, lane, members
         self._status, self._maker, self._whole = 200, "", b""
+        self._headers: dict[str, str] = {}
         self._frames = EventStream()
 
     async def send(self, message: dict[str, Any]) -> None:
         """Take a message of the gateway."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            named = dict(message["headers"]).get(b"x-toolwire-model", b"")
-            self._maker = named.decode("latin-1").partition("/")[0]
+            said = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+            self._maker = said.get("x-toolwire-model", "").partition("/")[0]
+            self._headers = {name: said[name] for name in said if name not in _ABOUT_BYTES}
         elif self._status != 200:
             self._whole += message.get("body", b"")
             if not message.get("more_body"):
@@ -283,8 +286,8 @@ class _Heard:
 
     async def _fail(self) -> None:
         self._lane.ended = b"{}"
-        error = _read(self._whole).get("error")
-        told = {"type": "error", "status": self._status, "error": error, **self._lane.mark}
+        error = {**_read(self._whole).get("error"), "headers": self._headers}
+        told = {"type": "error", "status": self._status, "error": error, "headers": self._headers, **self._lane.mark}
         await self._socket._say(_write(told))  # noqa: SLF001 - one thought in two classes
 
     async def _pass(self, kind: bytes, event: bytes) -> None:
