@@ -41,7 +41,7 @@ def asked(client: openai.OpenAI, *, stream: bool, **body: Any) -> Any:
 @pytest.mark.parametrize("wire", FOREIGN)
 def test_a_conversation_goes_on_from_an_answer_of_any_wire(wire: str, stream: bool, strict_model: Playing) -> None:
     with strict_model([[Text("I look."), ToolCall(None, "look", {})], ["Two."], ["Three."]]) as stood:
-        client, body = client_of(stood.url), {"model": f"{NAMES[wire]}/m", "tools": [TOOL]}
+        client, body = client_of(stood.url), dict[str, Any](model=f"{NAMES[wire]}/m", tools=[TOOL])
         first = asked(client, stream=stream, input="Hello", **body)
         [call] = [item for item in first.output if item.type == "function_call"]
         result = {"type": "function_call_output", "call_id": call.call_id, "output": "seen"}
@@ -120,7 +120,7 @@ def test_a_conversation_is_summed_up_by_any_model(wire: str, strict_model: Playi
         words = "\n".join(text for _, text in said(stood.requests[1]))
         assert "They said gr\u00fcn." in words
         assert "toolwire-summary" not in json.dumps(stood.requests[1].body)
-        changed = [{**items[-1], "encrypted_content": "toolwire-summary:gr\u00fcn"}]
+        changed: Any = [{**items[-1], "encrypted_content": "toolwire-summary:gr\u00fcn"}]
         with pytest.raises(openai.BadRequestError, match="has been changed"):
             client.responses.create(model=model, input=changed)
 
