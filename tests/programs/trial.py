@@ -25,6 +25,7 @@ MODELS = {
     "ollama": "qwen3",
 }
 _SHELL = "printf '%s\\n' 'gr\u00fcn \"blue\"' > note.txt"
+_PATCH = '*** Begin Patch\n*** Add File: note.txt\n+gr\u00fcn "blue"\n*** End Patch\n'
 _FUNCTIONS = """
 def put(path: str, content: str) -> str:
     open(path, "w").write(content)
@@ -46,18 +47,32 @@ WORDS_OF: dict[str, list[str]] = {
     "gemini": ["-y", "-p", TASK],
     "opencode": ["run", TASK],
     "qwen": ["-y", "-p", TASK],
-    "aider": ["--message", TASK, "--no-git", "--yes-always", "--no-check-update", "--analytics-disable"],
+    "aider": [
+        "--message",
+        TASK,
+        "--no-git",
+        "--yes-always",
+        "--no-check-update",
+        "--analytics-disable",
+        "--edit-format",
+        "whole",
+    ],
     "llm": ["--functions", _FUNCTIONS, "--no-log", TASK],
 }
 QUIET = {"CI": "1", "NO_COLOR": "1", "IS_SANDBOX": "1", "LANG": "C.UTF-8", "DISABLE_TELEMETRY": "1"}
 QUIET |= {"GEMINI_CLI_TRUST_WORKSPACE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1", "LLM_LOAD_PLUGINS": ""}
 
 
+def _patched(offered: set[str]) -> str:
+    """Name the field of a patch: Codex takes free text, opencode an object."""
+    return "input" if "exec_command" in offered else "patchText"
+
+
 def writing(folder: str, offered: set[str]) -> ToolCall | None:
     """Call what a program offers to write a file with."""
     file = f"{folder}/note.txt"
     known: dict[str, dict[str, Any]] = {
-        "apply_patch": {"input": '*** Begin Patch\n*** Add File: note.txt\n+gr\u00fcn "blue"\n*** End Patch\n'},
+        "apply_patch": {_patched(offered): _PATCH},
         "exec_command": {"cmd": _SHELL},
         "shell_command": {"command": _SHELL},
         "Write": {"file_path": file, "content": WORDS},
