@@ -68,6 +68,9 @@ _IN_PIECES = frozenset({"gemini", "anthropic"})
 _OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
+# The first block of Claude Code's system prompt: it changes with each request, and so nothing after it is found in the
+# cache of another vendor (claude-code 2.1.197, 2026-11-22).
+_BILLING = "x-anthropic-billing-header:"
 _Learned = list[tuple[str, bytes]]
 
 
@@ -93,12 +96,16 @@ class Exchange:
         self.source: Dialect = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
-        self.streams = wants_stream(source.DIALECT, body, path)
+        self.streams: bool = wants_stream(source.DIALECT, body, path)
         self.learned: _Learned = []
         self.usage: Usage | None = None
-        self.choices = 0
+        self.choices: int = 0
+        self.answer_id: str | None = None
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._body, self._path = body, path
+        self._billed: tuple[Loss, ...] = ()
+        if self._foreign and source.DIALECT == "anthropic":
+            self.request, self._billed = _without_billing(self.request)
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
         self._encoded: Encoded | None = None
@@ -136,7 +143,8 @@ class Exchange:
         body, losses = encoded.body, (*losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
-        return Encoded(encoded.path, body, where_they_stand(losses, self._body, self.source.SETTING_PATHS))
+        losses = (*self._billed, *where_they_stand(losses, self._body, self.source.SETTING_PATHS))
+        return Encoded(encoded.path, body, losses)
 
     def _asked(self) -> Request:
         """Give the request with its model, with what is remembered, and without what was only shown."""
@@ -168,6 +176,7 @@ class Exchange:
             return self.source.encode_response(response)
         response = Settling(self.request).response(response)
         told = self._learn(response.message.parts)
+        response = self.called(MessageStart(response)).response
         response, back = _shown_response(response, self._shows), returning(self.request)
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
@@ -182,6 +191,12 @@ class Exchange:
         if self._foreign and (error.status or 0) < _FIRST_ERROR:
             error = replace(error, status=None)  # an error that came with a good status must not look like success
         return self.source.encode_error(error)
+
+    def called(self, start: MessageStart) -> MessageStart:
+        """Give an answer of another wire its name: that of `answer_id`, where one is wanted."""
+        if self.answer_id is None:
+            return start
+        return replace(start, response=replace(start.response, id=self.answer_id, provider_state=None))
 
     @property
     def _shows(self) -> bool:
@@ -203,7 +218,7 @@ class ExchangedStream:
 
     def __init__(self, exchange: Exchange, quirks: dict[str, Any]) -> None:
         self.usage: Usage | None = None
-        self.broken = False
+        self.broken: bool = False
         self.decoder = exchange.target.decode_stream()
         self._exchange = exchange
         self._encoder = exchange.source.encode_stream(**quirks)
@@ -234,9 +249,11 @@ class ExchangedStream:
                 case ErrorEnd():
                     self._failed = True
                     if not self._begun and self._way is not None:
-                        said.append(write(MessageStart(Response())))  # OpenAI's SDK takes no error of no response
+                        begun = self._exchange.called(MessageStart(Response()))
+                        said.append(write(begun))  # OpenAI's SDK takes no error of no response
                 case MessageStart():
                     self._begun = True
+                    event = self._exchange.called(event)  # noqa: PLW2901
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
@@ -294,6 +311,20 @@ def exchange(
     if strict:
         refuse(made.encoded.losses)
     return made
+
+
+def _without_billing(request: Request) -> tuple[Request, tuple[Loss, ...]]:
+    """Give a request without the line that its own vendor bills by."""
+    system = request.context.system
+    first: Any = system[0] if isinstance(system, list) and system else system
+    text = first.text if isinstance(first, Text) else first
+    if type(text) is not str or not text.startswith(_BILLING):
+        return request, ()
+    left: Any = text.partition("\n")[2]
+    if isinstance(system, list):
+        left = [*([replace(first, text=left)] if left else []), *system[1:]]
+    lost = Loss("system", "billing", "dropped", "it is for its own vendor, and would change what is cached", "formal")
+    return replace(request, context=replace(request.context, system=left or None)), (lost,)
 
 
 def _joined(request: Request) -> Request:
