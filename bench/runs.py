@@ -1,11 +1,13 @@
-"""Measure what a durable step costs, beside the bare engine, and how many bytes a run leaves in the database.
+"""Measure what a durable step costs, beside the bare engine and a peer, and how many bytes a run keeps.
 
-A turn is a question, which a transport answers at once, and a call of a tool that does nothing. Bare DBOS does the same
-two steps without a conversation, in its usual way (pickled, its own journal mode). PostgreSQL is the server of the
-tests; where there is none, its figures are left out, and said to be. Each has a process of its own.
+A turn is a question, which is answered at once, and a call of a tool that does nothing. Bare DBOS does the same two
+steps without a conversation, in its usual way (pickled, its own journal mode); the peer is pydantic-ai with its
+integration of DBOS, in the environment of the peers. PostgreSQL is the server of the tests. What is not there is left
+out, and said to be. Each has a process of its own; of three runs, the median is given.
 """
 
 import argparse
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,9 +20,16 @@ import sqlalchemy as sa
 from tests.runs.scripted import given, turns
 from tests.traces.postgres import Unavailable, start
 from toolwire import Runs, tool
+from toolwire.traces.databases import driven
 
 TURNS = (10, 100, 300)
+TIMES = 3
 SIZE = 2500
+HERE = Path(__file__).resolve()
+PEERS = HERE.parent.parent / ".venv-peers" / "bin" / "python"
+
+
+NAMES = {"durable": "toolwire", "peer": "pydantic-ai", "bare": "bare DBOS"}
 
 
 @tool(effects="none")
@@ -65,9 +74,10 @@ def bare(url: str, number: int) -> float:
 
 def size_of(url: str) -> int:
     """Count the bytes of texts and outputs in a database."""
-    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    engine = sa.create_engine(driven(url))
     schema = None if url.startswith("sqlite") else "dbos"
     own = [("toolwire_texts", "text", None), ("toolwire_runs", "spec", None), ("toolwire_calls", "arguments", None)]
+    own = own if sa.inspect(engine).has_table("toolwire_runs") else []
     engines = [(table, "output", schema) for table in ("operation_outputs", "workflow_status", "workflow_output")]
     found = 0
     with engine.connect() as connection:
@@ -81,19 +91,31 @@ def size_of(url: str) -> int:
 def apart(what: str, url: str, number: int) -> list[float]:
     """Measure in a process of its own."""
     command = [sys.executable, "-m", "bench.runs", "--apart", what, url, str(number)]
+    if what == "peer":
+        command = [str(PEERS), str(HERE.with_name("durable.py")), url, str(number), str(SIZE)]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     return [float(one) for one in said.stdout.split()]
 
 
+def measured(what: str, fresh: Any, number: int) -> tuple[float, float, int]:
+    """Give the milliseconds of a step, the bytes of the last history where they are known, and those that are kept."""
+    urls = [fresh() for _ in range(TIMES)]
+    figures = [apart(what, url, number) for url in urls]
+    return statistics.median(one[0] for one in figures), figures[-1][-1], size_of(urls[-1])
+
+
 def report(name: str, fresh: Any) -> None:
     """Print the figures of a database."""
+    contestants = ["durable", *(["peer"] if PEERS.exists() else [])]
     for number in TURNS:
-        url = fresh()
-        step, history = apart("durable", url, number)
-        kept = size_of(url)
-        said = f"{step:>8.2f} ms a step {kept:>10,} bytes kept {kept / history:>6.2f} x history"
-        print(f"{name:<12}{number:>5} turns {said}")
-    print(f"{name:<12}{TURNS[1]:>5} turns {apart('bare', fresh(), TURNS[1])[0]:>8.2f} ms a step of bare DBOS")
+        history = 0.0
+        for what in contestants:
+            step, told, kept = measured(what, fresh, number)
+            history = told if what == "durable" else history
+            said = f"{step:>8.2f} ms a step {kept:>10,} bytes kept {kept / history:>6.2f} x history"
+            print(f"{name:<12}{NAMES[what]:<12}{number:>5} turns {said}", flush=True)
+    step = measured("bare", fresh, TURNS[1])[0]
+    print(f"{name:<12}{NAMES['bare']:<12}{TURNS[1]:>5} turns {step:>8.2f} ms a step", flush=True)
 
 
 def main() -> None:
@@ -105,6 +127,8 @@ def main() -> None:
         what, url, number = options.apart
         print(*(durable(url, int(number)) if what == "durable" else [bare(url, int(number))]))
         return
+    if not PEERS.exists():
+        print(f"no peer: {PEERS} is not there (make .venv-peers/.peers)")
     with tempfile.TemporaryDirectory() as folder:
         names = iter(range(100))
         report("sqlite", lambda: f"sqlite:///{Path(folder) / f'{next(names)}.db'}")

@@ -29,7 +29,7 @@ IMPURE = (
     *(f"toolwire.{room}." for room in "cli client codetools gateway mcp runs testing traces work".split()),
     *("toolwire.__main__", "toolwire.resolvers.execution"),
 )
-PURE = "text text_tagged translation providers dialects streams loop encoding types wire schema scrubbing".split()
+PURE = "text translation providers dialects streams loop encoding types wire schema scrubbing".split()
 IMPURE_MODULES = (
     *("aiohttp", "asyncio", "concurrent", "http", "httpx", "httpx2", "multiprocessing", "random", "requests"),
     *("secrets", "select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile"),

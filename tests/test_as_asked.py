@@ -26,6 +26,7 @@ from toolwire import (
     tool,
 )
 from toolwire.client import sync
+from toolwire.dialects import dialect
 from toolwire.providers import provider_of
 from toolwire.testing import simulate
 from toolwire.types import Thinking
@@ -310,10 +311,12 @@ def test_equal_answers_of_gemini_have_calls_of_two_ids() -> None:
 
 
 @pytest.mark.row("I-23")
-def test_an_answer_keeps_what_the_server_said() -> None:
-    with simulate([["Hi."]]) as model:
-        answer: Any = chat("sync", "openai", model.url, "?")
-    assert answer.raw_response["choices"][0]["message"]["content"] == "Hi."
+def test_an_answer_gives_back_what_the_server_said() -> None:
+    said = gemini({"text": "Hi.", "unheard_of": 1}) | {"responseId": "r", "x-more": [None]}
+    transport: Any = Canned(said)
+    with sync.Client("gemini", "m", transport=transport, api_key=KEY) as client:
+        answer = client.chat("?")
+    assert dialect("gemini").encode_response(answer).body == said
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class UnknownFormat(UserError, LookupError):
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
-        self.known = tuple(known)
+        self.known: tuple[str, ...] = tuple(known)
         super().__init__(f"unknown format {name!r}; known: {', '.join(self.known)}")
 
 

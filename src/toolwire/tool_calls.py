@@ -1,6 +1,8 @@
 """Finds the calls of an answer, in whichever protocol the model wrote them."""
 
-from toolwire.text_tagged import augment_system_prompt
-from toolwire.text_tagged.tool_calls import CallError, Parsed, extract, extract_or_raise, native
+from toolwire.text import native
+from toolwire.text.calls import CallError, Parsed
+from toolwire.text.extracting import extract, extract_or_raise
+from toolwire.text.tagged.prompting import augment_system_prompt
 
 __all__ = ["CallError", "Parsed", "augment_system_prompt", "extract", "extract_or_raise", "native"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from toolwire.cli import main
 from toolwire.testing import Scenario, simulate
 
 KEY = "sk-sentinel-0123456789abcdef"
@@ -104,13 +105,15 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
         ("x", "is not TOML"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_listens(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_is_said_before_anything_listens(
+    tmp_path: Path, text: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolwire.gateway.serving.listen", lambda _address: pytest.fail("it listens"))
     settings = tmp_path / "toolwire.toml"
     settings.write_text(text)
-    process = program("--config", str(settings), "--check")
-    _, problem = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert told in problem
+    assert main(["serve", "--config", str(settings), "--check"]) == 2
+    said, problem = capsys.readouterr()
+    assert (said, told in problem) == ("", True)
     assert "sk-abc" not in problem
 
 

@@ -179,11 +179,11 @@ def test_ctrl_c_at_the_question_what_to_do_next(tmp_path: Path) -> None:
             assert shown.end() == 0
         with terminal(tmp_path, "run", "--continue", *at(model, tmp_path)) as shown:
             shown.until('1 turn: "do it"]')
-            shown.until("What is to be done next? ")
+            shown.until("What is the next task? ")
             shown.interrupt()
             assert (shown.end(), shown.is_as_it_was(), len(model.requests)) == (130, True, 1)
         with terminal(tmp_path, "run", "--continue", *at(model, tmp_path)) as shown:
-            shown.until("What is to be done next? ")
+            shown.until("What is the next task? ")
             shown.type("more\n")
             assert shown.end() == 0
 

@@ -17,14 +17,14 @@ from toolwire.testing import Pace, Wait, simulate
 from toolwire.types import Message, Thinking
 from toolwire.wire.transport import Bounds
 
-SECONDS, MORE = 0.4, 0.5
+SECONDS, MORE = 0.2, 0.5
 LONG = "word " * 3000
 
 
 @tool
 def sleeps() -> str:
     """Sleep."""
-    time.sleep(1.5)
+    time.sleep(1.2)
     return "late"
 
 

@@ -113,8 +113,8 @@ class TestCallsInText:
     def test_what_later_versions_have_is_there(self) -> None:
         """Each is shown in depth elsewhere.
 
-        Repairs, ids that collide: test_execution.py. Fences in streams: text_tagged/test_streams.py. Short
-        prompts: text_tagged/test_prompting.py. Ends, budgets, no progress, a last tool: test_loop.py. Asking
+        Repairs, ids that collide: test_execution.py. Fences in streams: text/overlay/test_streams.py. Short
+        prompts: text/tagged/test_prompting.py. Ends, budgets, no progress, a last tool: test_loop.py. Asking
         before a call: clients/test_adapting.py. Events: clients/test_conversations.py. Compaction:
         test_clearing.py. Extracts: structured/. Confinement: codetools/. Sessions: clients/test_saving.py.
         """

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on
 SENTINEL = "sentinel-5f1c"
 SECRETS = (".env", ".ENV", ".Env.local", ".env.production", ".eNv. ")
 REPOSITORIES = (".git", ".GIT", ".Git")
-DEEPEST, CROWD = 30, 50_000
-FAST, SLOW = 30, 1_000
+DEEPEST, CROWD, SMALL_CROWD = 30, 50_000, 12_000
+FAST, SLOW = 12, 1_000
 CROWDED = 50  # one tree of so many has a crowd in it
 ATTACK = f"""
 attack() {{
@@ -49,7 +49,7 @@ class Tree:
         self._grow()
         if seed % CROWDED == 7:
             crowd = self.random.choice(self.folders)
-            for number in range(CROWD):
+            for number in range(CROWD if seed >= FAST else SMALL_CROWD):
                 os.mknod(crowd / f"{number}")
         for _ in range(self.random.randint(2, 8)):
             self._hide()
@@ -158,9 +158,12 @@ def test_a_look_that_ends_early_lets_something_through(tmp_path: Path, monkeypat
         return [mask for mask in found if mask.path.removeprefix(top).count("/") <= 4]
 
     monkeypatch.setattr(sandbox, "masks_of", of_the_upper_ones)
-    got = [problems_of(tmp_path / f"{seed}", seed) for seed in range(6)]
-    assert any("read" in problems for problems in got)
-    assert any(len(problems) > ("read" in problems) for problems in got), "something was changed as well"
+    got: set[bool] = set()
+    for seed in range(6):
+        got |= {problem == "read" for problem in problems_of(tmp_path / f"{seed}", seed)}
+        if got == {True, False}:
+            return
+    pytest.fail(f"nothing was read, or nothing was changed: {got}")
 
 
 @pytest.mark.row("A24")

@@ -176,7 +176,7 @@ def test_whoever_cancels_leaves_nothing_behind(tmp_path: Path, level: str) -> No
     before = descriptors()
     asyncio.run(main())
     assert zombies() == []
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.row("C5")
@@ -310,10 +310,11 @@ STOPPERS = {
     "the overseer, again and again": "trap '' TERM; p=$PPID; (setsid sh -c \"trap '' TERM; "
     'while kill -STOP $p; do sleep 0.001; done" {0} &); sleep {0}',
 }
+FAST = ("the overseer", "the overseer, again and again")
 
 
 @pytest.mark.parametrize("level", ["none", pytest.param("bubblewrap", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", STOPPERS)
+@pytest.mark.parametrize("way", [way if way in FAST else pytest.param(way, marks=pytest.mark.slow) for way in STOPPERS])
 @pytest.mark.row("C3", "C4")
 def test_whoever_stops_its_overseer_ends_in_time(tmp_path: Path, level: str, way: str) -> None:
     tools, token, took = tools_at(tmp_path, level), mark(), []

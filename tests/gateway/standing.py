@@ -1,8 +1,10 @@
 """A gateway on a socket of its own, before a simulated model, while a test lasts."""
 
+import asyncio
 import contextlib
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -71,6 +73,32 @@ def at(url: str, name: str, **more: Any) -> Provider:
     return PROVIDERS[name].with_options(base_url=url, api_key=KEY, paths=(), **more)
 
 
+class _Prompt(uvicorn.Server):
+    """A server that ends when it is told to: uvicorn looks ten times a second, and then waits a tenth."""
+
+    def end(self) -> None:
+        """Say from another thread that it ends."""
+        self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        while not self._told.is_set():
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), 1)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        del sockets
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        until = time.monotonic() + 5
+        while (self.server_state.connections or self.server_state.tasks) and time.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        await self.lifespan.shutdown()
+
+
 @contextlib.contextmanager
 def standing(
     url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any
@@ -81,7 +109,7 @@ def standing(
     made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
-    server = uvicorn.Server(serving.config_of(gateway))
+    server = _Prompt(serving.config_of(gateway))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
     thread.start()
     while not server.started:
@@ -89,7 +117,7 @@ def standing(
     try:
         yield Stood(f"http://127.0.0.1:{opened.getsockname()[1]}", gateway, seen)
     finally:
-        server.should_exit = True
+        server.end()
         thread.join(10)
 
 

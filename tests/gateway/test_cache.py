@@ -116,13 +116,18 @@ def test_a_second_turn_begins_as_the_first(here: str, path: str, make: Any, wire
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_line_that_its_vendor_bills_by_stays_there(wire: str, whole: bool) -> None:
+@pytest.mark.parametrize("given", [dict, json.dumps, lambda body: json.dumps(body, indent=1).encode()])
+def test_the_line_that_its_vendor_bills_by_stays_there(wire: str, whole: bool, given: Any) -> None:
     body = claude("m", 1, [])
+    quoted = body["system"][0]["text"]
+    body["messages"] = [{"role": "user", "content": [{"type": "text", "text": json.dumps(body["system"])}]}]
     if whole:
         body["system"] = f"{_BILLED.format('a1f')}\nYou are careful."
-    exchange = translate.exchange(body, source="anthropic", target=wire, model="m")
+    exchange = translate.exchange(given(body), source="anthropic", target=wire, model="m")
     lost = [loss for loss in exchange.encoded.losses if loss.concept == "billing"]
     words = json.dumps(exchange.encoded.body)
     assert "You are careful." in words
-    assert ("x-anthropic-billing-header" in words) is (wire == "anthropic")
+    assert words.count(quoted) == (2 if wire == "anthropic" else 1), "what a user quotes stays"
+    marks = [loss.path for loss in exchange.encoded.losses if loss.concept == "cache_mark"]
+    assert marks == ([] if whole or wire == "anthropic" else ["system.content[1].cache"])
     assert [(loss.path, loss.severity) for loss in lost] == ([] if wire == "anthropic" else [("system", "formal")])

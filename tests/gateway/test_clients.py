@@ -215,8 +215,8 @@ async def _send_slowly() -> None:
 def test_a_model_that_thinks_long_is_waited_for_with_a_sign_of_life(wire: str) -> None:
     from toolwire.testing import Wait
 
-    turn: Any = ["One", Wait(0.5), " two"]
-    with simulate(Scenario([turn]), strict=False) as model, standing(model.url, keep_alive=0.1) as stood:
+    turn: Any = ["One", Wait(0.25), " two"]
+    with simulate(Scenario([turn]), strict=False) as model, standing(model.url, keep_alive=0.05) as stood:
         target = "anthropic" if wire == "openai-chat" else "openai-chat"
         path, body = question(wire, f"{NAMES[target]}/m")
         answered = post(stood.url, path, body)

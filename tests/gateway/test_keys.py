@@ -1,7 +1,6 @@
 """Keys at the door: who may ask, for what, how much; in the words of each wire, and nothing without a key."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from toolwire.gateway.keys import Key, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
-from toolwire.testing import Cut, Fail, Scenario, simulate
+from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
 from toolwire.types import Context, Error, Message, Request, Usage
 from toolwire.wire.bodies import members_of
@@ -41,8 +40,13 @@ class Guarded(NamedTuple):
     model: SimulatedModel
 
 
+FRESH, FLUSH = 0.2, 0.02
+
+
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Guarded]:
+def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guarded]:
+    monkeypatch.setattr("toolwire.gateway.accounts.FRESH", FRESH)
+    monkeypatch.setattr("toolwire.gateway.accounts._FLUSH", FLUSH)
     ledger = LimitLedger(f"sqlite:///{tmp_path / 'keys.db'}")
     accounts = Accounts(LimitLedger(f"sqlite:///{tmp_path / 'keys.db'}"))
 
@@ -57,6 +61,21 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         with standing(model.url, "", more, accounts=accounts, prices=prices) as stood:
             yield Guarded(stood, make, ledger, model)
     ledger.close()
+
+
+def until(met: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    late = time.monotonic() + 10
+    while not met():
+        assert time.monotonic() < late, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def taken_of(guarded: Guarded) -> list[int]:
+    """Give what the one key has taken of its windows, when what was settled is written."""
+    time.sleep(10 * FLUSH)
+    [kept] = guarded.ledger.listed()
+    return list(guarded.ledger.taken(kept, time.time()).values())
 
 
 def body_of(model: str = "openai/m", **more: Any) -> bytes:
@@ -152,7 +171,7 @@ def test_a_key_that_was_revoked_is_used_no_longer(guarded: Guarded) -> None:
     key = guarded.make()
     assert ask(guarded.stood.url, key).status == 200
     guarded.ledger.revoke(guarded.ledger.listed()[0].id, time.time())
-    time.sleep(1.1)
+    time.sleep(1.1 * FRESH)
     assert ask(guarded.stood.url, key).status == 401
 
 
@@ -209,10 +228,9 @@ def test_a_budget_is_never_overdrawn(guarded: Guarded) -> None:
     with ThreadPoolExecutor(16) as pool:
         statuses = list(pool.map(lambda _: ask(url, key, max_tokens=20).status, range(200)))
     assert set(statuses) == {200, 429}
-    [kept] = guarded.ledger.listed()
-    time.sleep(0.8)
     spent = sum(record["cost"] for record in guarded.stood.seen if record["status"] == 200)
-    [taken] = guarded.ledger.taken(kept, time.time()).values()
+    until(lambda: abs(taken_of(guarded)[0] - spent * 1e9) < 1)
+    [taken] = taken_of(guarded)
     assert 0 < taken <= 1_000_000
     assert abs(taken - spent * 1e9) < 1
     assert taken > 800_000, "what was not used is used by others"
@@ -231,11 +249,12 @@ def test_what_was_used_is_settled_however_it_ended(guarded: Guarded, scenario: A
     key = guarded.make(tokens="100000/day")
     guarded.model.play(Scenario(scenario))
     ask(guarded.stood.url, key, stream=stream, stream_options={"include_usage": True})
-    time.sleep(0.8)
-    [kept] = guarded.ledger.listed()
-    [taken] = guarded.ledger.taken(kept, time.time()).values()
+    until(lambda: len(guarded.stood.seen) == 1)
     record = guarded.stood.seen[-1]
-    assert taken == (record["input_tokens"] or 0) + (record["output_tokens"] or 0)
+    used = (record["input_tokens"] or 0) + (record["output_tokens"] or 0)
+    until(lambda: taken_of(guarded) == [used])
+    [taken] = taken_of(guarded)
+    assert taken == used
     assert record["guessed"] is (tokens == "guessed")
     assert bool(taken) is (tokens != "none")
 
@@ -247,23 +266,16 @@ def test_a_client_that_goes_away_is_settled_once(guarded: Guarded, stream: bool)
     from urllib.parse import urlsplit
 
     key = guarded.make(requests="100/day", tokens="100000/day")
-    left = threading.Event()
-
-    def slow(_request: Any, _turn: Any) -> Any:
-        left.wait(3)
-        return "Hello."
-
-    guarded.model.play(slow)
+    guarded.model.play(Scenario([[Wait(20), "Hello."]] * 3))
     body = body_of(stream=stream)
-    for _ in range(3):
+    for number in range(3):
         with socket.create_connection(("127.0.0.1", urlsplit(guarded.stood.url).port or 0)) as opened:
             head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nx-api-key: {key}\r\n"
             opened.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-            time.sleep(0.2)
-    time.sleep(1)
-    left.set()
-    [kept] = guarded.ledger.listed()
-    requests, tokens = guarded.ledger.taken(kept, time.time()).values()
+            until(lambda asked=number + 1: len(guarded.model.requests) == asked)  # type: ignore[misc]
+        until(lambda gone=number + 1: len(guarded.stood.seen) == gone)  # type: ignore[misc]
+    until(lambda: taken_of(guarded) == [3, 0])
+    requests, tokens = taken_of(guarded)
     assert requests == 3
     assert tokens == 0, "nobody had begun to answer"
     assert [record["ending"] for record in guarded.stood.seen] == ["client gone"] * 3

@@ -97,6 +97,33 @@ def test_a_database_that_fails_makes_a_turn_poorer_and_no_request_fail(tmp_path:
     asyncio.run(lead())
 
 
+def test_a_conversation_asks_the_database_once_for_what_it_repeats(tmp_path: Path) -> None:
+    async def lead() -> None:
+        clock, url, asked = Clock(), f"sqlite:///{tmp_path / 'm.db'}", list[list[str]]()
+        one, other = StoredMemory(url, 1000, 600, clock), StoredMemory(url, 1000, 600, clock)
+        find = one._find
+
+        def noted(owner: str, keys: list[str]) -> dict[str, bytes]:
+            asked.append(keys)
+            return find(owner, keys)
+
+        one._find = noted  # type: ignore[method-assign]
+        await one.keep("me", [("a", b"1")])
+        for keys in (["a", "b"], ["a", "b"], ["a", "b", "c"]):
+            assert dict(await one.find("me", keys)) == {"a": b"1"}
+        assert dict(await one.find("you", ["a"])) == {}
+        assert asked == [["a", "b"], ["c"], ["a"]]
+        await one.keep("me", [("b", b"2")])
+        await other.keep("me", [("c", b"3")])
+        assert dict(await one.find("me", ["a", "b", "c"])) == {"a": b"1", "b": b"2"}
+        clock.now += 61
+        assert dict(await one.find("me", ["a", "b", "c"])) == {"a": b"1", "b": b"2", "c": b"3"}
+        one.close()
+        other.close()
+
+    asyncio.run(lead())
+
+
 def test_two_processes_share_one_database(tmp_path: Path) -> None:
     async def lead() -> None:
         url = f"sqlite:///{tmp_path / 'm.db'}"

@@ -14,16 +14,19 @@ ROOT = Path(__file__).parents[2]
 ALL = sorted(str(number) for number in range(TURNS))
 
 
-def begun(url: str, name: str, folder: Path, point: str = "", pause: float = 0.0) -> "subprocess.Popen[str]":
+def begun(
+    url: str, name: str, folder: Path, point: str = "", pause: float = 0.0, *, asks: bool = False
+) -> "subprocess.Popen[str]":
     """Begin a process that leads the run."""
-    around = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
-        VARIABLE: point,
-        "VICTIM_PAUSE": str(pause),
-    }
-    command = [sys.executable, "-m", "tests.runs.victim", url, name, str(folder)]
-    return subprocess.Popen(command, cwd=ROOT, env=around, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    around = {VARIABLE: point, "VICTIM_PAUSE": str(pause), "VICTIM_ASKS": "yes" * asks}
+    return program("victim", url, name, folder, **around)
+
+
+def program(module: str, *arguments: object, **around: str) -> "subprocess.Popen[str]":
+    """Begin a program of the tests."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **around}
+    command = [sys.executable, "-m", f"tests.runs.{module}", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:

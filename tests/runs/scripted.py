@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,6 +62,27 @@ class Scripted:
     async def asend(self, request: HttpRequest, timeouts: Any = None, stop: Any = None) -> Answer:
         """Answer a request."""
         return self.send(request, timeouts, stop)
+
+
+class Busy:
+    """A model that takes a moment, and counts how many ask it at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now = self.most = 0
+        self.begun: list[float] = []
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def say(self, _messages: list[dict[str, Any]]) -> dict[str, Any]:
+        """Answer, after a moment."""
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.begun.append(time.monotonic())
+        time.sleep(self._seconds)
+        with self._lock:
+            self.now -= 1
+        return {"content": "done"}
 
 
 def calls(*wanted: tuple[str, dict[str, Any]], turn: int = 0) -> dict[str, Any]:

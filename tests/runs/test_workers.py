@@ -11,12 +11,13 @@ import uuid
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.runs.jobs import TOOLS, serving
-from tests.runs.killing import ROOT, begun, check, ended
-from tests.runs.scripted import given, turns
+from tests.runs.jobs import PARTS, SERVED, serving, started
+from tests.runs.killing import ROOT, begun, check, ended, program
+from tests.runs.scripted import Busy, given, turns
 from tests.runs.victim import lines
 from tests.traces.postgres import Database, Postgres
 from toolwire import Done, Runs, tool
@@ -53,6 +54,93 @@ def test_a_hundred_starts_of_one_id_are_one_run(tmp_path: Path) -> None:
     assert len(started["options"]["transport"].asked) == 2
 
 
+@POSIX
+@pytest.mark.slow
+@pytest.mark.row("N10")
+def test_two_processes_start_one_id_at_once_a_hundred_times(runs_url: str, tmp_path: Path) -> None:
+    number = 100
+    SERVED.clear()
+    with contextmanager(serving)() as base_url, Runs(runs_url) as runs:
+        twins = [program("begins", "together", runs_url, tmp_path, number, base_url) for _ in range(2)]
+        try:
+            waited(lambda: len(list(tmp_path.glob("ready-*"))) == len(twins))
+            for one in range(number):
+                (tmp_path / str(one)).touch()
+                waited(lambda: runs.core.register.row(f"run-{one}") is not None)  # noqa: B023 - called at once
+            said = [ended(twin) for twin in twins]
+        finally:
+            for twin in twins:
+                twin.kill()
+    wanted = [f"run-{one} all parts are done" for one in range(number)]
+    assert [(code, words.splitlines()) for code, words, _ in said] == [(0, wanted)] * 2, said
+    assert len(SERVED) == number
+
+
+@POSIX
+@pytest.mark.slow
+def test_another_process_is_told_the_same_from_the_beginning_and_the_middle(runs_url: str) -> None:
+    say = turns(*[[("add", {"one": turn, "other": 1})] for turn in range(4)], "done")
+
+    def slowly(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        time.sleep(0.3)
+        return say(messages)
+
+    with Runs(runs_url) as runs:
+        run = runs.start("Add.", tools=[add], id="one", **given(slowly))
+        listeners = [program("begins", "listens", runs_url, "one", after) for after in (0, 4)]
+        here = [f"{offset} {event!r}" for offset, event in run.events()]
+        late = program("begins", "listens", runs_url, "one", 4)
+        heard = [ended(one) for one in (*listeners, late)]
+    assert len(here) == 10
+    assert [(code, words.splitlines()) for code, words, _ in heard] == [(0, here), (0, here[4:]), (0, here[4:])]
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.row("N6")
+@pytest.mark.timeout(300)
+def test_a_thousand_runs_that_are_started_again_do_not_all_ask_at_once(tmp_path: Path) -> None:
+    number, most = 1000, 8
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    with contextmanager(serving)(seconds=600.0) as base_url:
+        first = program("begins", "many", url, number, base_url)
+        assert first.stdout is not None
+        assert first.stdout.readline() == "begun\n"
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+    model = Busy(0.02)
+    with Runs(url, concurrency=most) as runs:
+        started = [runs.start("Go.", id=f"run-{one}", **given(model.say)) for one in range(number)]
+        ends = [run.result(240) for run in started]
+    assert [end.content for end in ends] == ["done"] * number
+    assert len(model.begun) == number
+    assert 1 < model.most <= most
+
+
+@POSIX
+@pytest.mark.slow
+def test_a_run_that_was_taken_from_a_queue_and_never_begun_is_found(runs_url: str, tmp_path: Path) -> None:
+    with contextmanager(serving)() as base_url, Runs(runs_url, lease=2.0) as runs:
+        job = started(runs, 1, base_url)
+        first = worker(runs_url, tmp_path, TOOLWIRE_FAILPOINT="before-claim")
+        assert first.wait(60) == -signal.SIGKILL
+        first.communicate()
+        assert job.state == "queued"
+        second = worker(runs_url, tmp_path)
+        try:
+            assert job.result(60).content == "all parts are done"
+        finally:
+            second.kill()
+            second.communicate()
+
+
+def waited(what: Any, seconds: float = 60.0) -> None:
+    late = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < late
+        time.sleep(0.001)
+
+
 def test_an_owner_that_lives_is_not_dead() -> None:
     owner = new_owner()
     assert not is_dead(owner)
@@ -68,7 +156,7 @@ def test_one_that_slept_does_not_go_on_with_what_was_taken_over(runs_url: str, t
     folder = tmp_path / "effects"
     folder.mkdir()
     asleep = begun(runs_url, "run", folder, pause=1.0)
-    late = time.monotonic() + 30
+    late = time.monotonic() + 60
     while not lines(folder, "pay"):
         assert time.monotonic() < late
         time.sleep(0.002)
@@ -90,11 +178,13 @@ def test_one_that_slept_does_not_go_on_with_what_was_taken_over(runs_url: str, t
     assert after["send"] == before["send"]
 
 
-def worker(url: str, folder: Path, **around: str) -> "subprocess.Popen[str]":
+def worker(
+    url: str, folder: Path, *, lease: float = 2.0, program: str = "toolwire", **around: str
+) -> "subprocess.Popen[str]":
     """Begin a worker of the queue `jobs`."""
     path = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
-    command = [sys.executable, "-m", "toolwire", "worker", "tests.runs.jobs:TOOLS", "--database", url]
-    command += ["--queue", "jobs", "--concurrency", "4", "--lease", "2"]
+    command = [sys.executable, "-m", program, "worker", "tests.runs.jobs:TOOLS", "--database", url]
+    command += ["--queue", "jobs", "--concurrency", "4", "--lease", f"{lease:g}"]
     env = {**os.environ, "PYTHONPATH": path, "JOBS": str(folder), "OPENAI_API_KEY": "sk-test-0123456789", **around}
     return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -106,29 +196,18 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
     number = 6
     workers: list[subprocess.Popen[str]] = []
     with contextmanager(serving)() as base_url, Runs(runs_url, lease=2.0) as runs:
-        started = [
-            runs.start(
-                f"Job {n}.",
-                "openai",
-                "m",
-                id=f"job-{n}",
-                queue="jobs",
-                tools=TOOLS,
-                options={"base_url": base_url},
-            )
-            for n in range(number)
-        ]
+        jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(runs_url, tmp_path))
-            late = time.monotonic() + 30
+            late = time.monotonic() + 60
             while not (tmp_path / "done").exists():
                 assert time.monotonic() < late
                 time.sleep(0.01)
             workers[0].send_signal(signal.SIGKILL)
             workers.append(worker(runs_url, tmp_path))
-            ends = [run.result(60) for run in started]
+            ends = [run.result(60) for run in jobs]
             workers[1].send_signal(signal.SIGTERM)
-            assert workers[1].wait(20) == 0
+            assert workers[1].wait(60) == 0
         finally:
             for one in workers:
                 one.kill()
@@ -172,7 +251,34 @@ def test_a_run_whose_tools_are_gone_says_which(tmp_path: Path) -> None:
     with Runs(url) as runs:
         run = runs.start("Do it all.", id="run", tools=[add], **given(turns("no")))
         with pytest.raises(RunParked, match="tools that are gone here: look, note, pay, send, careless"):
-            run.result(20)
+            run.result(60)
+
+
+@pytest.mark.row("N4")
+def test_a_run_whose_tools_take_other_arguments_says_which(tmp_path: Path, made_runs: Path) -> None:
+    def of_before(one: int, other: int) -> int:
+        """Add two numbers."""
+        return one + other
+
+    def of_now(one: int, other: str) -> str:
+        """Add two numbers."""
+        return f"{one} {other}"
+
+    shutil.copy(made_runs, tmp_path / "runs.db")
+    begins, goes_on = tool(name="add")(of_before), tool(name="add")(of_now)
+    say = turns([("add", {"one": 1, "other": 2})], "3")
+    with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
+        runs.start("Add.", tools=[begins], approve=True, id="one", **given(say))
+        waited(lambda: runs.run("one").state == "waiting")
+    with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
+        run = runs.start("Add.", tools=[goes_on], id="one", **given(say))
+        run.answer("call_0_0")
+        with pytest.raises(RunParked, match="tools that take other arguments here: add"):
+            run.result(60)
+    with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
+        run = runs.start("Add.", tools=[begins], id="one", **given(say))
+        run.resume()
+        assert run.result(60).content == "3"
 
 
 @POSIX
@@ -186,7 +292,7 @@ def test_a_run_is_cancelled_while_its_worker_is_dead(tmp_path: Path) -> None:
     with Runs(url) as runs:
         run = runs.run("run")
         run.cancel()
-        done = runs.start("Do it all.", id="run", **given(turns("no"))).result(20)
+        done = runs.start("Do it all.", id="run", **given(turns("no"))).result(60)
     assert done.ending == "cancelled"
     assert [message.role for message in done.messages][:1] == ["assistant"]
     assert len(lines(folder, "pay")) == 1
@@ -223,28 +329,24 @@ def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_ru
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     workers: list[subprocess.Popen[str]] = []
     with contextmanager(serving)() as base_url, Runs(url, lease=60.0) as runs:
-        options = {"base_url": base_url}
-        started = [
-            runs.start(f"Job {n}.", "openai", "m", id=f"job-{n}", queue="jobs", tools=TOOLS, options=options)  # type: ignore[arg-type]
-            for n in range(number)
-        ]
+        jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(url, tmp_path))
-            late = time.monotonic() + 30
+            late = time.monotonic() + 60
             while not (tmp_path / "done").exists():
                 assert time.monotonic() < late
                 time.sleep(0.01)
             workers[0].send_signal(signal.SIGTERM)
-            assert workers[0].wait(20) == 0
+            assert workers[0].wait(60) == 0
             workers.append(worker(url, tmp_path))
-            ends = [run.result(30) for run in started]
+            ends = [run.result(60) for run in jobs]
         finally:
             for one in workers:
                 one.kill()
                 one.communicate()
     assert [end.content for end in ends] == ["all parts are done"] * number
     assert set(Counter((tmp_path / "done").read_text().split()).values()) == {1}
-    assert len((tmp_path / "done").read_text().split()) == 3 * number
+    assert len((tmp_path / "done").read_text().split()) == PARTS * number
 
 
 @pytest.mark.row("N9")
@@ -257,6 +359,6 @@ def test_what_was_by_chance_is_recorded_and_given_again(tmp_path: Path, made_run
     shutil.copy(made_runs, tmp_path / "runs.db")
     with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
         run = runs.start("Draw.", tools=[draw], **given(turns([("draw", {})], "drawn")))
-        done = run.result(20)
-        again = run.fork(2).result(20)
+        done = run.result(60)
+        again = run.fork(2).result(60)
     assert again.messages[1] == done.messages[1]

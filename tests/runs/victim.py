@@ -1,16 +1,18 @@
 """A process that leads a run of many calls, and is killed in the middle: `victim.py URL ID FOLDER`.
 
-Each effect is a line in a file of its tool, written and synced before the call ends.
+Each effect is a line in a file of its tool, written and synced before the call ends. With `VICTIM_ASKS`, a person is
+asked about each payment, and says yes as soon as the run waits.
 """
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.runs.scripted import given, turns
-from toolwire import CallKey, Happened, NotYet, Runs, ToolResult, checkable, tool
+from toolwire import CallKey, Happened, NotYet, Run, Runs, ToolResult, checkable, tool
 from toolwire.runs.failpoints import at
 
 TURNS = 4
@@ -97,10 +99,22 @@ TOOLS: list[Any] = [look, note, pay, send, careless]
 SAY = turns(*[turn(number) for number in range(TURNS)], "all is done")
 
 
+def agree(run: Run) -> None:
+    """Approve what is asked about."""
+    while True:
+        for question in run.waiting if run.state == "waiting" else ():
+            run.answer(question.call_id)
+        time.sleep(0.02)
+
+
 def main(url: str, name: str) -> None:
     """Lead the run to its end, and say what it gave."""
+    asks: dict[str, Any] = {"approve": ["pay"]} if os.environ.get("VICTIM_ASKS") else {}
     with Runs(url, lease=2.0) as runs:
-        done = runs.start("Do it all.", tools=TOOLS, id=name, **given(SAY)).result(60)
+        run = runs.start("Do it all.", tools=TOOLS, id=name, **asks, **given(SAY))
+        if asks:
+            threading.Thread(target=agree, args=(run,), daemon=True).start()
+        done = run.result(60)
         sys.stdout.write(f"{done.ending} {done.content}\n")
         for message in done.messages:
             for part in message.parts:

@@ -64,11 +64,12 @@ class Database(NamedTuple):
 class Postgres:
     """A server that runs. `folder` has all that it writes, `log` what it says."""
 
-    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]", passwords: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, command: list[str], passwords: Mapping[str, str]) -> None:
         self.folder = folder
         self.log = folder / "log"
         self.passwords = dict(passwords)
-        self.process = process
+        self._command = command
+        self.process = self._started()
         self._numbers = itertools.count(1)
         self._admin: Any = None
 
@@ -94,8 +95,27 @@ class Postgres:
             self._admin = psycopg.connect(self.url("postgres"), autocommit=True)
         self._admin.execute(statement)
 
+    def _started(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as log:
+            return subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_around())
+
+    def restart(self) -> None:
+        """Stop the server as a power cut does, in the middle of what it writes, and start it again."""
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(PATIENCE)
+        self.process = self._started()
+        self.wait()
+
     def begin(self) -> None:
         """Wait until the server answers, and create the role of an application."""
+        self.wait()
+        self.run(f"CREATE ROLE {APP} LOGIN PASSWORD '{self.passwords[APP]}'")
+
+    def wait(self) -> None:
+        """Wait until the server answers."""
         import psycopg
 
         late = time.monotonic() + PATIENCE
@@ -105,7 +125,6 @@ class Postgres:
             with suppress(psycopg.OperationalError):
                 self._admin = psycopg.connect(self.url("postgres"), autocommit=True)
             time.sleep(0.01)
-        self.run(f"CREATE ROLE {APP} LOGIN PASSWORD '{self.passwords[APP]}'")
 
     def end(self) -> None:
         """Stop the server at once, for nothing of it is kept, and remove its folder."""
@@ -122,21 +141,19 @@ class Postgres:
 def start() -> Postgres:
     """Make a server in a new folder and start it; `Unavailable` says why there is none."""
     folder = _folder()
-    process = None
+    server = None
     try:
         programs = _programs(folder)
         passwords = {role: secrets.token_hex(12) for role in (OWNER, APP)}
         _make(folder, programs, passwords[OWNER])
         settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
         command = _command(programs / "postgres", "-D", folder / "data", "-k", folder, *settings)
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_around())
-        server = Postgres(folder, process, passwords)
+        server = Postgres(folder, command, passwords)
         server.begin()
     except BaseException as problem:
-        if process is not None:
-            process.send_signal(signal.SIGQUIT)
-            process.wait()
+        if server is not None:
+            server.process.send_signal(signal.SIGQUIT)
+            server.process.wait()
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(problem, (OSError, ImportError)):
             raise Unavailable(f"{type(problem).__name__}: {problem}") from problem

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolwire import translate
-from toolwire.dialects import NAMES
+from toolwire import Message, Opaque, Response, ToolCall, translate
+from toolwire.dialects import NAMES, dialect
 from toolwire.errors import ToolwireError
+from toolwire.providers import named
 from toolwire.translation import reuse
 from toolwire.translation.reuse import Reuse
 
@@ -25,7 +26,7 @@ NAMED = ["look", "srv/look.up", "x" * 70, "look__tw3-2f", "say"]
 SCHEMA = {"type": "object", "properties": {"place": {"type": "string", "maxLength": 5}}, "required": ["place"]}
 
 
-def chat(rng: random.Random, turns: int) -> dict[str, Any]:
+def chat(rng: random.Random, turns: int, *, strict: bool = False) -> dict[str, Any]:
     """Make a request of Chat Completions that nothing is odd in."""
     messages: list[Any] = [
         {"role": "system", "content": "Be brief."},
@@ -33,8 +34,9 @@ def chat(rng: random.Random, turns: int) -> dict[str, Any]:
     ]
     for turn in range(turns):
         messages += chat_turn(rng, turn)
+    more = {"parameters": SCHEMA, "strict": strict}
     tools = [
-        {"type": "function", "function": {"name": name, "description": f"{name} " * 200, "parameters": SCHEMA}}
+        {"type": "function", "function": {"name": name, "description": f"{name} " * 200, **more}}
         for name in ("look", "say")
     ]
     return {"model": "gpt-4o", "messages": messages, "tools": tools, "temperature": 0.5, "n": 2}
@@ -122,6 +124,33 @@ def outcome(data: bytes, source: str, target: str, held: Reuse) -> Any:
     return encoded.path, encoded.json, encoded.losses
 
 
+# What an answer says: words that were thought, a call with a null, and one without an id.
+SIGNED = Opaque("gemini", {"thoughtSignature": "c2ln"})
+ANSWER = Response.of(
+    Message("assistant", [ToolCall("c1", "look", {"place": None}, opaque=SIGNED), ToolCall(None, "say", {})]),
+    "tool_calls",
+    id="r",
+    model="m",
+)
+ANSWERS = {name: dialect(name).encode_response(ANSWER).json for name in NAMES}
+SERVERS = {"openai-chat": "groq", "openai-responses": "openai-responses", "anthropic": "anthropic", "gemini": "gemini",
+           "ollama": "ollama"}  # fmt: skip
+
+
+def exchanged(data: bytes, source: str, target: Any, held: Reuse) -> Any:
+    """Say what an exchange comes to: what is sent, asked for and learned, and how an answer comes back."""
+    try:
+        made = translate.exchange(data, source=source, target=target, reuse=held)
+        encoded = made.encoded
+        stream, answer = made.stream(), ANSWERS[made.target.DIALECT]
+        told = made.response(answer)
+        said = stream.feed(b"x") + stream.close()
+    except ToolwireError as error:
+        return type(error), str(error)
+    back = told.json, told.losses, said, stream.losses, made.learned
+    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back
+
+
 @pytest.fixture
 def hits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note how often a conversation was gone on with."""
@@ -137,14 +166,16 @@ def hits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
-def wander(seed: int, edits: int, source: str, target: str) -> None:
+def wander(seed: int, edits: int, source: str, target: Any, outcome: Any = outcome) -> None:
     """Let conversations grow and be edited anywhere, and compare each body's translation with and without reuse."""
     rng = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     held = Reuse(1 << 22)
     history = KEYS.get(source, "messages")
     done = 0
     while done < edits:
-        whole = translate.request(msgspec.json.encode(chat(rng, 8)), "openai-chat", source, reuse=OFF).body
+        whole = translate.request(
+            msgspec.json.encode(chat(rng, 8, strict=rng.random() < 0.5)), "openai-chat", source, reuse=OFF
+        ).body
         body = {**whole, history: whole[history][: rng.randrange(3, 7)]}
         for _ in range(rng.randrange(4, 12)):
             edited = copy.deepcopy(body)
@@ -173,6 +204,21 @@ def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_hundred_thousand_edits_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
     wander(2, 5000, source, target)
+    assert sum(hits) > 100
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_edits_anywhere_change_nothing_of_an_exchange(source: str, target: str, hits: list[bool]) -> None:
+    wander(3, 30, source, target, exchanged)
+    wander(4, 30, source, named(SERVERS[target]), exchanged)
+    assert any(hits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_hundred_thousand_edits_change_nothing_of_an_exchange(source: str, target: str, hits: list[bool]) -> None:
+    wander(5, 2500, source, target, exchanged)
+    wander(6, 2500, source, named(SERVERS[target]), exchanged)
     assert sum(hits) > 100
 
 
@@ -210,6 +256,20 @@ def test_what_one_owner_has_sent_no_other_finds(hits: list[bool]) -> None:
     assert not hits
 
 
+def test_owners_keep_within_one_limit_and_find_nothing_of_each_other(hits: list[bool]) -> None:
+    held = Reuse(1 << 18)
+    for number, data in itertools.product(range(30), growing(6)):
+        translate.exchange(data, source="openai-chat", target="gemini", reuse=held.of(f"k{number}")).encoded  # noqa: B018
+        assert held.size <= 1 << 18
+        if number == 0:
+            found = len(hits)
+    assert len(hits) == 30 * found > 0
+    before = len(hits)
+    for number in (30, 31, 30, 31):
+        translate.exchange(growing(6)[-1], source="openai-chat", target="gemini", reuse=held.of(f"k{number}")).encoded  # noqa: B018
+    assert len(hits) == before
+
+
 def test_a_thousand_conversations_stay_within_the_limit() -> None:
     held = Reuse(1 << 20)
     begun = [growing(3, run, "Be brief. " * 60) for run in range(1000)]
@@ -228,6 +288,16 @@ def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None
             if data is not None:
                 assert outcome(data, "openai-chat", "anthropic", held) == outcome(data, "openai-chat", "anthropic", OFF)
     assert sum(hits) > 80
+
+
+def test_what_begins_like_many_others_is_kept_too(hits: list[bool]) -> None:
+    held = Reuse(1 << 24)
+    for data in growing(6, 0, "Be brief. " * 60)[-1:] * 100:
+        translate.request(data, "openai-chat", "anthropic", reuse=held)
+    before = len(hits)
+    for data in growing(8, 1, "Be brief. " * 60 + "Please.")[-4:]:
+        translate.request(data, "openai-chat", "anthropic", reuse=held)
+    assert before + 2 <= len(hits)
 
 
 def test_threads_may_go_on_with_one_conversation_at_once() -> None:

@@ -144,8 +144,8 @@ class Agent:
         self.context: Context = Context(_SYSTEM)
         self.client: Client = client or self._client()
         self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
-        self.conversation = (self.before and self.before.conversation) or self.place.new_conversation
-        self.kept = self.before is not None
+        self.conversation: str = (self.before and self.before.conversation) or self.place.new_conversation
+        self.kept: bool = self.before is not None
         self._unkept = ""
         self._losses: set[Any] = set()
         if self.before is not None:

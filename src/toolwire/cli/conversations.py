@@ -113,8 +113,8 @@ class Place:
     """The file of one conversation."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.own = path is None
-        self.path = path if path is not None else _folder_of_all() / f"{_new_id()}.json"
+        self.own: bool = path is None
+        self.path: Path = path if path is not None else _folder_of_all() / f"{_new_id()}.json"
         self._seen = _mark(self.path)
 
     @property

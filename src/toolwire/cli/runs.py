@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     worker.add_argument("--queue", default="default", metavar="Q", help="the queue (default: default)")
     worker.add_argument("--lease", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
     worker.set_defaults(run=_work)
-    command = commands.add_parser("runs", help="list, show, cancel, answer, resume and prune runs that survive")
+    command = commands.add_parser("runs", help="list, show, cancel, answer, resume, limit and prune runs that survive")
     kinds = command.add_subparsers(required=True, metavar="WHAT")
     for name, (run, words, arguments) in _COMMANDS.items():
         kind = kinds.add_parser(name, help=words)
@@ -137,6 +137,15 @@ def _resume(options: argparse.Namespace) -> int:
     return 0
 
 
+def _limit(options: argparse.Namespace) -> int:
+    with _opened(options) as runs:
+        limits = runs.limit(options.provider, at_once=options.at_once, per_minute=options.per_minute)
+    for name, figures in limits.items():
+        said = (f"{value} {what.replace('_', ' ')}" for what, value in figures.items() if value is not None)
+        print(safe(f"{name}: {', '.join(said)}"))
+    return 0
+
+
 def _prune(options: argparse.Namespace) -> int:
     with _opened(options) as runs:
         print(f"{runs.prune(options.older)} runs are removed")
@@ -182,6 +191,15 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         },
     ),
     "resume": (_resume, "have a run that is parked led again", _ID),
+    "limit": (
+        _limit,
+        "limit the questions to a provider, for all workers of a database; show all limits",
+        {
+            "provider": {"metavar": "PROVIDER", "nargs": "?", "help": "without figures, its limit is taken away"},
+            "--at-once": {"type": count, "default": None, "metavar": "N", "help": "how many may be open"},
+            "--per-minute": {"type": count, "default": None, "metavar": "N", "help": "how many in any 60 seconds"},
+        },
+    ),
     "prune": (
         _prune,
         "remove runs that have ended",

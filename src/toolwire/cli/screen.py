@@ -55,7 +55,7 @@ class Screen:
         self.quiet: bool = quiet
         self.problem: OSError | None = None
         self._console = _console(self.stream) if self.terminal else None
-        self.coloured = self._console is not None and _has_colours()
+        self.coloured: bool = self._console is not None and _has_colours()
         self.wipes = self.terminal and not quiet and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
         self._column, self._gap, self._word, self._ready, self._look = 0, "", "", "", ""
         self._changed = time.monotonic()

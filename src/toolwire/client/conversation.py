@@ -27,7 +27,7 @@ from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text import detect
-from toolwire.text_tagged import look_of_call
+from toolwire.text.looks import look_of_call
 from toolwire.types import (
     Audio,
     Context,

@@ -31,8 +31,9 @@ from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling, call_ids
-from toolwire.text import over as over_format
-from toolwire.text_tagged import calls_in_text, over, texts_given
+from toolwire.text.overlay.dialect import over
+from toolwire.text.quoting import texts_given
+from toolwire.text.tagged.keeping import calls_in_text
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -199,13 +200,11 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     """Say how the model is told of its tools, and how it is read."""
     tools = [tool for tool in request.tools if type(tool) is Tool]
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
-    if upstream.provider.format and tools:
-        form, given = upstream.provider.format, texts_given(request)
-        return replace(upstream, dialect=over_format(upstream.dialect, tools, format=form, native=native, given=given))
-    if native and not (upstream.fallback and tools):
+    form = upstream.provider.format if tools else ""
+    if native and not form and not (upstream.fallback and tools):
         return upstream
-    said: Any = {"given": texts_given(request), "earlier": call_ids(request)}
-    return replace(upstream, dialect=over(upstream.dialect, tools, readers=upstream.readers, native=native, **said))
+    said: Any = {"given": texts_given(request), "earlier": call_ids(request), "readers": upstream.readers}
+    return replace(upstream, dialect=over(upstream.dialect, tools, format=form or "tagged", native=native, **said))
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:

@@ -40,8 +40,8 @@ from toolwire.schema.document import measure
 from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
 from toolwire.schema.targets import COMBINERS
 from toolwire.schema.validator import Validator
-from toolwire.text_tagged.requests import add_words
-from toolwire.text_tagged.zones import Zone, zone_of
+from toolwire.text.overlay.requests import add_words
+from toolwire.text.tagged.zones import Zone, zone_of
 from toolwire.types import (
     Loss,
     Message,

@@ -28,7 +28,7 @@ class InvalidSettings(UserError):
     """A file of settings that cannot be taken; every problem is named with its place."""
 
     def __init__(self, where: str, problems: list[str]) -> None:
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
         super().__init__(f"{where}: " + "; ".join(problems))
 
 
@@ -68,6 +68,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     query: dict[str, str] = {}
     quirks: dict[str, Any] = {}
     capabilities: dict[str, bool] = {}
+    format: str = ""
 
 
 class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):

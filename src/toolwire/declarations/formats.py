@@ -15,16 +15,7 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import Any, cast
 
-from toolwire.declarations.nodes import (
-    MAX_BYTES,
-    MAX_DIGITS,
-    START,
-    Builder,
-    Node,
-    Problems,
-    TextPosition,
-    brief,
-)
+from toolwire.declarations.nodes import MAX_BYTES, MAX_DIGITS, START, Builder, Node, Problems, TextPosition, brief
 from toolwire.errors import MissingExtra
 
 _TOKEN = re.compile(

@@ -57,19 +57,19 @@ class _Tuned:
         self.decode_stream = dialect.decode_stream
         self.decode_error = dialect.decode_error
         self.encode_error = dialect.encode_error
-        self._dialect = dialect
+        self.plain = dialect
 
     def encode_request(self, request: Request, quirks: Quirks | None = None, **settings: Any) -> Encoded:
         """Write a request for this server."""
-        return self._dialect.encode_request(request, quirks or self.quirks, **settings)
+        return self.plain.encode_request(request, quirks or self.quirks, **settings)
 
     def encode_response(self, response: Response, quirks: Quirks | None = None, **settings: Any) -> Encoded:
         """Write a response as this server does."""
-        return self._dialect.encode_response(response, quirks or self.quirks, **settings)
+        return self.plain.encode_response(response, quirks or self.quirks, **settings)
 
     def encode_stream(self, quirks: Quirks | None = None, **settings: Any) -> StreamEncoder:
         """Write a stream as this server does."""
-        return self._dialect.encode_stream(quirks or self.quirks, **settings)
+        return self.plain.encode_stream(quirks or self.quirks, **settings)
 
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:

@@ -5,8 +5,8 @@ Rules of this file:
 - A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -94,10 +94,19 @@ def status_of(error: Error) -> int:
     return error.status if error.status is not None else STATUS_OF_KIND[error.kind]
 
 
-def timed(error: Error, body: Any, headers: Mapping[str, str] | None) -> Error:
-    """Give an error with how long its server asks to be left alone."""
-    seconds = read_retry_after(headers, body, limited=error.kind == "rate_limit")
-    return error if seconds is None else replace(error, retry_after=seconds)
+class _DecodeError(Protocol):
+    def __call__(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error: ...
+
+
+def timed(read: Callable[[int | None, Any], Error]) -> _DecodeError:
+    """Let what reads an error's body say too how long its server asks to be left alone, there or in its headers."""
+
+    def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+        error = read(status, body)
+        seconds = read_retry_after(headers, body, limited=error.kind == "rate_limit")
+        return error if seconds is None else replace(error, retry_after=seconds)
+
+    return decode_error
 
 
 def reply_of(error: Error, body: Any, ledger: Ledger | None = None) -> ErrorReply:

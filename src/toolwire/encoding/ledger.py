@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from toolwire.encoding.severities import Body, weigh, weigh_opaque
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
-from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, ToolCall
+from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
@@ -42,6 +42,10 @@ class CacheMarks(Struct, frozen=True):
             return None
         del rest[self.key]
         return Cache(mark.get("ttl"))
+
+
+# The types of the blocks that hold words, on the wires whose blocks have types.
+_TEXTS = frozenset({"text", "input_text", "output_text"})
 
 
 class Wire:
@@ -75,13 +79,25 @@ class Wire:
         return written if "__tw" not in written else _read(written, self.ids, form)
 
     def decode(self, block: Any, decoders: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
-        """Read a block by what its type says; a block that is not understood is kept whole."""
-        if type(block) is not dict:
-            return Opaque(self.dialect, block)
-        kind = block.get("type")
+        """Read a block by what its type says; a block that is not understood is kept whole.
+
+        A decoder gets a copy of what is said beside the type, and takes from it what it understands.
+        """
+        kind = block.get("type") if type(block) is dict else None
         decode = decoders.get(kind) if type(kind) is str else None
-        part = None if decode is None else decode(block)
+        if decode is None:
+            return Opaque(self.dialect, block)
+        if len(block) == 2 and kind in _TEXTS and type(text := block.get("text")) is str:
+            return Text(text, opaque=self.plain)
+        rest = block.copy()
+        del rest["type"]
+        part = decode(rest)
         return Opaque(self.dialect, block) if part is None else part
+
+    def decode_text(self, rest: dict[str, Any]) -> Text | None:
+        """Read a block of words that may have a cache mark."""
+        text = take(rest, "text", str)
+        return None if text is None else Text(text, cache=self.take_cache(rest), opaque=self.own(rest))
 
     def keep(self, body: Any) -> Message:
         """Keep a message that is not understood whole, as one of the user."""
@@ -293,6 +309,13 @@ class Ledger:
         for field in ("tool_call_id", "name") if len(parts) == 1 else ():
             if getattr(message, field) not in (None, getattr(parts[0], field, None)):
                 self.lose(field, "tool_result", "the result in the message says otherwise")
+
+    def lose_participant(self, message: Message) -> None:
+        """Lose who speaks by name, and that a message which brings no result answers a call."""
+        if message.name is not None:
+            self.lose("name", "name", f"{self.dialect} has no names of participants")
+        if message.tool_call_id is not None:
+            self.lose("tool_call_id", "tool_result", f"a message of the {message.role} answers no call")
 
     def lose_state(self, state: Mapping[str, Any] | None, detail: str) -> None:
         """Lose every entry of another provider's state."""

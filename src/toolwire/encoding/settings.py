@@ -6,7 +6,8 @@ Rules of this file:
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Container, Mapping, Sized
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -15,9 +16,12 @@ from msgspec.structs import astuple, replace
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
+from toolwire.wire.names import WORDS, Grammar, escape
 
 ABSENT: Any = object()
 NUMBER = (int, float)
+# openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
+_FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
 _FIELDS = Request.__struct_fields__
 # What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
@@ -78,17 +82,25 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     return Setting(key, (field,), decode, encode, kinds)
 
 
-def within(key: str, field: str, least: float, most: float) -> Setting:
-    """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
+def checked(
+    key: str, field: str, decode: Callable[[Any], Understood | None], takes: Callable[[Any], bool], why: str
+) -> Setting:
+    """Make a setting of which this wire takes some values; another one from elsewhere is lost, and `why` is said."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
         given = getattr(request, field)
-        if least <= given <= most or made_by(request.opaque, ledger.dialect):
+        if takes(given) or made_by(request.opaque, ledger.dialect):
             return given
-        ledger.lose(field, field, f"{ledger.dialect} takes {least} to {most}")
+        ledger.lose(field, field, f"{ledger.dialect} {why.format(given)}")
         return ABSENT
 
-    return Setting(key, (field,), plain(key, field, *NUMBER).decode, encode)
+    return Setting(key, (field,), decode, encode)
+
+
+def within(key: str, field: str, least: float, most: float) -> Setting:
+    """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
+    decode = plain(key, field, *NUMBER).decode
+    return checked(key, field, decode, lambda given: least <= given <= most, f"takes {least} to {most}")
 
 
 def sampling(field: str, most: float) -> Setting:
@@ -151,6 +163,26 @@ def lose_beside_schema(output: Output, ledger: Ledger) -> None:
     for field in ("name", "description", "strict"):
         if getattr(output, field) is not None:
             ledger.lose(f"output.{field}", "output", f"{ledger.dialect} takes the schema alone", severity="minor")
+
+
+def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | None]:
+    """Give the name and the schema of an answer, from elsewhere, as OpenAI's two wires take them."""
+    schema = output.schema
+    if schema is not None and output.strict:
+        schema = ledger.fit(schema, "openai-strict", "output.schema")
+    legal = escape(output.name or "response", _FORM_NAMES)
+    if output.name and legal != output.name:
+        ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
+    return legal, schema
+
+
+def word(key: str, field: str, words: Container[str]) -> Setting:
+    """Make a setting of one of some words; another word is lost."""
+
+    def decode(value: Any) -> Understood | None:
+        return Understood({field: value}) if type(value) is str and value in words else None
+
+    return checked(key, field, decode, lambda given: given in words, f"knows no {key} {{!r}}")
 
 
 def texts(key: str, field: str) -> Setting:
@@ -277,6 +309,30 @@ class Settings:
                     value = setting.encode(request, ledger)
                     if value is not ABSENT:
                         body[setting.key] = value if opaque is None else _as_spelled(setting, value, request, opaque)
+
+
+def nested(key: str, inner: Settings) -> Setting:
+    """Make a setting that is an object of settings, each of one field."""
+    settings = list(inner.by_key.values())
+    fields_of = attrgetter(*(setting.fields[0] for setting in settings))
+
+    def decode(value: Any) -> Understood | None:
+        if type(value) is not dict:
+            return None
+        left = value.copy()
+        fields, _ = inner.decode(left)
+        return Understood(fields, left or ABSENT) if fields else None
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        body = {}
+        for setting, given in zip(settings, fields_of(request), strict=True):
+            if given is not None:
+                value = given if setting.kinds else setting.encode(request, ledger)
+                if value is not ABSENT:
+                    body[setting.key] = value
+        return body or ABSENT
+
+    return Setting(key, tuple(inner.by_field), decode, encode)
 
 
 def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:

@@ -83,7 +83,7 @@ class Accounts:
 
     def __init__(self, ledger: LimitLedger, now: Callable[[], float] = time.time) -> None:
         self._ledger, self._now = ledger, now
-        self.process = secrets.token_hex(16)
+        self.process: str = secrets.token_hex(16)
         self._thread = ThreadPoolExecutor(1, "toolwire-ledger")
         self._keys: OrderedDict[bytes, tuple[float, Key | None]] = OrderedDict()
         self._open: dict[Place, _Account] = {}

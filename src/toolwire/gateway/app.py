@@ -89,8 +89,8 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.ready = True
-        self.websocket = True
-        self.running = 0
+        self.websocket: bool = True
+        self.running: int = 0
         self.watchers: list[Callable[[dict[str, Any]], None]] = []
         self.figures: Callable[[], bytes] | None = None
 

@@ -4,6 +4,8 @@ Rules of this file:
 - What one key's turns left is found by that key alone.
 - It is bounded and expires: what was used longest ago goes first.
 - A database is spoken to in a thread of its own; one that fails makes a turn poorer, and no request fail.
+- What it said is believed for a while, also that it has nothing: a conversation asks for the same keys turn by turn.
+  That is right beside other processes, because an answer ends only when what was learned of it is kept.
 """
 
 import asyncio
@@ -19,6 +21,9 @@ from toolwire.errors import MissingExtra
 _log = logging.getLogger(__name__)
 _AROUND = 200  # bytes that an entry costs beside its key and value
 _SWEEP = 300.0
+_BELIEVED = 60.0  # seconds for which the database is not asked again
+_FRONT = 8 * 1024 * 1024
+_NOTHING = b""
 
 
 class Memory(Protocol):
@@ -40,7 +45,7 @@ class ProcessMemory:
     def __init__(self, size: int, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._size, self._seconds, self._now = size, seconds, now
         self._kept: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
-        self.bytes = 0
+        self.bytes: int = 0
 
     async def find(self, owner: str, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Give what is kept under these keys."""
@@ -64,6 +69,11 @@ class ProcessMemory:
         oldest = self._now() - self._seconds
         while self._kept and (self.bytes > self._size or next(iter(self._kept.values()))[0] < oldest):
             self._forget(next(iter(self._kept)))
+
+    def forget(self, owner: str, keys: Iterable[str]) -> None:
+        """Keep nothing under these keys."""
+        for key in keys:
+            self._forget((owner, key))
 
     def _forget(self, place: tuple[str, str]) -> None:
         entry = self._kept.pop(place, None)
@@ -105,16 +115,23 @@ class StoredMemory:
         except sqlalchemy.exc.DBAPIError:  # another process has made it meanwhile
             self._table.create(self._engine, checkfirst=True)
         self._thread = ThreadPoolExecutor(1, "toolwire-memory")
+        self._said = ProcessMemory(min(size, _FRONT), min(seconds, _BELIEVED), now)
 
     async def find(self, owner: str, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Give what is kept under these keys."""
-        wanted = list(dict.fromkeys(keys))
-        return await self._do(self._find, owner, wanted) or {} if wanted else {}
+        wanted = dict.fromkeys(keys)
+        said = await self._said.find(owner, wanted)
+        unknown = [key for key in wanted if key not in said]
+        if unknown and (found := await self._do(self._find, owner, unknown)) is not None:
+            said = {**said, **found}
+            await self._said.keep(owner, [(key, found.get(key, _NOTHING)) for key in unknown])
+        return {key: value for key, value in said.items() if value != _NOTHING}
 
     async def keep(self, owner: str, pairs: Iterable[tuple[str, bytes]]) -> None:
         """Keep values."""
         if given := dict(pairs):
             await self._do(self._keep, owner, given)
+            self._said.forget(owner, given)
 
     async def _do(self, work: Callable[..., Any], *args: Any) -> Any:
         try:

@@ -64,7 +64,7 @@ class PassedStream:
 
     def __init__(self, dialect: Dialect, *, array: bool) -> None:
         self.usage: Usage | None = None
-        self.broken = False
+        self.broken: bool = False
         self._dialect, self._array = dialect, array
         self._decoder = dialect.decode_stream()
         self._heard = Accumulator()

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings, TargetSettings
+from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings
 from toolwire.errors import InvalidField
+from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.catalogue import models
 
@@ -23,11 +24,12 @@ _PLAIN = RouteSettings([])
 
 
 class Goal(Struct, frozen=True):
-    """A provider, and the model that it is asked for."""
+    """A provider, and the model that it is asked for; with a `format`, it is one that only writes text."""
 
     provider: Provider
     model: str
     weight: float = 0.0
+    format: str = ""
 
     @property
     def name(self) -> str:
@@ -61,19 +63,21 @@ class Routes:
         self.providers: Mapping[str, Provider] = providers
         self._everything = everything
         self._ways = {
-            name: FoundRoute(name, tuple(self._goals(route.to)), route) for name, route in settings.routes.items()
+            name: FoundRoute(name, tuple(self._goals(name, route)), route) for name, route in settings.routes.items()
         }
         dialects = Counter(provider.dialect for provider in providers.values())
-        self.shared = frozenset(name for name, count in dialects.items() if count > 1)
+        self.shared: frozenset[str] = frozenset(name for name, count in dialects.items() if count > 1)
 
-    def _goals(self, targets: list[str | TargetSettings]) -> Iterator[Goal]:
-        for target in targets:
+    def _goals(self, route_name: str, route: RouteSettings) -> Iterator[Goal]:
+        if route.format:
+            check_format(route.format, f"routes.{route_name}")
+        for target in route.to:
             name, weight = (target, 0.0) if isinstance(target, str) else (target.model, target.weight)
             goal = self._goal(name)
             if goal is None:
                 provider = name.partition("/")[0]
                 raise InvalidField("to", f"there is no provider {provider!r} with a key", path=f"route to {name}")
-            yield replace(goal, weight=weight) if weight else goal
+            yield replace(goal, weight=weight, format=route.format) if weight or route.format else goal
 
     def _goal(self, name: str) -> Goal | None:
         provider, slash, model = name.partition("/")
@@ -115,7 +119,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
     for name, said in settings.providers.items():
         options = {
             key: value
-            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities")
+            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format")
             if (value := getattr(said, key))
         }
         if said.key:
@@ -125,6 +129,8 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             options["api_key"] = environ[variable]
         elif said.key_file:
             options["api_key"] = keys[name]
+        if said.format:
+            check_format(said.format, f"providers.{name}")
         preset_of = named(name)
         if preset_of is None and not said.base_url:
             raise InvalidField("base_url", "must say where it is", path=f"providers.{name}")

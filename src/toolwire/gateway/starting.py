@@ -80,10 +80,11 @@ def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
 
 def url_of_database(url: str, path: str | None) -> str:
     """Give a database's address as SQLAlchemy wants it; a file is found from where the settings are."""
+    from toolwire.traces.databases import driven  # noqa: PLC0415 - an extra
+
     if url.startswith("sqlite:///") and path is not None and not url.startswith("sqlite:////"):
         return f"sqlite:///{Path(path).parent.resolve() / url.removeprefix('sqlite:///')}"
-    scheme, mark, rest = url.partition("://")
-    return f"postgresql+psycopg{mark}{rest}" if scheme in ("postgresql", "postgres") else url
+    return driven(url).render_as_string(hide_password=False)
 
 
 def ledger_of(settings: GatewaySettings, path: str | None) -> Any:

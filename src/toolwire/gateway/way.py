@@ -29,10 +29,12 @@ from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of, whole
+from toolwire.gateway.wording import wording
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import Asked, stream_quirks, wants_stream
+from toolwire.translation.reuse import Reuse
 from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall, Usage
 from toolwire.wire.bodies import members_of, read_body
@@ -64,6 +66,7 @@ class Tools(Struct):
     reports: Reports
     prices: Prices = Prices({})
     choosing: Choosing = field(default_factory=Choosing)
+    reuse: Reuse = field(default_factory=Reuse)
     accounts: Accounts | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
@@ -321,7 +324,9 @@ class _Attempt:
         self.tools, self.incoming, self.goal, self.members = tools, incoming, goal, members
         self.strict, self.several = strict, several
         self.wire: Dialect = dialect(incoming.asked.dialect)
-        self.passes = incoming.asked.action != "answer" or incoming.asked.dialect == goal.provider.dialect
+        self.over = wording(goal.provider, goal.format)
+        same = incoming.asked.dialect == goal.provider.dialect and self.over is None
+        self.passes = incoming.asked.action != "answer" or same
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
@@ -399,6 +404,8 @@ class _Attempt:
                 target=self.goal.provider,
                 path=self._full_path,
                 model=self.goal.model,
+                over=self.over,
+                reuse=self.tools.reuse.of(incoming.owner),
             )
             if self.wire.DIALECT == WIRE:
                 self.exchange.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
@@ -531,9 +538,9 @@ class _Attempt:
         served.ending = served.ending or "answer"
         served.heard = len(body) if served.usage is None else 0
         head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
+        await self._keep()
         await client.begin(served.status, head)
         await client.send(body, False)
-        await self._keep()
         return None
 
     def _translated(self, body: bytes, served: Served) -> bytes:
@@ -605,10 +612,10 @@ class _Attempt:
         served.losses = (*served.losses, *stream.losses)
         if last is None:
             raise Refused("server", "the provider's answer broke off where no word can follow")
-        await send(last, False)
         if isinstance(stream, PassedStream):
             await self._note_maker(Message("assistant", stream.parts))
         await self._keep()
+        await send(last, False)
 
     async def _keep(self) -> None:
         if self.exchange is not None and self.exchange.learned:

@@ -62,9 +62,15 @@ def _beside_result(body: Mapping[Any, Any], parts: list[Part], structured: Any) 
     if structured is not None:
         texts = [part.text for part in parts if type(part) is Text]
         (form if _repeats(texts, structured) else value)["structuredContent"] = structured
-    meta = _own_meta(body.get("_meta"))
-    if meta:
-        value["_meta"] = meta
+    return _kept_with(value, form, body)
+
+
+def _kept_with(value: dict[str, Any], form: dict[str, Any], body: Mapping[Any, Any]) -> Opaque | None:
+    """Keep a value and a form, with what a body says in `_meta`: but for the protocol's words, and this package's."""
+    meta = body.get("_meta")
+    kept = meta if isinstance(meta, Mapping) else {}
+    kept = {key: inner for key, inner in kept.items() if key != MARK and not str(key).startswith(_RESERVED)}
+    value |= {"_meta": kept} if kept else {}
     return Opaque(WIRE, value, form or None) if value or form else None
 
 
@@ -165,17 +171,7 @@ def _fields(kind: str, rest: Mapping[Any, Any]) -> dict[str, Any]:
 def _beside(rest: Mapping[Any, Any], **form: Any) -> Opaque | None:
     """Keep what a block says beside its part."""
     value = {key: inner for key, inner in rest.items() if key != "_meta" and inner is not None}
-    meta = _own_meta(rest.get("_meta"))
-    if meta:
-        value["_meta"] = meta
-    return Opaque(WIRE, value, form or None) if value or form else None
-
-
-def _own_meta(meta: Any) -> dict[str, Any]:
-    """Leave out what the protocol itself, or this package, says in `_meta`."""
-    if not isinstance(meta, Mapping):
-        return {}
-    return {key: value for key, value in meta.items() if key != MARK and not str(key).startswith(_RESERVED)}
+    return _kept_with(value, form, rest)
 
 
 def _kept(opaque: Opaque | None) -> dict[str, Any]:

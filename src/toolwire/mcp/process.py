@@ -62,7 +62,7 @@ class Child:
         self.limit = limit
         self.words: str = ""
         self.reason: str = ""
-        self.grace = GRACE
+        self.grace: float = GRACE
         self._transport: Any = None
         self._protocol: _Protocol
 

@@ -27,12 +27,24 @@ _WITHOUT_CHOICE = frozenset({"ollama"})
 def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, ...]]:
     """Give the request for this server, and what was said otherwise."""
     losses: list[Loss] = []
+    if not provider.capabilities.strict_tools:
+        request = _without_strict(request, provider, losses)
     knows = provider.capabilities.tool_choice or provider.dialect in _WITHOUT_CHOICE
     if request.tool_choice is not None and not knows:
         request = _chosen(request, provider, losses)
     elif request.tool_choice is not None and not provider.capabilities.named_choice:
         request = _narrowed(request, request.tool_choice, provider, losses)
     return request, tuple(losses)
+
+
+def _without_strict(request: Request, provider: Provider, losses: list[Loss]) -> Request:
+    """Leave out what the server does not know of its tools."""
+    if not any(isinstance(tool, Tool) and tool.strict is not None for tool in request.tools):
+        return request
+    detail = f"{provider.name} does not know strict tools: arguments are checked when they come"
+    losses.append(Loss("tools.strict", "strict", "dropped", detail, "minor"))
+    tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in request.tools]
+    return replace(request, context=replace(request.context, tools=tools))
 
 
 def _chosen(request: Request, provider: Provider, losses: list[Loss]) -> Request:

@@ -39,7 +39,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What a server can do; each field can be set for a client or for a request.
 
     With `named_choice` a request can name the tools that may be called. With `custom_tools` the server takes tools of
-    free text. With `clearing` it clears old results itself if it is asked to.
+    free text, with `strict_tools` it knows a tool's `strict`. With `clearing` it clears old results itself if asked.
     """
 
     native_tool_calls: bool = True
@@ -48,6 +48,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     named_choice: bool = True
     developer_role: bool = True
     custom_tools: bool = False
+    strict_tools: bool = True
     structured_output: bool = True
     structured_output_with_tools: bool = False
     streaming: bool = True

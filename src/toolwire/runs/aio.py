@@ -1,16 +1,44 @@
-"""The awaited face of runs: the same names; the database is asked in threads, so that no event loop waits for it."""
+"""The awaited face of runs: the same names, made from the sync ones.
+
+Rule of this file: the database is asked in threads, so that no event loop waits for it.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
-from functools import partial
-from typing import Any, Self
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
 from toolwire.loop import Done
 from toolwire.runs import run as sync
 from toolwire.work.threads import in_thread
 
 _PAUSE = 0.1
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Sync = Callable[Concatenate[Any, _P], _T]
+_Awaited = Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]
+
+
+def _awaited(method: _Sync[_P, _T]) -> _Awaited[_P, _T]:
+    """Make a method awaited: it is called in a thread, of what stands behind the awaited face."""
+
+    @functools.wraps(method)
+    async def awaited(self: Any, *arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        behind = await self._behind()
+        return await in_thread(lambda: method(behind, *arguments, **keywords))  # type: ignore[no-any-return]
+
+    return awaited  # type: ignore[return-value]
+
+
+def _giving_run(method: _Sync[_P, sync.Run]) -> _Awaited[_P, "Run"]:
+    """Make a method awaited that gives a run."""
+    asked = _awaited(method)
+
+    @functools.wraps(method)
+    async def awaited(self: Any, *arguments: _P.args, **keywords: _P.kwargs) -> "Run":
+        return Run(await asked(self, *arguments, **keywords))
+
+    return awaited  # type: ignore[return-value]
 
 
 class Run:
@@ -20,9 +48,16 @@ class Run:
         self._run = run
         self.id: str = run.id
 
+    async def _behind(self) -> sync.Run:
+        return self._run
+
     async def state(self) -> sync.State:
         """Say what the run does, or how it ended."""
         return await in_thread(lambda: self._run.state)  # type: ignore[no-any-return]
+
+    async def reason(self) -> str:
+        """Say why the run is parked, or how it ended, in the words of `Done.ending`."""
+        return await in_thread(lambda: self._run.reason)  # type: ignore[no-any-return]
 
     async def waiting(self) -> list[sync.Question]:
         """List the calls that somebody has to approve before the run goes on."""
@@ -46,70 +81,38 @@ class Run:
             if not found:
                 await asyncio.sleep(_PAUSE)
 
-    async def cancel(self) -> None:
-        """End the run: where it is led, at once; where nobody leads it, without leading it again."""
-        await in_thread(self._run.cancel)
-
-    async def answer(self, call_id: str, approve: bool | str = True) -> None:
-        """Approve a call that waits, or say no: `False`, or a text, which the model reads."""
-        await in_thread(lambda: self._run.answer(call_id, approve))
-
-    async def resume(self) -> None:
-        """Have a run that is parked led again."""
-        await in_thread(self._run.resume)
-
-    async def fork(self, at: int, id: str | None = None) -> "Run":  # noqa: A002 - it is the new run's
-        """Begin a new run that has all that happened up to an offset, and goes on from there by itself."""
-        return Run(await in_thread(lambda: self._run.fork(at, id)))
+    cancel = _awaited(sync.Run.cancel)
+    answer = _awaited(sync.Run.answer)
+    resume = _awaited(sync.Run.resume)
+    fork = _giving_run(sync.Run.fork)
 
 
 class Runs:
     """The runs of a database, for async code; see `toolwire.Runs`."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        self._given = url, options
+        self._open = functools.partial(sync.Runs, url, **options)
         self._opened: sync.Runs | None = None
 
-    async def _runs(self) -> sync.Runs:
+    async def _behind(self) -> sync.Runs:
         if self._opened is None:
-            url, options = self._given
-            self._opened = await in_thread(lambda: sync.Runs(url, **options))
+            self._opened = await in_thread(self._open)
         return self._opened
 
-    async def start(
-        self,
-        prompt: Prompt = None,
-        provider: Providers = None,
-        model: str | None = None,
-        *,
-        id: str | None = None,  # noqa: A002 - it is the run's
-        tools: Tools = (),
-        options: ClientOptions | None = None,
-        queue: str | None = None,
-        **settings: Any,
-    ) -> Run:
-        """Begin a run, here or where `queue` is worked at; one that is there already is attached to."""
-        runs = await self._runs()
-        said: Any = {"id": id, "tools": tools, "options": options, "queue": queue, **settings}
-        return Run(await in_thread(lambda: runs.start(prompt, provider, model, **said)))
-
-    async def run(self, id: str) -> Run:  # noqa: A002 - it is the run's
-        """Give a run by its id."""
-        runs = await self._runs()
-        return Run(await in_thread(lambda: runs.run(id)))
-
-    async def list(self, state: str | None = None, limit: int = 100) -> list[sync.Listed]:
-        """List runs, the newest first; a run that has ended has its ending as the reason."""
-        runs = await self._runs()
-        return await in_thread(lambda: runs.list(state, limit))  # type: ignore[no-any-return]
+    start = _giving_run(sync.Runs.start)  # type: ignore[arg-type]  # a setting may be called `self`
+    run = _giving_run(sync.Runs.run)
+    list = _awaited(sync.Runs.list)
+    limit = _awaited(sync.Runs.limit)
+    prune = _awaited(sync.Runs.prune)
 
     async def close(self, seconds: float = 30.0) -> None:
         """Leave the runs that are led here when their present step has ended."""
         if self._opened is not None:
-            await in_thread(partial(self._opened.close, seconds))
+            opened = self._opened
+            await in_thread(lambda: opened.close(seconds))
 
     async def __aenter__(self) -> Self:
-        await self._runs()
+        await self._behind()
         return self
 
     async def __aexit__(self, *_: object) -> None:

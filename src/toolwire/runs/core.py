@@ -10,6 +10,7 @@ Rules of this file:
 import logging
 import threading
 import time
+from collections import deque
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +19,8 @@ from toolwire.client.failures import ProviderError
 from toolwire.runs.engine import LOST, Engine
 from toolwire.runs.failpoints import at
 from toolwire.runs.journal import Failed, Journal, Leaving, Waiting
-from toolwire.runs.owners import new_owner
+from toolwire.runs.limits import ProviderLimits
+from toolwire.runs.owners import is_dead, new_owner
 from toolwire.runs.records import plain
 from toolwire.runs.register import RUNS, Lost, Register
 from toolwire.runs.specs import Given, prompt_of, read, resumed
@@ -26,6 +28,8 @@ from toolwire.work.waiting import Raised, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 MOST = 5
+LATE = "cancelled: its deadline has passed"
+_KEPT = 1000
 _TICK = 0.25
 
 
@@ -37,6 +41,8 @@ class Core:
         self.engine: Engine = Engine(url, self.owner)
         self.register: Register = Register(self.engine.db)
         self.register.create()
+        self.limits: ProviderLimits = ProviderLimits(self.register)
+        self.concurrency: int | None = None
         self.lease: float = lease
         self.given: dict[str, Given] = {}
         self.tools: Any = ()
@@ -47,18 +53,21 @@ class Core:
         self._here = f"here-{self.owner.rpartition('|')[2]}"
         self._listens_here = False
         self._ending: set[str] = set()
+        self._over: deque[str] = deque()
+        self._coming: set[str] = set()
+        self._unclaimed: dict[str, float] = {}
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
 
-    def launch(self, concurrency: int | None = None) -> None:
+    def launch(self) -> None:
         """Begin to lead runs here."""
         with self._lock:
             if self._watcher is not None:
                 return
             self.engine.launch(self.lead, [self._here, *([self.queue] if self.queue else [])])
             if self.queue is not None:
-                self.engine.listen(self.queue, concurrency)
+                self.engine.listen(self.queue, self.concurrency)
             self._watcher = threading.Thread(target=self._watch, name="toolwire runs", daemon=True)
             self._watcher.start()
 
@@ -82,7 +91,7 @@ class Core:
             return queue
         with self._lock:
             if not self._listens_here:
-                self.engine.listen(self._here)
+                self.engine.listen(self._here, self.concurrency)
                 self._listens_here = True
         return self._here
 
@@ -91,6 +100,7 @@ class Core:
     def lead(self, name: str) -> Any:
         """Lead a run to its end, or to where it is left; what it gives is recorded by the engine."""
         at("before-claim")
+        self._coming.discard(name)
         known = len(self.engine.steps(name, output=False))
         row = self.register.claim(name, self.owner, self.lease, known)
         if row is None:
@@ -111,7 +121,7 @@ class Core:
     def _led(self, name: str, row: Any, known: int) -> Any:
         crossed, request = read(row.spec, self.register.texts(name))
         own = resumed(self.given.get(name), crossed, self.tools)
-        journal = Journal(self.engine, self.register, row, request, known)
+        journal = Journal(self, row, request, known)
         journal.people, journal.on_event = own.people, own.settings.get("on_event")
         journal.memory = self.memory.setdefault(name, {})
         self.held[name] = journal
@@ -157,34 +167,45 @@ class Core:
         raise Lost(name)
 
     def _release(self, name: str, token: int, state: str, reason: str, **more: Any) -> None:
-        values = {"state": state, "reason": reason, "owner": None, "expires": None, **more}
+        values = {"state": state, "reason": reason, "owner": None, "expires": RUNS.c.deadline, **more}
         self.engine.cancel(name)
+        at("in-release")
         self.register.change(name, RUNS.c.token == token, **values)
 
     # Watching
 
     def _watch(self) -> None:
-        swept = 0.0
+        renewed = swept = 0.0
         while not self._stop.wait(_TICK):
+            now = time.monotonic()
             try:
-                self._renew()
+                if now >= renewed:
+                    self._renew()
+                    renewed = now + self.lease / 5
+                self._heed()
                 self._close_ended()
-                if time.monotonic() >= swept:
+                if now >= swept:
                     self.sweep()
-                    swept = time.monotonic() + min(1.0, self.lease / 4)
+                    self._find_unclaimed()
+                    swept = now + min(1.0, self.lease / 4)
             except Exception as problem:  # noqa: BLE001 - a database that is away comes back
                 logger.warning("runs cannot be watched: %s", type(problem).__name__)
 
     def _renew(self) -> None:
-        held = {name: journal.token for name, journal in list(self.held.items())}
-        if not held:
+        """Hold the leases of what is led here, and of what waits here to be led."""
+        if runs := {*self.held, *self._coming}:
+            self.register.renew(self.owner, runs, self.lease)
+
+    def _heed(self) -> None:
+        """Do what was asked of the runs that are led here; stop those that are another's."""
+        journals = dict(self.held)
+        if not journals:
             return
-        rows = self.register.renew(self.owner, held, self.lease)
-        for name, token in held.items():
-            journal = self.held.get(name)
-            if journal is not None and name in rows:
+        rows = self.register.held({name: journal.token for name, journal in journals.items()})
+        for name, journal in journals.items():
+            if name in rows:
                 journal.heed(rows[name])
-            elif journal is not None and journal.token == token:
+            elif self.held.get(name) is journal:
                 journal.cancel()
 
     def _close_ended(self) -> None:
@@ -193,29 +214,54 @@ class Core:
         for name in self.engine.ended(names) if names else ():
             self.register.change(name, state="ended", owner=None, expires=None)
             self._ending.discard(name)
+            self._over.append(name)
             at("after-end")
+        while len(self._over) > _KEPT:
+            old = self._over.popleft()
+            self.done.pop(old, None)
+            self.given.pop(old, None)
 
-    def sweep(self) -> None:
-        """Take over what nobody leads any more."""
+    def sweep(self, only: str | None = None) -> None:
+        """Take over what nobody leads any more; end what was cancelled, or is too late."""
         queues = [self.queue] if self.queue is not None and self._watcher is not None else []
-        rows = [row for row in self.register.expired(queues, list(self.given)) if row.id not in self.held]
+        rows = [row for row in self.register.expired(queues, self.given, only) if row.id not in self.held]
         ended = self.engine.ended([row.id for row in rows]) if rows else set()
         for row in rows:
             if row.id in ended:
                 self.register.change(row.id, RUNS.c.token == row.token, state="ended", owner=None, expires=None)
-            elif row.cancel:
-                self.end_cancelled(row)
-            elif self.register.take(row.id, row.token, self.owner, self.lease):
-                self._resume(row.id, row.queue)
+            elif row.cancel or row.late:
+                self.end_cancelled(row, "cancelled" if row.cancel else LATE)
+            else:
+                self._take(row)
 
-    def _resume(self, name: str, queue: str | None) -> None:
+    def _find_unclaimed(self) -> None:
+        """Take over what somebody took from the queue, and died before it was his."""
+        takers = self.engine.taken(self.queue) if self.queue is not None else {}
+        rows = self.register.unclaimed(takers) if takers else []
+        now = time.monotonic()
+        self._unclaimed = {row.id: self._unclaimed.get(row.id, now) for row in rows}
+        for row in rows:
+            if now - self._unclaimed[row.id] >= self.lease or is_dead(takers[row.id]):
+                self._take(row)
+
+    def _take(self, row: Any) -> None:
+        if self.register.take(row.id, row.token, self.owner, self.lease):
+            at("after-take")
+            self._resume(row.id, row.queue, row.token + 1)
+
+    def _resume(self, name: str, queue: str | None, token: int) -> None:
+        """Have a run led again, here, or by whoever works at its queue."""
+        if queue is None:
+            self._coming.add(name)
         if not self.engine.resume(name, self.home(queue)):
             self.engine.start(name)
+        elif queue is not None:
+            self.register.change(name, RUNS.c.token == token, owner=None, expires=RUNS.c.deadline)
 
-    def end_cancelled(self, row: Any) -> bool:
+    def end_cancelled(self, row: Any, reason: str = "cancelled") -> bool:
         """End a run that was cancelled and that nobody leads."""
         held = (RUNS.c.token == row.token, RUNS.c.state == row.state)
-        values = {"state": "ended", "reason": "cancelled", "owner": None, "expires": None, "token": row.token + 1}
+        values = {"state": "ended", "reason": reason, "owner": None, "expires": None, "token": row.token + 1}
         if not self.register.change(row.id, *held, **values):
             return False
         self.engine.cancel(row.id)

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSClient, Serializer, SetWorkflowID, StepReservation
 from dbos import _dbos as _process
 from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
-from sqlalchemy.engine import make_url
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
+from toolwire.traces.databases import driven
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
@@ -45,11 +45,10 @@ class _Json(Serializer):
 def _database(url: str) -> tuple[str, sa.Engine]:
     """Open a database, of SQLite or PostgreSQL."""
     try:
-        given = make_url(url)
+        given = driven(url)
     except sa.exc.ArgumentError:
         raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
     if given.get_backend_name() == "postgresql":
-        given = given.set(drivername="postgresql+psycopg")
         plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
         return plain, sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
@@ -87,7 +86,7 @@ class Engine:
     def __init__(self, url: str, owner: str) -> None:
         self.url, self.db = _database(url)
         self._owner = owner
-        self.launched = False
+        self.launched: bool = False
         schema = None if self.db.dialect.name == "sqlite" else "dbos"
         try:
             if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
@@ -180,6 +179,11 @@ class Engine:
             workflow_ids=list(runs), status=list(_ENDED), load_input=False, load_output=False
         )
         return {status.workflow_id for status in found}
+
+    def taken(self, queue: str) -> dict[str, str]:
+        """Say who has taken which runs from a queue, and not ended them."""
+        found = self.client.list_workflows(status="PENDING", queue_name=queue, load_input=False, load_output=False)
+        return {status.workflow_id: str(status.executor_id) for status in found}
 
     def output(self, run: str) -> Any:
         """Give what the run gave at its end; None if it has not ended."""

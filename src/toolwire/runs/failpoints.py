@@ -14,8 +14,10 @@ POINTS = (
     "after-start",
     "before-claim",
     "after-claim",
+    "after-take",
     "before-ask",
     "after-ask",
+    "after-keep",
     "after-ask-record",
     "before-begin",
     "after-begin",
@@ -25,6 +27,7 @@ POINTS = (
     "before-end",
     "after-end",
     "before-park",
+    "in-release",
     "after-park",
 )
 VARIABLE = "TOOLWIRE_FAILPOINT"

@@ -28,8 +28,9 @@ from toolwire.resolvers.execution import Cancel, planned
 from toolwire.runs import effects as words
 from toolwire.runs.engine import Engine
 from toolwire.runs.failpoints import at
+from toolwire.runs.limits import ProviderLimits
 from toolwire.runs.records import Secrets, builtins, has_hidden, packed, plain, unpacked, value_of
-from toolwire.runs.register import Register
+from toolwire.runs.register import Register, Unapproved
 from toolwire.types import Encoded, Error, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolwire.work.keys import CallKey, keyed
 from toolwire.work.results import CallRecord, Ran, failure, result_of
@@ -38,6 +39,8 @@ from toolwire.work.waiting import Ask, Work, flow, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"
+_OTHER = "the call was not run: its approval was for other arguments"
+_SHORTEST, _LONGEST = 0.02, 0.5
 
 
 class Left(BaseException):
@@ -77,7 +80,7 @@ class _Job(Struct, frozen=True):
 class Journal:
     """The steps of one run."""
 
-    def __init__(self, engine: Engine, register: Register, row: Any, request: Request, known: int) -> None:
+    def __init__(self, core: Any, row: Any, request: Request, known: int) -> None:
         self.run: str = row.id
         self.token: int = row.token
         self.cancel: Cancel = Cancel()
@@ -85,7 +88,11 @@ class Journal:
         self.people: Any = ()
         self.on_event: Any = None
         self.memory: dict[int, Any] = {}
-        self._engine, self._register = engine, register
+        self._engine: Engine = core.engine
+        self._register: Register = core.register
+        self._limits: ProviderLimits = core.limits
+        self._queued = row.queue is not None
+        self._provider = ""
         self._request = request
         self._known = known
         self._numbered = 0
@@ -99,12 +106,9 @@ class Journal:
 
     def bound(self, upstream: Upstream, setup: RunSetup) -> tuple[Upstream, RunSetup]:
         """Give the conversation as it began, led by this journal."""
-        own = {tool.name for tool in tools_of(setup.resolve)} if hasattr(setup.resolve, "available_tools") else set()
-        if not hasattr(setup.resolve, "available_tools"):
-            own = {tool.name for tool in self._request.tools if isinstance(tool, Tool)}
-        gone = [tool.name for tool in self._request.tools if isinstance(tool, Tool) and tool.name not in own]
-        if gone and setup.auto_tools and self._known:
-            raise LookupError(f"the run began with tools that are gone here: {', '.join(gone)}")
+        if setup.auto_tools and (self._known or self._queued) and hasattr(setup.resolve, "available_tools"):
+            _check_tools(self._request.tools, {tool.name: tool for tool in tools_of(setup.resolve)})
+        self._provider = upstream.provider.name
         secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
         self._secrets = Secrets(secrecy.given, setup.resolve)
         self._recording = setup.recording
@@ -134,7 +138,7 @@ class Journal:
         def ask() -> Any:
             at("before-ask")
             self._check()
-            outcome = self._told(steps)
+            outcome = self._in_turn(steps)
             fresh.append(outcome)
             at("after-ask")
             return self._packed(outcome, partial=plain(self._secrets.hidden(sent.partial)), over=sent.over)
@@ -153,6 +157,23 @@ class Journal:
         if isinstance(outcome, Response):
             sent.encoded = Encoded("", {}, outcome.losses)
         return outcome
+
+    def _in_turn(self, steps: Work[Any]) -> Any:
+        """Ask within the limits of the provider, as soon as there is a place."""
+        pause = _SHORTEST
+        while (number := self._limits.take(self.run, self.token, self._provider)) is None:
+            if self.leaving:
+                raise Leaving(self.run)
+            if self.cancel.is_set():
+                return Error("unknown", "the run was cancelled before its turn", code="transport_cancelled")
+            time.sleep(pause)
+            pause = min(_LONGEST, pause * 1.5)
+            self._check()
+        try:
+            return self._told(steps)
+        finally:
+            if number:
+                self._limits.leave(number)
 
     def _told(self, steps: Work[Any]) -> Any:
         """Do the steps of an exchange; who listens hears its events."""
@@ -246,11 +267,13 @@ class Journal:
         """Do what is to be done with a call that is not recorded."""
         call = job.call
         if verdict is not None and verdict != "yes":
-            result = failure(call, verdict.partition(": ")[2] or _DENIED)
-            return result, Ran(call, result, "denied", None, 0.0, "denied")
+            return _unrun(call, verdict.partition(": ")[2] or _DENIED, "denied")
         if self._known and has_hidden(call):
             return _unrun(call, words.NOT_KEPT, "error")
-        begun, row = self._register.begin(self.run, self.token, self._row_of(job), approved=verdict == "yes")
+        try:
+            begun, row = self._register.begin(self.run, self.token, self._row_of(job), approved=verdict == "yes")
+        except Unapproved:
+            return _unrun(call, _OTHER, "denied")
         self.heed(row)
         if self._recording is not None:
             self._recording.begun(call, begun)
@@ -315,6 +338,7 @@ class Journal:
         said = {"outcome": plain(self._secrets.hidden(outcome)), "clock": self.now(), **more}
         made = packed(said, texts)
         self._register.keep(self.run, texts)
+        at("after-keep")
         return made
 
     def final(self, done: Done) -> Any:
@@ -328,6 +352,16 @@ class Journal:
         record = unpacked(said, self._texts)
         self._before, self._since = record["clock"], time.monotonic()
         return record
+
+
+def _check_tools(began: Sequence[Any], here: dict[str, Tool]) -> None:
+    """Raise where the tools that a run began with are not those of here."""
+    named = [tool for tool in began if isinstance(tool, Tool)]
+    gone = [tool.name for tool in named if tool.name not in here]
+    other = [tool.name for tool in named if tool.name in here and tool.parameters != here[tool.name].parameters]
+    for names, what in ((gone, "are gone"), (other, "take other arguments")):
+        if names:
+            raise LookupError(f"the run began with tools that {what} here: {', '.join(names)}")
 
 
 def _unrecorded(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -348,7 +382,7 @@ def _asking(function: Any, *arguments: Any) -> Work[Any]:
 
 def _unrun(call: ToolCall, reason: str, ending: Any) -> _Ended:
     result = failure(call, reason)
-    return result, Ran(call, result, ending, None, 0.0)
+    return result, Ran(call, result, ending, None, 0.0, "denied" if ending == "denied" else None)
 
 
 def _noted(ended: _Ended, words: str) -> _Ended:

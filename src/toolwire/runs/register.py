@@ -4,6 +4,7 @@ Rules of this file:
 - Time is the database's: machines do not agree on it.
 - Whoever owns a run has its number (`token`); each owner after it has a higher one. What begins is written only
   under the number that is in force, so that a process that slept begins nothing of what was taken over.
+- `expires` is when somebody has to look at a run: who leads it has not renewed its lease, or its deadline has passed.
 - A call is one row, from the time when it is asked about, or begins. An approval is used once, by the call and the
   arguments that it was given for.
 """
@@ -36,7 +37,8 @@ RUNS = Table(
     Column("deadline", Double),
     Column("created", Double, nullable=False),
 )
-sa.Index("toolwire_runs_state", RUNS.c.state, RUNS.c.queue)
+_LOOKED_AT = RUNS.c.expires.is_not(None)
+sa.Index("toolwire_runs_expires", RUNS.c.expires, sqlite_where=_LOOKED_AT, postgresql_where=_LOOKED_AT)
 TEXTS = Table(
     "toolwire_texts",
     _META,
@@ -57,7 +59,25 @@ CALLS = Table(
     Column("verdict", Text),
     Column("used", Integer, nullable=False, server_default="0"),
 )
-LIVE = ("queued", "running")
+LIMITS = Table(
+    "toolwire_limits",
+    _META,
+    Column("provider", Text, primary_key=True),
+    Column("at_once", Integer),
+    Column("per_minute", Integer),
+)
+ASKED = Table(
+    "toolwire_asked",
+    _META,
+    Column("id", Integer, primary_key=True),
+    Column("run", Text, nullable=False),
+    Column("token", Integer, nullable=False),
+    Column("provider", Text, nullable=False, index=True),
+    Column("begun", Double, nullable=False),
+    Column("ended", Double),
+)
+_LIVE = ("queued", "running")
+_SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state)
 Row = Any
 
 
@@ -65,12 +85,16 @@ class Lost(BaseException):
     """The run is another owner's by now, or was ended."""
 
 
+class Unapproved(Exception):
+    """What was approved is not what would be run, or was run by now."""
+
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _PATIENCE, _PAUSE = 60.0, 0.2
 
 
-def _patient(method: Callable[_P, _T]) -> Callable[_P, _T]:
+def patient(method: Callable[_P, _T]) -> Callable[_P, _T]:
     """Have a method done again while the database is away; each of them may be done twice."""
 
     @functools.wraps(method)
@@ -99,7 +123,7 @@ class Register:
 
     def create(self) -> None:
         """Make the tables, if they are not there; who comes second waits."""
-        if sa.inspect(self.db).has_table(CALLS.name):
+        if sa.inspect(self.db).has_table(ASKED.name):
             return
         with self.db.begin() as connection:
             if self._sqlite:
@@ -114,27 +138,27 @@ class Register:
 
         return (sqlite if self._sqlite else postgresql).insert(table).values(rows).on_conflict_do_nothing()
 
-    @_patient
+    @patient
     def row(self, run: str) -> Row | None:
         """Give the row of a run."""
         with self.db.connect() as connection:
             return connection.execute(sa.select(RUNS, self.now.label("now")).where(RUNS.c.id == run)).first()
 
-    @_patient
+    @patient
     def rows(self, state: str | None = None, limit: int = 100) -> Sequence[Row]:
         """List runs, the newest first."""
         query = sa.select(RUNS, self.now.label("now")).order_by(RUNS.c.created.desc()).limit(limit)
         with self.db.connect() as connection:
             return connection.execute(query if state is None else query.where(RUNS.c.state == state)).all()
 
-    @_patient
+    @patient
     def change(self, run: str, *conditions: Any, **values: Any) -> bool:
         """Change the row of a run, if it is as the conditions say."""
         with self.db.begin() as connection:
             query = sa.update(RUNS).where(RUNS.c.id == run, *conditions).values(**values)
             return connection.execute(query).rowcount > 0
 
-    @_patient
+    @patient
     def claim(self, run: str, owner: str, lease: float, steps: int) -> Row | None:
         """Own a run from now on; a try without a new step since the last one is counted before it is made."""
         tries = sa.case((RUNS.c.steps < steps, 1), else_=RUNS.c.tries + 1)
@@ -142,22 +166,26 @@ class Register:
         with self.db.begin() as connection:
             query = (
                 sa.update(RUNS)
-                .where(RUNS.c.id == run)
+                .where(RUNS.c.id == run, RUNS.c.state.in_(_LIVE))
                 .values(token=RUNS.c.token + 1, expires=self.now + lease, **values)
             )
             return connection.execute(query.returning(RUNS)).first()
 
-    @_patient
-    def renew(self, owner: str, held: dict[str, int], lease: float) -> dict[str, Row]:
-        """Hold the lease of runs a while longer; give the rows of those that are still this owner's."""
+    @patient
+    def renew(self, owner: str, runs: Collection[str], lease: float) -> None:
+        """Hold the lease of runs a while longer."""
         with self.db.begin() as connection:
-            query = sa.update(RUNS).where(RUNS.c.owner == owner, RUNS.c.id.in_(held), RUNS.c.state == "running")
-            rows = connection.execute(
-                query.values(expires=self.now + lease).returning(
-                    RUNS.c.id, RUNS.c.token, RUNS.c.cancel, (RUNS.c.deadline < self.now).label("late")
-                )
-            ).all()
-        return {row.id: row for row in rows if row.token == held[row.id]}
+            query = sa.update(RUNS).where(RUNS.c.owner == owner, RUNS.c.id.in_(runs), RUNS.c.state.in_(_LIVE))
+            connection.execute(query.values(expires=self.now + lease))
+
+    @patient
+    def held(self, runs: dict[str, int]) -> dict[str, Row]:
+        """Give the rows of runs that are still led under these numbers."""
+        late = (RUNS.c.deadline < self.now).label("late")
+        query = sa.select(RUNS.c.id, RUNS.c.token, RUNS.c.cancel, late)
+        with self.db.connect() as connection:
+            rows = connection.execute(query.where(RUNS.c.id.in_(runs), RUNS.c.state == "running")).all()
+        return {row.id: row for row in rows if row.token == runs[row.id]}
 
     def guard(self, connection: sa.Connection, run: str, token: int) -> Row:
         """Give the row of a run, held until the end of the transaction; raise where it has another owner."""
@@ -169,7 +197,7 @@ class Register:
             raise Lost(run)
         return row
 
-    @_patient
+    @patient
     def holds(self, run: str, token: int) -> Row:
         """Give the row of a run; raise where it has another owner."""
         with self.db.connect() as connection:
@@ -179,30 +207,30 @@ class Register:
             raise Lost(run)
         return row
 
-    @_patient
-    def expired(self, queues: Collection[str], runs: Collection[str]) -> list[Row]:
-        """List the runs that nobody leads any more: of these queues, and these ones."""
-        mine = sa.or_(RUNS.c.queue.in_(queues), RUNS.c.id.in_(runs))
-        query = sa.select(
-            RUNS.c.id,
-            RUNS.c.queue,
-            RUNS.c.owner,
-            RUNS.c.token,
-            RUNS.c.cancel,
-            RUNS.c.state,
-            (RUNS.c.expires <= self.now).label("over"),
-        )
-        query = query.where(RUNS.c.state.in_(LIVE), RUNS.c.expires.is_not(None), mine)
+    @patient
+    def expired(self, queues: Collection[str], runs: Collection[str], only: str | None = None) -> list[Row]:
+        """List the runs that nobody leads any more: of these queues, these ones, and those that are too late."""
+        late = sa.func.coalesce(RUNS.c.deadline < self.now, sa.false()).label("late")
+        query = sa.select(*_SHORT, late, (RUNS.c.expires <= self.now).label("over")).where(_LOOKED_AT)
+        query = query if only is None else query.where(RUNS.c.id == only)
         with self.db.connect() as connection:
-            rows = connection.execute(query).all()
-        return [row for row in rows if row.over or (row.owner and is_dead(row.owner))]
+            rows = connection.execute(query.where(RUNS.c.state != "ended")).all()
+        over = [row for row in rows if row.over or (row.owner and is_dead(row.owner))]
+        return [row for row in over if row.late or row.queue in queues or row.id in runs]
+
+    @patient
+    def unclaimed(self, runs: Collection[str]) -> list[Row]:
+        """List those of these runs that nobody owns."""
+        query = sa.select(*_SHORT).where(RUNS.c.id.in_(runs), RUNS.c.state == "queued", RUNS.c.owner.is_(None))
+        with self.db.connect() as connection:
+            return list(connection.execute(query))
 
     def take(self, run: str, token: int, owner: str, lease: float) -> bool:
         """Take a run over, if nobody else has."""
         return self.change(
             run,
             RUNS.c.token == token,
-            RUNS.c.state.in_(LIVE),
+            RUNS.c.state.in_(_LIVE),
             token=token + 1,
             owner=owner,
             expires=self.now + lease,
@@ -211,7 +239,7 @@ class Register:
 
     # Calls
 
-    @_patient
+    @patient
     def ask(self, run: str, token: int, calls: Iterable[dict[str, Any]]) -> dict[str, Row]:
         """Ask about calls, those that nobody has asked about yet; give the rows of all that were asked about."""
         with self.db.begin() as connection:
@@ -220,7 +248,7 @@ class Register:
                 connection.execute(self.insert(CALLS, rows))
             return {row.key: row for row in connection.execute(sa.select(CALLS).where(CALLS.c.run == run))}
 
-    @_patient
+    @patient
     def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool) -> tuple[int, Row]:
         """Write that a call begins; say how often it had begun before. An approval is used by that."""
         here = (CALLS.c.run == run, CALLS.c.key == call["key"])
@@ -229,17 +257,17 @@ class Register:
             connection.execute(self.insert(CALLS, [{"run": run, **call}]))
             row = connection.execute(sa.select(CALLS).where(*here)).one()
             if approved and (row.digest != call["digest"] or row.verdict != "yes" or (row.used and not row.begun)):
-                raise Lost(run)
+                raise Unapproved(call["call"])
             connection.execute(sa.update(CALLS).where(*here).values(begun=row.begun + 1, used=int(approved)))
         return row.begun, owned
 
-    @_patient
+    @patient
     def calls(self, run: str) -> list[Row]:
         """List the calls of a run that began or were asked about."""
         with self.db.connect() as connection:
             return list(connection.execute(sa.select(CALLS).where(CALLS.c.run == run)))
 
-    @_patient
+    @patient
     def answer(self, run: str, call: str, verdict: str) -> bool:
         """Answer a call that was asked about, once; the run goes on when all are answered."""
         waits = (CALLS.c.run == run, CALLS.c.verdict == "")
@@ -250,12 +278,12 @@ class Register:
             done = connection.execute(query.values(verdict=verdict)).rowcount > 0
             if done and connection.execute(sa.select(CALLS.c.key).where(*waits)).first() is None:
                 waiting = sa.update(RUNS).where(RUNS.c.id == run, RUNS.c.state == "waiting")
-                connection.execute(waiting.values(state="queued", owner=None, expires=0.0))
+                connection.execute(waiting.values(state="queued", expires=0.0))
         return done
 
     # Texts
 
-    @_patient
+    @patient
     def keep(self, run: str, texts: dict[str, str], within: sa.Connection | None = None) -> None:
         """Keep texts that are not there yet."""
         rows = [{"run": run, "hash": name, "text": text} for name, text in texts.items()]
@@ -265,7 +293,7 @@ class Register:
             with self.db.begin() as connection:
                 connection.execute(self.insert(TEXTS, rows))
 
-    @_patient
+    @patient
     def texts(self, run: str) -> dict[str, str]:
         """Give the texts of a run."""
         with self.db.connect() as connection:
@@ -281,9 +309,9 @@ class Register:
             texts = sa.select(sa.literal(new), TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
             connection.execute(sa.insert(TEXTS).from_select(["run", "hash", "text"], texts))
 
-    @_patient
+    @patient
     def forget(self, runs: Sequence[str]) -> None:
         """Remove all that is ours of runs."""
         with self.db.begin() as connection:
-            for table, column in ((CALLS, CALLS.c.run), (TEXTS, TEXTS.c.run), (RUNS, RUNS.c.id)):
+            for table, column in ((CALLS, CALLS.c.run), (TEXTS, TEXTS.c.run), (ASKED, ASKED.c.run), (RUNS, RUNS.c.id)):
                 connection.execute(sa.delete(table).where(column.in_(runs)))

@@ -21,8 +21,9 @@ from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
 from toolwire.runs.core import Core
 from toolwire.runs.failpoints import at
+from toolwire.runs.owners import is_dead
 from toolwire.runs.records import unpacked, value_of
-from toolwire.runs.register import LIVE, RUNS
+from toolwire.runs.register import RUNS
 from toolwire.runs.specs import given, spec_of
 from toolwire.types import Message, Response, ToolResult
 
@@ -69,7 +70,7 @@ class Run:
         row = self._row()
         if row.state != "ended" and row.id not in self._core.engine.ended([row.id]):
             return row.state  # type: ignore[no-any-return]
-        return "cancelled" if row.reason == "cancelled" else "failed" if row.reason == "failed" else "done"
+        return "cancelled" if row.reason.startswith("cancelled") else "failed" if row.reason == "failed" else "done"
 
     @property
     def reason(self) -> str:
@@ -112,7 +113,8 @@ class Run:
         if output is None:
             row = self._row()
             if row.state == "ended":
-                return Done("cancelled", self._so_far(), reason="the run was cancelled")
+                reason = row.reason.partition(": ")[2] or "the run was cancelled"
+                return Done("cancelled", self._so_far(), reason=reason)
             if row.state == "parked":
                 raise RunParked(self.id, row.reason)
             return None
@@ -167,7 +169,7 @@ class Run:
         """End the run: where it is led, at once; where nobody leads it, without leading it again."""
         self._core.register.change(self.id, RUNS.c.state != "ended", cancel=1)
         row = self._row()
-        idle = row.state in ("waiting", "parked") or (row.state in LIVE and (row.expires or 0.0) <= row.now)
+        idle = row.owner is None or (row.expires or 0.0) <= row.now or is_dead(row.owner)
         if row.state != "ended" and idle:
             self._core.end_cancelled(row)
 
@@ -192,7 +194,8 @@ class Runs:
     """The runs of a database: `sqlite:///FILE` for one machine, `postgresql://...` for many.
 
     `tools` are those of runs that come here from elsewhere, `queue` is the queue that is worked at, `lease` are the
-    seconds after which the runs of a process that is gone are taken over.
+    seconds after which the runs of a process that is gone are taken over. Of those that come from a queue or are taken
+    over, `concurrency` are led at once.
     """
 
     def __init__(
@@ -212,11 +215,12 @@ class Runs:
             _CORES[url] = core, users + 1
         self.core: Core = core
         self._closed = False
+        core.concurrency = concurrency
         if tools:
             core.tools = tools
         if queue is not None:
             core.queue = queue
-            core.launch(concurrency)
+            core.launch()
 
     def start(
         self,
@@ -238,17 +242,18 @@ class Runs:
         """
         name = id or uuid.uuid4().hex
         own = given(provider, model, tools or self.core.tools, options, settings)
-        if self.core.register.row(name) is None:
+        there = self.core.register.row(name)
+        if there is None:
             texts: dict[str, str] = {}
             spec = spec_of(own, prompt, queue, texts)
             at("before-start")
             if self._begun(name, spec, texts, own, queue, deadline):
                 at("after-start")
                 return Run(self, name)
-        if queue is None:
+        if queue is None and (there is None or there.state != "ended"):
             self.core.given.setdefault(name, own)
             self.core.launch()
-            self.core.sweep()
+            self.core.sweep(name)
         return Run(self, name)
 
     def _begun(
@@ -258,8 +263,8 @@ class Runs:
         core, now = self.core, self.core.register.now
         here = queue is None
         row = {"id": name, "spec": spec, "queue": queue, "state": "queued", "created": now, "token": 0}
-        row |= {"owner": core.owner if here else None, "expires": now + core.lease if here else None}
-        row["deadline"] = None if deadline is None else now + deadline
+        row |= {"owner": core.owner if here else None, "deadline": deadline and now + deadline}
+        row["expires"] = now + core.lease if here else row["deadline"]
         if here:
             core.launch()
         with core.engine.db.begin() as connection:
@@ -283,6 +288,18 @@ class Runs:
         """List runs, the newest first; a run that has ended has its ending as the reason."""
         rows = self.core.register.rows(state, limit)
         return [Listed(*(getattr(row, name) for name in Listed.__struct_fields__)) for row in rows]
+
+    def limit(
+        self, provider: str | None = None, *, at_once: int | None = None, per_minute: int | None = None
+    ) -> dict[str, dict[str, int | None]]:
+        """Limit the questions to a provider, over all that lead runs of the database; give all limits.
+
+        `at_once` may be open at the same time, `per_minute` be begun in any 60 seconds. A provider that is given
+        without figures has no limit from then on.
+        """
+        if provider is not None:
+            self.core.limits.change(provider, at_once, per_minute)
+        return self.core.limits.all()
 
     def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - it is the new run's
         """Begin a run with what happened in another one up to an offset."""

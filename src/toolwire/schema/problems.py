@@ -75,7 +75,7 @@ class SchemaWalk:
         self._steps = steps
         self._level = 0
         self.display: Display = display
-        self.hints = _MAX_HINTS
+        self.hints: int = _MAX_HINTS
 
     @property
     def tired(self) -> bool:

@@ -6,13 +6,7 @@ Rules of this file:
 - The tables and the checks of a vendor stand in its file, `rules_*`.
 """
 
-from toolwire.testing import (
-    rules_anthropic,
-    rules_gemini,
-    rules_ollama,
-    rules_openai_chat,
-    rules_openai_responses,
-)
+from toolwire.testing import rules_anthropic, rules_gemini, rules_ollama, rules_openai_chat, rules_openai_responses
 from toolwire.testing.rules import Rejection, WireRequest
 
 _CHECKS = {

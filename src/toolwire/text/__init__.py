@@ -9,7 +9,7 @@ Rules of this package:
 from toolwire.errors import UnknownFormat
 from toolwire.text.detecting import Guess, detect
 from toolwire.text.format import Format, format
-from toolwire.text.over import over
+from toolwire.text.overlay.dialect import over
 from toolwire.text.rows import names
 from toolwire.text.templates import from_response_template
 from toolwire.text.writing import Written

@@ -5,10 +5,11 @@ from functools import cache
 from typing import Any
 
 from toolwire.streams.accumulation import accumulate
-from toolwire.text.reader import Marked, TextStream
+from toolwire.text.calls import Answer, offer_of
+from toolwire.text.reader import Listener, Marked, TextStream
 from toolwire.text.rows import Row, row_of
-from toolwire.text.writing import FormatWriter, Written, escape
-from toolwire.text_tagged.calls import offer_of
+from toolwire.text.tagged.writer import TaggedWriter
+from toolwire.text.writing import FormatWriter, Written
 from toolwire.types import Context, Request, Response, Tool, ToolCall, ToolResult
 
 
@@ -36,7 +37,8 @@ class Format:
         given: a block that stands there is a quotation. `seed` keeps ids apart that are made for equal calls of
         different answers. With `thinking`, the text begins inside of a thought, as some templates have it.
         """
-        return TextStream(self.marked, offer_of(tools), given, seed=seed, thinking=thinking)
+        offer = offer_of(tools)
+        return TextStream(Listener(self.marked, Answer(offer, seed), offer, given, thinking=thinking))
 
     def decode(self, text: str, tools: Iterable[Any] | None = None, *, whole: bool = True, **settings: Any) -> Response:
         """Read a text at once; one that was cut off is not `whole`. The settings are those of `decode_stream`."""
@@ -79,11 +81,12 @@ class Format:
 
     def escape(self, text: str) -> str:
         """Give words in which no mark of this format begins anything."""
-        return escape(self.row, text)
+        return self._writer().words(text)
 
     def _writer(self, tools: Iterable[Any] = ()) -> FormatWriter:
         declared = Context(tools=list(tools)).tools
-        return FormatWriter(self.marked, [tool for tool in declared if isinstance(tool, Tool)])
+        writer = TaggedWriter if self.row.shape == "tagged" else FormatWriter
+        return writer(self.marked, [tool for tool in declared if isinstance(tool, Tool)])
 
     def _written(self, writer: FormatWriter, text: str) -> Written:
         return Written(text, tuple(writer.losing.losses))

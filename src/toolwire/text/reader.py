@@ -11,16 +11,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from toolwire.streams.accumulation import tell
+from toolwire.text.calls import Answer, CallError, Offer
 from toolwire.text.cursor import Cursor, Find, Reading
 from toolwire.text.heard import Heard, Scene, entries_of, exits_of
+from toolwire.text.quoting import Given
 from toolwire.text.rows import Row, core, spelled, turns_of
 from toolwire.text.shapes import ENGINES
-from toolwire.text_tagged.calls import Answer, CallError, Offer
-from toolwire.text_tagged.quoting import Given
 from toolwire.types import (
-    CallDelta,
-    CallEnd,
-    CallStart,
     Choice,
     ChoiceEnd,
     Event,
@@ -36,73 +34,106 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
-from toolwire.wire.arguments import format_arguments
 
 # Of the marks that end a turn, the one that HTML has too.
 _STRUCK = "</s>"
 _NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
 
 
-class _Teller:
-    """Tells words, thoughts and calls as events."""
+Found = str | Thinking | ToolCall | None
+"""What is heard in a text: words, a piece of a thought, a call, or (None) that what was told last is over."""
+
+
+class _Hearing:
+    """What was heard since it was last taken."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer: Answer = answer
-        self.events: list[Event] = []
-        self.calls = 0
-        self.last_is_call = False
-        self.said = False
-        self._parts = 0
-        self._open: Any = None
-        self._all_words = True
+        self.found: list[Found] = []
+        self.ends_with_call = False
 
-    def begin(self) -> None:
-        """Tell that the answer begins."""
-        self.events.append(MessageStart(Response()))
-
-    def say(self, text: str, kind: type = Text) -> None:
-        """Tell some words, or some of a thought."""
-        if not text:
-            return
-        if self._open is not kind:
-            self.end_part()
-            self._open = kind
-            self._all_words = self._all_words and kind is Text
-            self.events.append(PartStart(self._parts, kind(text="")))
-        delta = TextDelta if kind is Text else ThinkingDelta
-        self.said = True
-        self.events.append(delta(self._parts, text))
-        self.last_is_call = False
+    def say(self, text: str) -> None:
+        """Hear some words."""
+        if text:
+            self.found.append(text)
+            self.ends_with_call = False
 
     def think(self, text: str) -> None:
-        """Tell some of a thought."""
-        self.say(text, Thinking)
+        """Hear some of a thought."""
+        if text:
+            self.found.append(Thinking(text))
+            self.ends_with_call = False
 
     def end_part(self) -> None:
-        """End the words that are being told."""
-        if self._open is not None:
-            self.events.append(PartEnd(self._parts, self._open(text="")))
-            self._open = None
-            self._parts += 1
+        """Hear that words or a thought are over."""
+        self.found.append(None)
 
     def call(self, call: ToolCall) -> None:
-        """Tell a whole call, or one that is broken."""
-        self.end_part()
-        raw = call.raw if call.raw is not None else format_arguments(call.arguments)
-        self.events.append(CallStart(self._parts, call.id, call.name, call.index))
-        self.events.append(CallDelta(self._parts, raw))
-        self.events.append(CallEnd(self._parts, call))
-        self._parts += 1
-        self._all_words = False
-        self.calls += call.complete
-        self.last_is_call = True
+        """Hear a whole call, or one that is broken."""
+        self.found.append(call)
+        self.ends_with_call = call.complete
 
-    def finish(self, *, whole: bool) -> None:
-        """Tell that the answer is over."""
-        self.end_part()
-        reason: Any = "incomplete" if not whole else "tool_calls" if self.calls else "stop"
+    def take(self) -> list[Found]:
+        """Give it."""
+        found, self.found = self.found, []
+        return found
+
+
+class TextStream:
+    """Reads a text as canonical events."""
+
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+        self._parts = 0
+        self._open: Any = None
+        self._calls = 0
+        self._all_words = True
+        self._events: list[Event] = [MessageStart(Response())]
+
+    def feed(self, text: str) -> list[Event]:
+        """Give the events that a piece of the text tells."""
+        return self._tell(self._listener.feed(text))
+
+    def close(self, *, whole: bool = True) -> list[Event]:
+        """Give the events that the end of the text tells; an answer that was cut off is not `whole`."""
+        found = self._listener.close(whole=whole)
+        events = self._tell([*found, None])
+        whole = whole and not self._listener.cut
+        reason: Any = "incomplete" if not whole else "tool_calls" if self._calls else "stop"
         content: Any = "" if self._all_words else []
-        self.events += [ChoiceEnd(0, Choice(Message("assistant", content), reason)), MessageEnd(complete=whole)]
+        return [*events, ChoiceEnd(0, Choice(Message("assistant", content), reason)), MessageEnd(complete=whole)]
+
+    def _tell(self, found: Iterable[Found]) -> list[Event]:
+        for item in found:
+            match item:
+                case ToolCall():
+                    self._end()
+                    self._events += tell(self._parts, item, 0)
+                    self._parts += 1
+                    self._calls += item.complete
+                    self._all_words = False
+                case None:
+                    self._end()
+                case Thinking(text=text):
+                    self._say(Thinking, ThinkingDelta, text)
+                case str():
+                    self._say(Text, TextDelta, item)
+        events, self._events = self._events, []
+        return events
+
+    def _say(self, kind: Any, delta: Any, text: str) -> None:
+        if self._open is not kind:
+            self._end()
+            self._open = kind
+            self._all_words = self._all_words and kind is Text
+            self._events.append(PartStart(self._parts, kind(text="")))
+        self._events.append(delta(self._parts, text))
+
+    def _end(self) -> None:
+        if self._open is not None:
+            self._events.append(PartEnd(self._parts, self._open(text="")))
+            self._open = None
+            self._parts += 1
 
 
 class Marked:
@@ -135,50 +166,50 @@ class Marked:
         self.begins = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
 
 
-class TextStream:
-    """Reads a text of one format. `given` is what the model was given; with `thinking` it begins in a thought."""
+class Listener:
+    """Hears a text of one format. `given` is what the model was given; with `thinking` it begins in a thought."""
 
     def __init__(
-        self, marked: Marked, offer: Offer | None, given: Iterable[str] = (), *, seed: str = "", thinking: bool = False
+        self,
+        marked: Marked,
+        answer: Answer,
+        offer: Offer | None,
+        given: Given | Iterable[str] = (),
+        *,
+        thinking: bool = False,
     ) -> None:
         self.marked: Marked = marked
-        self.teller = _Teller(Answer(offer, seed))
+        self.teller = _Hearing(answer)
         self.offer: Offer | None = offer
-        self._given_texts = given
-        self.given = Given(given)
+        self.given = given if isinstance(given, Given) else Given(given)
         self.cursor = Cursor(self._say)
         self.scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
         self._tell: Any = self.teller.say
         self._pending: list[str] = []
         self.whole = True
-        self._cut = False
+        self.cut = False
+        self.waits = True
         self._thinking = thinking
         self._begun = False
 
-    def feed(self, text: str) -> list[Event]:
-        """Give the events that a piece of the text tells."""
+    def feed(self, text: str) -> list[Found]:
+        """Give what is heard with a piece of the text."""
         self._begin()
         self.cursor.feed(text)
-        return self._told()
+        return self.teller.take()
 
-    def close(self, *, whole: bool = True) -> list[Event]:
-        """Give the events that the end of the text tells; an answer that was cut off is not `whole`."""
+    def close(self, *, whole: bool = True) -> list[Found]:
+        """Give what is left; an answer that was cut off is not `whole`."""
         self._begin()
         self.whole = whole
         self.cursor.close()
-        self.teller.finish(whole=whole and not self._cut)
-        return self._told()
+        return self.teller.take()
 
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self.teller.begin()
             run = getattr(self.marked.engine, "run", None)
             self.cursor.start(self._read() if run is None else run(self))
-
-    def _told(self) -> list[Event]:
-        events, self.teller.events = self.teller.events, []
-        return events
 
     def _say(self, text: str) -> None:
         self._tell(text)
@@ -256,10 +287,10 @@ class TextStream:
         self.teller.end_part()
 
     def _ends_with_call(self, text: str) -> bool:
-        stream = TextStream(self.marked, self.offer, self._given_texts)
-        stream.feed(text)
-        stream.close()
-        return stream.teller.last_is_call and stream.teller.calls > 0
+        inner = Listener(self.marked, Answer(self.offer), self.offer, self.given)
+        inner.feed(text)
+        inner.close()
+        return inner.teller.ends_with_call
 
     def _block(self, mark: str, gap: str) -> Reading:
         """Read one block: sections, and what stands in them."""
@@ -293,12 +324,10 @@ class TextStream:
         if not wanted or self.given.has(text):
             self.teller.say(gap + text)
             return False
-        if gap.strip():
-            self.teller.say("")
         for each in heard:
             if self._is_call(each):
                 self.teller.call(self._call_of(each))
-                self._cut = each.cut
+                self.cut = each.cut
             else:
                 self.teller.say(each.text)
         return True

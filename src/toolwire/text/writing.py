@@ -14,12 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.text.reader import Marked, TextStream
+from toolwire.text.calls import Answer
+from toolwire.text.reader import Listener, Marked
 from toolwire.text.rows import Row, core, turns_of
 from toolwire.text.shapes import channels
 from toolwire.text.values import json_of
-from toolwire.text_tagged.prompting import describe
-from toolwire.text_tagged.writing import escape_quotes, write_result
 from toolwire.types import (
     Context,
     Document,
@@ -42,6 +41,7 @@ _LOOSE = {
 }
 _PLACES = re.compile(r"\{(content|id|name)\}")
 _TELLING = "You can call these tools. Each line is one of them, as JSON."
+_ONE_CALL = "Call at most one of them in each answer."
 _CALLING = "To call one, write this, with its name and its arguments, and nothing after it:"
 
 
@@ -83,8 +83,6 @@ def _escaping(row: Row) -> re.Pattern[str]:
 
 def escape(row: Row, text: str) -> str:
     """Let no mark of the format stand in words."""
-    if row.shape == "tagged":
-        return escape_quotes(text)
     return _escaping(row).sub(lambda found: f"{found[0][0]}\\{found[0][1:]}", text)
 
 
@@ -109,13 +107,19 @@ def _arguments_of(call: ToolCall) -> dict[str, Any]:
 
 
 class FormatWriter:
-    """Writes in one format."""
+    """Writes in one format. `losing` is told what is not said: a ledger, or a list of this file's own.
 
-    def __init__(self, marked: Marked, tools: Iterable[Tool] = ()) -> None:
+    With `quotes_system`, marks in a system prompt are escaped too; `thinks` says that it has marks for a thought.
+    """
+
+    quotes_system = True
+
+    def __init__(self, marked: Marked, tools: Iterable[Tool] = (), losing: Any = None) -> None:
         self.marked: Marked = marked
         self.row = marked.row
         self.tools = {tool.name: tool for tool in tools}
-        self.losing = _Losing()
+        self.losing: Any = _Losing() if losing is None else losing
+        self.thinks = self.row.thinking is not None or self.row.shape == "channels"
 
     def words(self, text: str) -> str:
         """Write words that are no call."""
@@ -171,10 +175,10 @@ class FormatWriter:
 
     def _read(self, text: str, calls: Sequence[ToolCall]) -> list[ToolCall]:
         offer = {call.name: self.tools.get(call.name) or _tool_of(call) for call in calls}
-        stream = TextStream(self.marked, offer)
-        events = [*stream.feed(text), *stream.close()]
-        read = [event.call for event in events if hasattr(event, "call")]
-        return [] if stream.teller.said else read
+        listener = Listener(self.marked, Answer(offer), offer)
+        found = [item for item in (*listener.feed(text), *listener.close()) if item is not None]
+        read = [item for item in found if isinstance(item, ToolCall)]
+        return read if len(read) == len(found) else []
 
     def _block(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
         row = self.row
@@ -188,10 +192,8 @@ class FormatWriter:
 
     def result(self, result: ToolResult) -> str:
         """Write what came of a call."""
-        if self.row.shape == "tagged":
-            return self._tagged_result(result)
         lose = self.losing.lose
-        content, template = self._content(result), self.row.result
+        content, template = self.content_of(result), self.row.result
         values = {"content": content, "id": result.tool_call_id or "", "name": result.name or ""}
         if "{id}" not in template and result.tool_call_id is not None:
             lose("tool_call_id", "call_id", "results are told in the order of their calls", severity="minor")
@@ -201,12 +203,8 @@ class FormatWriter:
             lose("is_error", "tool_result", "a result in words is not marked as an error")
         return _PLACES.sub(lambda place: self.words(values[place[1]]), template)
 
-    def _tagged_result(self, result: ToolResult) -> str:
-        said = {"id": result.tool_call_id, "name": result.name, "is_error": result.is_error or None}
-        body = {key: value for key, value in said.items() if value is not None}
-        return write_result({**body, "content": self._content(result)})
-
-    def _content(self, result: ToolResult) -> str:
+    def content_of(self, result: ToolResult) -> str:
+        """Give the words of a result."""
         if isinstance(result.content, str):
             return result.content
         for place, part in enumerate(result.content):
@@ -214,21 +212,25 @@ class FormatWriter:
                 self.losing.lose(f"content[{place}]", "result_content", "a result in words has no media")
         return "\n".join(part.text for part in result.content if isinstance(part, Text))
 
-    def telling(self, tools: Sequence[Any]) -> str:
-        """Say which tools there are, and how they are called."""
-        told = [tool for tool in tools if isinstance(tool, Tool)]
+    def declared(self, tools: Sequence[Any]) -> list[Tool]:
+        """Give the tools that can be told of."""
         for place, tool in enumerate(tools):
             if not isinstance(tool, Tool):
                 self.losing.lose(f"tools[{place}]", "server_tool", "only its provider can run it")
+        return [tool for tool in tools if isinstance(tool, Tool)]
+
+    def telling(self, tools: Sequence[Any], *, compact: bool = False, parallel: bool = True) -> str:
+        """Say which tools there are, and how they are called; a format has no `compact` way."""
+        del compact
+        told = self.declared(tools)
         if not told:
             return ""
-        if self.row.shape == "tagged":
-            return describe(told)
         lines = "\n".join(self.words(json_of(tool.to_openai_format())) for tool in told)
         example = ToolCall(None, "TOOL", {"PARAMETER": "VALUE"})
         block = self._block([example], [example.arguments])
         begin, end = self.row.tools
-        return f"{_TELLING}\n{begin}{lines}{end}\n\n{_CALLING}\n{block}"
+        one = "" if parallel else f"{_ONE_CALL}\n"
+        return f"{_TELLING}\n{begin}{lines}{end}\n\n{one}{_CALLING}\n{block}"
 
     def context(self, context: Context, *, ask: bool) -> str:
         """Write a conversation."""
@@ -249,11 +251,22 @@ class FormatWriter:
 
     def message(self, message: Message) -> str:
         """Write the parts of a message, without what stands around its turn."""
-        pieces: list[str] = []
-        calls: list[ToolCall] = []
         parts: Sequence[Any] = [Text(message.content)] if isinstance(message.content, str) else message.parts
         if message.role == "tool" and isinstance(message.content, str):
             parts = [ToolResult(message.tool_call_id, message.name, message.content)]
+        return self._join(parts, assistant=message.role == "assistant")
+
+    def quote(self, text: str) -> str:
+        """Write words of others."""
+        return self.words(text)
+
+    def weave(self, parts: Sequence[Part], *, verbatim: bool = False) -> str:
+        """Write words, thoughts and calls of an answer; words that are `verbatim` are not looked at."""
+        return self._join(parts, assistant=True, verbatim=verbatim)
+
+    def _join(self, parts: Sequence[Part], *, assistant: bool, verbatim: bool = False) -> str:
+        pieces: list[str] = []
+        calls: list[ToolCall] = []
         for place, part in enumerate([*parts, None]):
             if isinstance(part, ToolCall):
                 calls.append(part)
@@ -262,14 +275,14 @@ class FormatWriter:
                 pieces.append((self.row.before if pieces else "") + self.calls(calls))
                 calls = []
             if part is not None:
-                pieces.append(self._part(part, place, assistant=message.role == "assistant"))
+                pieces.append(self._part(part, place, assistant=assistant, verbatim=verbatim))
         glue = self.row.between if self.row.shape == "channels" else ""
         return glue.join(filter(None, pieces))
 
-    def _part(self, part: Part, place: int, *, assistant: bool) -> str:
+    def _part(self, part: Part, place: int, *, assistant: bool, verbatim: bool) -> str:
         match part:
             case Text(text=text) | Document(text=str(text)):
-                said = self.words(text)
+                said = text if verbatim else self.words(text)
                 return channels.write_words(Text, said) if assistant and self.row.shape == "channels" else said
             case Thinking(text=text):
                 return self.thought(text) if text else ""

@@ -79,22 +79,29 @@ def _files(engine: Engine) -> FileWatch | None:
 
 def _engine(url: Any, *, create: bool, patience: float) -> tuple[Engine, FileWatch | None]:
     try:
-        parsed = make_url(url)
+        parsed = driven(url)
     except (ArgumentError, TypeError, ValueError):
         words = "must be like sqlite:///traces.db or postgresql://user@host/database"
         raise InvalidField("url", words, path="traces") from None
     match parsed.drivername.partition("+")[0]:
         case "sqlite":
             return _sqlite(parsed, create=create, patience=patience)
-        case "postgresql" | "postgres":
+        case "postgresql":
             return _postgresql(parsed), None
         case kind:
             raise InvalidField("url", f"must be of sqlite or postgresql, not {kind}", path="traces")
 
 
+def driven(url: str | URL) -> URL:
+    """Give the address of a database with the driver that is installed: PostgreSQL is asked through psycopg 3."""
+    parsed = make_url(url)
+    postgresql = parsed.drivername.partition("+")[0] in ("postgresql", "postgres")
+    return parsed.set(drivername="postgresql+psycopg") if postgresql else parsed
+
+
 def _postgresql(url: URL) -> Engine:
     try:
-        return create_engine(url.set(drivername="postgresql+psycopg"), hide_parameters=True)
+        return create_engine(url, hide_parameters=True)
     except (ModuleNotFoundError, NoSuchModuleError):
         raise MissingExtra("psycopg", "traces", "to keep traces in PostgreSQL") from None
 

@@ -196,10 +196,19 @@ def returning(request: Request) -> Returning | None:
     """Say how an answer to this request comes back to its client; None where it may come as it is."""
     declared: dict[str, _Declared] = {}
     for tool in request.tools:
-        if type(tool) is Tool and (tool.custom or len(tool.name) > _LIMITS[0] or _is_marked(tool.opaque)):
+        if type(tool) is Tool and _comes_back_otherwise(tool):
             one = _Declared(tool)
             declared |= dict.fromkeys((tool.name, *_short_forms(tool.name)), one)
     return Returning(declared) if declared else None
+
+
+def is_minded(tool: Any) -> bool:
+    """Whether an answer's calls of a tool are read by its declaration."""
+    return type(tool) is Tool and bool(tool.strict or _comes_back_otherwise(tool))
+
+
+def _comes_back_otherwise(tool: Tool) -> bool:
+    return tool.custom or len(tool.name) > _LIMITS[0] or _is_marked(tool.opaque)
 
 
 def _is_marked(opaque: Opaque | None) -> bool:

@@ -10,7 +10,7 @@ Rules of this file:
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,12 +19,15 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.finish import ending
+from toolwire.encoding.ledger import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
+from toolwire.translation.billing import Billed, without_billing
 from toolwire.translation.declared import returning
 from toolwire.translation.paths import stream_quirks, wants_stream
+from toolwire.translation.reuse import Again, Between, Reuse, again
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.types import (
     CallDelta,
@@ -68,10 +71,8 @@ _IN_PIECES = frozenset({"gemini", "anthropic"})
 _OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
-# The first block of Claude Code's system prompt: it changes with each request, and so nothing after it is found in the
-# cache of another vendor (claude-code 2.1.197, 2026-11-22).
-_BILLING = "x-anthropic-billing-header:"
 _Learned = list[tuple[str, bytes]]
+_Over = Callable[[Dialect, Request], Dialect]
 
 
 class _Kept(Struct, frozen=True):
@@ -82,38 +83,114 @@ class _Kept(Struct, frozen=True):
 
 
 _write = msgspec.json.Encoder().encode
-_read = msgspec.json.Decoder(_Kept).decode
+_read_kept = msgspec.json.Decoder(_Kept).decode
+
+
+class _Between(Between):
+    """What an exchange does with messages, and how it names their turns."""
+
+    def __init__(self, source: str, target: str, quirks: Quirks = PLAIN) -> None:
+        self.quirks, self._source = quirks, source
+        self._joins, self._own = source != target and source in _IN_PIECES, source == target
+
+    def read(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Give messages whose turns are whole, without what was only shown."""
+        messages = _joined(messages) if self._joins else messages
+        if self._source != "anthropic":
+            return messages
+        return [_without_shown(message, own=self._own) for message in messages]
+
+    def keys(self, messages: Sequence[Message], place: int, before: bytes) -> tuple[str, ...]:
+        """Give the keys of the model's turns."""
+        return tuple(key for _, key in _keys(self._source, messages, place, before))
+
+    def gist(self, message: Message) -> bytes:
+        """Give what the key of a turn after this message depends on."""
+        return _write(_gist(message))
 
 
 class Exchange:
     """A request as it goes to the target, and its answer as it goes back to the client."""
 
     def __init__(
-        self, request: Request, body: Any, source: Dialect, target: Dialect | Provider, path: str = "", **how: Any
+        self,
+        body: Body,
+        source: Dialect,
+        target: Dialect | Provider,
+        path: str = "",
+        *,
+        reuse: Reuse | None = None,
+        **how: Any,
     ) -> None:
-        self._foreign = (target.dialect if isinstance(target, Provider) else target.DIALECT) != source.DIALECT
-        self.request = _joined(request) if self._foreign and source.DIALECT in _IN_PIECES else request
+        over: _Over | None = how.get("over")
         self.source: Dialect = source
         self.provider = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
-        self.streams: bool = wants_stream(source.DIALECT, body, path)
+        self._foreign = self.target.DIALECT != source.DIALECT or over is not None
         self.learned: _Learned = []
         self.usage: Usage | None = None
         self.choices: int = 0
         self.answer_id: str | None = None
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
-        self._body, self._path = body, path
-        self._billed: tuple[Loss, ...] = ()
-        if self._foreign and source.DIALECT == "anthropic":
-            self.request, self._billed = _without_billing(self.request)
+        self._given, self._path, self._billed = body, path, Billed()
+        if source.DIALECT == "anthropic" != self.target.DIALECT:
+            self._given, self._billed = without_billing(body)
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
+        self._read: dict[str, Any] | None = None
+        self._request: Request | None = None
         self._encoded: Encoded | None = None
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
+        self._between = _Between(source.DIALECT, self.target.DIALECT)
+        self._known = None if over is not None else self._again(reuse)
+        self._found = self._known is not None and self._known.find()
+        asked: Any = self._known.settings if self._found and self._known is not None else self.request and self._body
+        self.streams: bool = wants_stream(source.DIALECT, asked, path)
+        self._form = stream_quirks(source.DIALECT, asked, path)
+        if over is not None:
+            self.target = over(self.target, self.request)
+
+    def _again(self, reuse: Reuse | None) -> Again | None:
+        """Say how the body may be reused: where nothing is remembered of earlier turns, by how the target is asked."""
+        served, quirks = self.provider, self._quirks
+        if not self._foreign or type(self._given) is not bytes:
+            return None
+        told = None if served is None else (served.name, served.version_header, served.capabilities, served.quirks)
+        try:
+            how = _write((self._path, self._model, quirks, told))
+        except TypeError:
+            return None
+        target = getattr(self.target, "plain", self.target)
+        return again(reuse, self._given, self.source, target, how, between=self._between)
+
+    @property
+    def _body(self) -> dict[str, Any]:
+        if self._read is None:
+            self._read = read_body(self._given)
+        return self._read
+
+    @property
+    def request(self) -> Request:
+        """The request as the client made it."""
+        if self._request is None:
+            request = self.source.decode_request(self._body, self._path)
+            if self._foreign and self.source.DIALECT in _IN_PIECES:
+                messages = _joined(request.context.messages)
+                if messages is not request.context.messages:
+                    request = replace(request, context=replace(request.context, messages=messages))
+            self._request = request
+        return self._request
+
+    @property
+    def brief(self) -> Request:
+        """The request, or of one that was seen before as much as its answer is read by."""
+        return self._known.brief if self._found and self._known is not None else self.request
 
     @property
     def asks(self) -> list[str]:
         """The keys of what would help from earlier turns."""
+        if self._found and self._known is not None:
+            return self._known.asks
         return [key for _, key in self._turns()] if self._foreign else []
 
     def remember(self, memory: Mapping[str, bytes]) -> None:
@@ -121,30 +198,35 @@ class Exchange:
         self.memory, self._encoded = memory, None
 
     def _turns(self) -> Iterator[tuple[int, str]]:
-        messages = self.request.context.messages
-        for place, message in enumerate(messages):
-            if message.role == "assistant":
-                yield place, _key(self.source.DIALECT, messages[:place][-1:], place, message)
+        return _keys(self.source.DIALECT, self.request.context.messages)
 
     @property
     def encoded(self) -> Encoded:
         """The request as the target is sent it; its losses are named by the source's own paths."""
         if self._encoded is None:
-            self._encoded = self._encode()
+            known = None if self.memory else self._known
+            found = known.go_on() if self._found and known is not None else None
+            made = self._encode(known) if found is None else found
+            self._encoded = replace(made, losses=self._billed.told(made.losses)) if self._billed.lines else made
         return self._encoded
 
-    def _encode(self) -> Encoded:
+    def _encode(self, known: Again | None) -> Encoded:
         request, losses, provider = self._asked(), tuple[Loss, ...](), self.provider
         quirks = self._quirks
         if provider is not None:
             request, losses = adapted(request, provider)
             quirks = {**quirks_for(request, provider), **quirks}
-        encoded = self.target.encode_request(request, **quirks)
+        target = self.target
+        encoded = target.encode_request(request, **quirks) if known is None else known.encode(request, target, quirks)
         body, losses = encoded.body, (*losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
-        losses = (*self._billed, *where_they_stand(losses, self._body, self.source.SETTING_PATHS))
-        return Encoded(encoded.path, body, losses)
+        made = Encoded(encoded.path, body, where_they_stand(losses, self._body, self.source.SETTING_PATHS))
+        if known is not None:
+            self._between.quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
+            if self._between.quirks.id_grammar is None:
+                known.keep(self._body, request, made)
+        return made
 
     def _asked(self) -> Request:
         """Give the request with its model, with what is remembered, and without what was only shown."""
@@ -160,7 +242,7 @@ class Exchange:
         if self.memory and self._foreign:
             for place, key in self._turns():
                 if key in self.memory:
-                    messages[place] = _restored(messages[place], _read(self.memory[key]), self._maker)
+                    messages[place] = _restored(messages[place], _read_kept(self.memory[key]), self._maker)
         if self.source.DIALECT == "anthropic":
             own = self.target.DIALECT == "anthropic"
             messages = [_without_shown(message, own=own) for message in messages]
@@ -174,16 +256,16 @@ class Exchange:
         self.usage, self.choices = response.usage, len(response.choices)
         if not self._foreign:
             return self.source.encode_response(response)
-        response = Settling(self.request).response(response)
+        response = Settling(self.brief).response(response)
         told = self._learn(response.message.parts)
         response = self.called(MessageStart(response)).response
-        response, back = _shown_response(response, self._shows), returning(self.request)
+        response, back = _shown_response(response, self._shows), returning(self.brief)
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
     def stream(self) -> "ExchangedStream":
         """Give what reads the answer's stream, and writes it as the client understands it."""
-        return ExchangedStream(self, stream_quirks(self.source.DIALECT, self._body, self._path))
+        return ExchangedStream(self, self._form)
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
         """Give an error as the client understands it; bytes may be any text."""
@@ -207,8 +289,12 @@ class Exchange:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
         if not any(map(_is_bound, parts)):
             return ()
-        messages = self.request.context.messages
-        key = _key(self.source.DIALECT, messages[-1:], len(messages), Message("assistant", parts))
+        if self._found and self._known is not None:
+            count, before = self._known.last
+        else:
+            messages = self.request.context.messages
+            count, before = len(messages), _write(_gist(messages[-1])) if messages else b""
+        key = _key(self.source.DIALECT, before, count, Message("assistant", parts))
         self.learned.append((key, _write(_Kept(self._maker, parts))))
         return (Loss("message", "signature", "moved", f"kept for {self._maker}, which reads it again", "formal"),)
 
@@ -228,9 +314,9 @@ class ExchangedStream:
         self._begun = False
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
-        self._settled = _SettledEvents(exchange.request).of
+        self._settled = _SettledEvents(exchange.brief).of
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
-        self._back = returning(exchange.request) if foreign else None
+        self._back = returning(exchange.brief) if foreign else None
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
@@ -289,7 +375,7 @@ class ExchangedStream:
         return (*self._told, *self._encoder.losses)
 
 
-def exchange(
+def exchange(  # noqa: PLR0913 - a keyword each
     body: Body,
     *,
     source: str | Dialect,
@@ -298,57 +384,58 @@ def exchange(
     model: str | None = None,
     quirks: dict[str, Any] | None = None,
     memory: Mapping[str, bytes] | None = None,
+    over: _Over | None = None,
     strict: bool = False,
+    reuse: Reuse | None = None,
 ) -> Exchange:
     """Take one request to another wire, and its answer back.
 
     `target` is a dialect, or a provider, whose server's needs are then minded. `memory` is what was found of the
-    keys that an exchange asks for. `strict` raises LossyTranslation.
+    keys that an exchange asks for. `over` lays a dialect over the target's, knowing the request (`text.over`). `strict`
+    raises LossyTranslation. What was translated before is found in `reuse`, by default in what this process holds: give
+    each owner one of its own.
     """
     here, there = dialect(source), target if isinstance(target, Provider) else dialect(target)
-    read = read_body(body)
-    made = Exchange(here.decode_request(read, path), read, here, there, path, model=model, quirks=quirks, memory=memory)
+    how: dict[str, Any] = {"model": model, "quirks": quirks, "memory": memory, "over": over}
+    made = Exchange(body, here, there, path, reuse=reuse, **how)
     if strict:
         refuse(made.encoded.losses)
     return made
 
 
-def _without_billing(request: Request) -> tuple[Request, tuple[Loss, ...]]:
-    """Give a request without the line that its own vendor bills by."""
-    system = request.context.system
-    first: Any = system[0] if isinstance(system, list) and system else system
-    text = first.text if isinstance(first, Text) else first
-    if type(text) is not str or not text.startswith(_BILLING):
-        return request, ()
-    left: Any = text.partition("\n")[2]
-    if isinstance(system, list):
-        left = [*([replace(first, text=left)] if left else []), *system[1:]]
-    lost = Loss("system", "billing", "dropped", "it is for its own vendor, and would change what is cached", "formal")
-    return replace(request, context=replace(request.context, system=left or None)), (lost,)
-
-
-def _joined(request: Request) -> Request:
-    """Give a request whose turns are whole: what the model said in a row is one message."""
-    messages, joined = request.context.messages, list[Message]()
+def _joined(messages: Sequence[Message]) -> Sequence[Message]:
+    """Give messages whose turns are whole: what the model said in a row is one message."""
+    joined = list[Message]()
     for message in messages:
         if joined and message.role == joined[-1].role == "assistant":
             more = [part for part in message.parts if not isinstance(part, Text) or part.text]
             joined[-1] = replace(joined[-1], content=[*joined[-1].parts, *more])
         else:
             joined.append(message)
-    if len(joined) == len(messages):
-        return request
-    return replace(request, context=replace(request.context, messages=joined))
+    return messages if len(joined) == len(messages) else joined
 
 
-def _key(dialect: str, before: Sequence[Message], place: int, message: Message) -> str:
+def _keys(dialect: str, messages: Sequence[Message], first: int = 0, gist: bytes = b"") -> Iterator[tuple[int, str]]:
+    """Name the model's turns among messages that stand from a place on, after a message of this gist."""
+    before: Message | None = None
+    for place, message in enumerate(messages, first):
+        if message.role == "assistant":
+            yield place, _key(dialect, gist if before is None else before, place, message)
+        before = message
+
+
+def _key(dialect: str, before: Message | bytes, place: int, message: Message) -> str:
     """Name a turn by what the client will repeat of it."""
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
     first = calls[0].id if calls and dialect in _REPEAT_IDS else None
     if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
         return f"call:{first}"
-    said = [_gist(one) for one in (*before, message)]
+    said = [_gist(message)] if before == b"" else [_written(before), _gist(message)]
     return f"turn:{hashlib.sha256(_write([place, *said])).hexdigest()}"
+
+
+def _written(before: Message | bytes) -> Any:
+    return msgspec.Raw(before) if isinstance(before, bytes) else _gist(before)
 
 
 def _gist(message: Message) -> list[Any]:

@@ -7,26 +7,31 @@ Rules of this file:
   where the user begins to speak: what is said before him, with the tools and settings, opens other conversations too.
 - The bytes before the seam and after the messages are compared as they are. What stands between them is translated
   as always; where it is odd in any way, the whole body is.
-- Bytes are kept and nothing else, so that nobody who changes a body that was given changes what is given next.
+- Bytes are kept, and what an answer is read by, which nobody is given: so nobody who changes a body that was given
+  changes what is given next.
 - What one owner has sent, no other finds: each has a `Reuse` of its own.
-- A conversation is kept when its beginning is seen again, and less and less often where that finds nothing.
+- A conversation is kept when its beginning is seen again, and less and less often for as long as nothing of such
+  bodies is found.
 """
 
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.errors import ToolwireError
 from toolwire.schema.fitting import KNOWN
-from toolwire.types import Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
+from toolwire.translation.declared import is_minded
+from toolwire.types import Context, Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
 from toolwire.types.encoded import Written
 from toolwire.wire.bodies import place_of, read_body
-from toolwire.wire.names import escape
-from toolwire.work.keeping import Holding
+from toolwire.wire.names import escape, was_made
+from toolwire.work.keeping import Holding, Share
 
 _USUAL = 1 << 25
 _HEAD = 256
@@ -45,6 +50,10 @@ _SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
 _MOST_TOOLS = 128
+# What a tool takes that is kept as a value, about.
+_TOOL = 8_000
+# What a body says of its stream.
+_OF_STREAMS = ("stream", "stream_options")
 # Where a wire keeps its messages.
 _HISTORIES = {
     "openai-chat": "messages",
@@ -66,6 +75,44 @@ _LAST = {
 }
 
 
+class Between:
+    """What is done with messages between two wires; in a translation of a request alone, nothing."""
+
+    quirks: Quirks = PLAIN
+
+    def read(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Give messages as they are written."""
+        return messages
+
+    def keys(self, messages: Sequence[Message], place: int, before: bytes) -> tuple[str, ...]:  # noqa: ARG002
+        """Give the keys of what would help of earlier turns."""
+        return ()
+
+    def gist(self, message: Message) -> bytes:  # noqa: ARG002
+        """Give what the key of a turn after this message depends on."""
+        return b""
+
+
+class _Answered(NamedTuple):
+    """What an answer to a request is read by, beside its messages: it is the same for all turns of a conversation."""
+
+    quirks: Quirks
+    tools: list[Any]
+    settings: dict[str, Any]
+
+
+class _Said(NamedTuple):
+    """Messages as they were read, and the state after them."""
+
+    place: int
+    made: int
+    ids: frozenset[str]
+    calls: frozenset[str]
+    asks: tuple[str, ...]
+    gist: bytes
+    messages: Sequence[Message]
+
+
 class _Seam(NamedTuple):
     """A conversation up to a seam: the source's bytes around what is new, and what they are at the target.
 
@@ -80,17 +127,22 @@ class _Seam(NamedTuple):
     place: int
     made: int
     ids: frozenset[str]
+    calls: frozenset[str]
+    asks: tuple[str, ...]
+    gist: bytes
     path: str
     model: str | None
     losses: tuple[Loss, ...]
     last: tuple[Loss, ...]
     opens: bool
+    answered: _Answered
 
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
-        strings = 80 * len(self.ids) + 200 * (len(self.losses) + len(self.last))
-        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings
+        strings = 80 * (len(self.ids) + len(self.asks)) + 200 * (len(self.losses) + len(self.last)) + len(self.gist)
+        tools = _TOOL * len(self.answered.tools)
+        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings + tools
 
     def fits(self, data: bytes) -> bool:
         """Whether a body is this conversation, with more messages."""
@@ -119,9 +171,18 @@ class Reuse:
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self.kept = Holding(int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit)
-        self.is_on: bool = self.kept.limit > 0
+        limit = int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit
+        self._all = Holding(limit)
         self._seen: list[tuple[int, int]] = [(0, 0)] * _MARKS
+        self._owner = ""
+        self.kept: Share = self._all.of("")
+        self.is_on: bool = limit > 0
+
+    def of(self, owner: str) -> Self:
+        """Give what one owner has had translated; together the owners keep within the number of bytes."""
+        one = copy(self)
+        one._owner, one.kept = owner, self._all.of(owner)  # noqa: SLF001 - of this class
+        return one
 
     @property
     def size(self) -> int:
@@ -146,11 +207,18 @@ class Reuse:
 
     def _count(self, key: Any) -> int:
         """Say how often something was seen, as far as that is remembered, and count it."""
-        mark = hash(key)
+        mark = hash((self._owner, key))
         known, times = self._seen[mark % _MARKS]
         times = times + 1 if known == mark else 0
         self._seen[mark % _MARKS] = mark, times
         return times
+
+    def found(self, how: tuple[Any, ...], data: bytes) -> None:
+        """Note that what is kept of such bodies serves: the next one of which nothing is found is kept."""
+        for key in ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])):
+            mark = hash((self._owner, key))
+            if self._seen[mark % _MARKS][0] == mark:
+                self._seen[mark % _MARKS] = mark, 0
 
     def open(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
         """Keep how a conversation opens."""
@@ -185,31 +253,65 @@ HERE = Reuse()
 class Again:
     """One translation of a body's bytes, which may go on with what is held."""
 
-    def __init__(self, reuse: Reuse, data: bytes, source: Any, target: Any, how: tuple[Any, ...]) -> None:
-        self._reuse, self._data, self._how = reuse, data, (source.DIALECT, target.DIALECT, *how)
-        self._source, self._target = source, target
+    def __init__(self, reuse: Reuse, data: bytes, source: Any, target: Any, between: Between, how: Any) -> None:
+        self._reuse, self._data, self._how = reuse, data, (source.DIALECT, target.DIALECT, how)
+        self._source, self._target, self._between = source, target, between
         self._begun = self._opens = False
+        self._ahead: _Ahead | None = None
 
-    def find(self) -> Encoded | None:
-        """Give the translation, if the conversation is known and only goes on."""
+    def find(self) -> bool:
+        """Read what is new, if the conversation is known and only goes on."""
         self._begun, seam = self._reuse.find(self._how, self._data)
         if seam is None:
             self._opens, seam = self._reuse.opening(self._how, self._data)
-        found = None
         if seam is not None:
             with suppress(ToolwireError):  # what is wrong is said of the whole
-                found = go_on(seam, self._data, self._source, self._target)
-        if found is None:
+                self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
+        return self._ahead is not None
+
+    def go_on(self) -> Encoded | None:
+        """Write what was found; None where the whole has to be."""
+        found = None
+        if self._ahead is not None:
+            with suppress(ToolwireError):
+                found = go_on(self._ahead, self._data, self._target)
+        if found is None or self._ahead is None:
             return None
-        if found[1] is not seam:
+        self._reuse.found(self._how, self._data)
+        if found[1] is not self._ahead.seam:
             self._reuse.keep(self._how, self._data, found[1])
         return found[0]
 
-    def encode(self, request: Request) -> Encoded:
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the body that was found says of streams."""
+        return {} if self._ahead is None else self._ahead.seam.answered.settings
+
+    @property
+    def asks(self) -> list[str]:
+        """The keys of what would help of the earlier turns that were found."""
+        ahead = self._ahead
+        return [] if ahead is None else [*ahead.seam.asks, *(key for said in ahead.said for key in said.asks)]
+
+    @property
+    def last(self) -> tuple[int, bytes]:
+        """How many messages were found, and the gist of the last one."""
+        said: Any = None if self._ahead is None else self._ahead.said[-1]
+        return (0, b"") if said is None else (said.place, said.gist)
+
+    @property
+    def brief(self) -> Request:
+        """Of the request that was found, what its answer is read by: declarations, and ids that were made."""
+        ahead: Any = self._ahead
+        made = ahead.seam.calls.union(*(said.calls for said in ahead.said))
+        messages = [Message("assistant", [ToolCall(one, "made") for one in made])] if made else []
+        return Request(context=Context(messages=messages, tools=ahead.seam.answered.tools))
+
+    def encode(self, request: Request, target: Any, quirks: dict[str, Any]) -> Encoded:
         """Write a request whole, but for the schemas that were fitted before."""
         token = KNOWN.set(self._reuse.kept)
         try:
-            return self._target.encode_request(request)  # type: ignore[no-any-return]
+            return target.encode_request(request, **quirks)  # type: ignore[no-any-return]
         finally:
             KNOWN.reset(token)
 
@@ -219,18 +321,21 @@ class Again:
             if not wanted:
                 continue
             with suppress(ToolwireError):
-                seam = find(self._data, body, request, encoded, self._source, self._target)
+                whole = _Whole(self._data, body, request, encoded, self._source, self._target, self._between)
+                seam = find(whole)
                 if seam is not None:
                     keep(self._how, self._data, seam)
 
 
-def again(reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any) -> Again | None:
+def again(
+    reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any, between: Between | None = None
+) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
     reuse = HERE if reuse is None else reuse
     if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
         return None
     able = hasattr(source, "decode_later") and hasattr(target, "encode_later")
-    return Again(reuse, body, source, target, how) if able else None
+    return Again(reuse, body, source, target, between or Between(), how) if able else None
 
 
 def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:
@@ -246,8 +351,18 @@ def _alike(one: bytes, other: bytes) -> int:
     return least
 
 
-def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, _Seam] | None:
-    """Translate what is new of a conversation; None where the whole has to be."""
+class _Ahead(NamedTuple):
+    """What goes on from a seam: the bytes of a list of messages, where it is cut, and what was read of each part."""
+
+    seam: _Seam
+    separator: bytes
+    listed: bytes
+    cut: int
+    said: list[_Said]
+
+
+def _read_on(seam: _Seam, data: bytes, source: Any, target: Any, between: Between) -> _Ahead | None:
+    """Read what is new of a conversation; None where the whole has to be."""
     middle = data[seam.length : len(data) - len(seam.ends)]
     begins = (b"",) if seam.begins[-1].endswith(b"[") else _SEPARATORS
     before = next((one for one in begins if middle.startswith(one + b"{")), None)
@@ -256,61 +371,83 @@ def go_on(seam: _Seam, data: bytes, source: Any, target: Any) -> tuple[Encoded, 
     listed = b"[%b]" % middle[len(before) :]
     bodies = read_body(listed)
     cut = _last_answer(bodies, source.DIALECT)
-    halves: list[_Half] = []
+    said: list[_Said] = []
     for part in (bodies[:cut], bodies[cut:]) if cut else (bodies,):
-        half = _half(part, halves[-1] if halves else seam, source, target, seam.model)
-        if half is None or (halves and not halves[0].asked):
+        if said and not _asks(said[0].messages[-1]):
+            return None
+        opens = seam.opens and not said
+        one = _said(part, said[-1] if said else seam, source, target, between, opens=opens)
+        if one is None:
+            return None
+        said.append(one)
+    return _Ahead(seam, before, listed, cut, said)
+
+
+def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | None:
+    """Write what is new of a conversation; None where the whole has to be."""
+    seam, said = ahead.seam, ahead.said
+    halves: list[_Half] = []
+    for one in said:
+        half = _half(one, halves[-1] if halves else seam, target, seam.model, seam.answered.quirks)
+        if half is None:
             return None
         halves.append(half)
     if seam.written[-1].endswith(b"["):
         halves[0] = halves[0]._replace(written=halves[0].written[1:])
     losses = (*seam.losses, *(loss for half in halves for loss in half.losses), *seam.last)
     encoded = Written.of(seam.path, b"".join([*seam.written, *(half.written for half in halves), seam.closing]), losses)
-    if cut and (parted := _cut_apart(listed)) is not None:
-        first, (raws, separator) = halves[0], parted
-        length = seam.length + len(before) + len(separator.join(raws[:cut]))
+    if ahead.cut and (parted := _cut_apart(ahead.listed)) is not None:
+        first, half, (raws, separator) = said[0], halves[0], parted
+        length = seam.length + len(ahead.separator) + len(separator.join(raws[: ahead.cut]))
         seam = seam._replace(
             begins=_grown(seam.begins, data[seam.length : length]),
             length=length,
-            written=_grown(seam.written, first.written),
+            written=_grown(seam.written, half.written),
             place=first.place,
             made=first.made,
-            ids=first.ids,
-            losses=(*seam.losses, *first.losses),
+            ids=half.ids,
+            calls=seam.calls | first.calls,
+            asks=(*seam.asks, *first.asks),
+            gist=first.gist,
+            losses=(*seam.losses, *half.losses),
             opens=False,
         )
     return encoded, seam
 
 
-class _Half(NamedTuple):
-    """Some messages at the target, and the state after them; whether they end with what may be answered."""
-
-    place: int
-    made: int
-    ids: frozenset[str]
-    written: bytes
-    losses: Sequence[Loss]
-    asked: bool
-    opens: bool = False
-
-
-def _half(bodies: list[Any], seam: Any, source: Any, target: Any, model: str | None) -> _Half | None:
-    """Translate messages that stand after a seam; None where they are not separable from what stands before."""
-    messages = source.decode_later(bodies, seam.place, seam.made)
-    if not messages or not is_legal(messages):
+def _said(bodies: list[Any], start: Any, source: Any, target: Any, between: Between, *, opens: bool) -> _Said | None:
+    """Read messages that stand after a seam; None where they are not separable from what stands before."""
+    messages = source.decode_later(bodies, start.place, start.made)
+    if not messages:
         return None
-    if not (_opens(messages[0]) if seam.opens else _answers(messages[0])):
+    messages = between.read(messages)
+    if not is_legal(messages) or not (_opens(messages[0]) if opens else _answers(messages[0])):
         return None
-    encoded, ledger = target.encode_later(messages, seam.place, model)
-    seen = _seen(messages, seam.made, source, target)
+    seen = _seen(messages, start.made, source, target)
     if seen is None:
         return None
     ids, made = seen
-    ids |= ledger.ids.taken
-    if not ids.isdisjoint(seam.ids):
+    asks = between.keys(messages, start.place, start.gist)
+    place, calls = start.place + len(messages), frozenset(filter(was_made, ids))
+    return _Said(place, made, frozenset(ids), calls, asks, between.gist(messages[-1]), messages)
+
+
+class _Half(NamedTuple):
+    """Some messages at the target, and the ids that are taken after them."""
+
+    ids: frozenset[str]
+    written: bytes
+    losses: Sequence[Loss]
+
+
+def _half(said: _Said, before: Any, target: Any, model: str | None, quirks: Quirks) -> _Half | None:
+    """Write messages that stand after a seam; None where they are not separable from what stands before."""
+    encoded, ledger = target.encode_later(said.messages, said.place - len(said.messages), model, quirks)
+    ids = said.ids | ledger.ids.taken
+    if not ids.isdisjoint(before.ids):
         return None
     written = b",%b" % _write(encoded)[1:-1] if encoded else b""
-    return _Half(seam.place + len(messages), made, seam.ids | ids, written, ledger.losses, _asks(messages[-1]))
+    return _Half(before.ids | ids, written, ledger.losses)
 
 
 def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> tuple[set[str], int] | None:
@@ -385,52 +522,74 @@ def _cut_apart(listed: bytes) -> tuple[list[Any], bytes] | None:
     return next(((raws, one) for one in _SEPARATORS if b"[%b]" % one.join(raws) == listed), None)
 
 
-def _is_plain(request: Request, target: str) -> bool:
-    """Whether nothing that a request says beside its messages depends on those that are to come."""
-    opaque, turned = request.opaque, request.thinking is not None or request.thinking_budget is not None
-    form = (opaque.form if opaque is not None else None) or {}
-    if len(request.tools) > _MOST_TOOLS or request.provider_state or not _ODD_FORMS.isdisjoint(form):
-        return False
-    return not (turned if target == "anthropic" else request.tool_choice is not None and target == "ollama")
+class _Whole(NamedTuple):
+    """A body that was translated whole, and what of."""
+
+    data: bytes
+    body: dict[str, Any]
+    request: Request
+    encoded: Encoded
+    source: Any
+    target: Any
+    between: Between
+
+    def is_plain(self) -> bool:
+        """Whether nothing that a request says beside its messages depends on those that are to come."""
+        request, target = self.request, self.target.DIALECT
+        opaque, turned = request.opaque, request.thinking is not None or request.thinking_budget is not None
+        form = (opaque.form if opaque is not None else None) or {}
+        if len(request.tools) > _MOST_TOOLS or request.provider_state or not _ODD_FORMS.isdisjoint(form):
+            return False
+        return not (turned if target == "anthropic" else request.tool_choice is not None and target == "ollama")
+
+    def later(self, cut: int, start: "_Start") -> tuple[_Said, _Half] | None:
+        """Translate what stands after a seam."""
+        bodies = self.body[_HISTORIES[self.source.DIALECT]][cut:]
+        said = _said(bodies, start, self.source, self.target, self.between, opens=start.opens)
+        half = said and _half(said, start, self.target, self.request.model, self.between.quirks)
+        return (said, half) if said and half else None
 
 
 class _Start(NamedTuple):
     """Where the last seam of a conversation is, and what was seen before it."""
 
     place: int
-    made: int
-    ids: frozenset[str]
-    opens: bool
+    made: int = 0
+    ids: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    asks: tuple[str, ...] = ()
+    gist: bytes = b""
+    opens: bool = False
 
 
-def opening(
-    data: bytes, body: dict[str, Any], request: Request, encoded: Encoded, source: Any, target: Any
-) -> _Seam | None:
+def opening(whole: _Whole) -> _Seam | None:
     """Find where the user begins to speak; None where a body is odd in any way, or little stands before."""
-    bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
+    request = whole.request
+    bodies, messages = whole.body.get(_HISTORIES[whole.source.DIALECT]), request.messages
     first = next(
         (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
     )
     asks_json = request.output is not None and request.output.kind == "json"
-    if type(bodies) is not list or first == len(messages) or asks_json or not _is_plain(request, target.DIALECT):
+    if type(bodies) is not list or first == len(messages) or asks_json or not whole.is_plain():
         return None
-    start = _Start(first, 0, frozenset(), opens=True)
-    half = _half(bodies[first:], start, source, target, request.model)
-    if half is None or half.place != len(messages):
+    gist = whole.between.gist(messages[first - 1]) if first else b""
+    start = _Start(first, gist=gist, opens=True)
+    later = whole.later(first, start)
+    if later is None or later[0].place != len(messages):
         return None
-    seam = _seam(data, first, start, half, encoded, request.model, source, target)
+    seam = _seam(whole, first, start, later[1])
     return seam if seam is not None and seam.length + len(seam.ends) >= _FRAME else None
 
 
-def begin(
-    data: bytes, body: dict[str, Any], request: Request, encoded: Encoded, source: Any, target: Any
-) -> _Seam | None:
+def begin(whole: _Whole) -> _Seam | None:
     """Find the last seam of a conversation that was translated; None where it has none, or is odd in any way."""
-    bodies, messages = body.get(_HISTORIES[source.DIALECT]), request.messages
+    source, target, between = whole.source, whole.target, whole.between
+    bodies, messages = whole.body.get(_HISTORIES[source.DIALECT]), whole.request.messages
     if type(bodies) is not list or len(messages) <= _LEAST:
         return None
-    cut = _last_answer(bodies, source.DIALECT) if _is_plain(request, target.DIALECT) else 0
+    cut = _last_answer(bodies, source.DIALECT) if whole.is_plain() else 0
     later = source.decode_later(bodies[cut:], 0, 0) if cut else None
+    later = between.read(later) if later else None
     place = len(messages) - len(later or ())
     before = messages[:place]
     if not later or place < _LEAST or not _asks(before[-1]) or not is_legal(before):
@@ -440,17 +599,17 @@ def begin(
         return None
     grammar = target.WIRE.ids
     written = frozenset(seen[0] | ({escape(one, grammar) for one in seen[0]} if grammar else set()))
-    start = _Start(place, seen[1], written, opens=False)
-    half = _half(bodies[cut:], start, source, target, request.model)
-    return half and _seam(data, cut, start, half, encoded, request.model, source, target)
+    calls, asks = frozenset(filter(was_made, seen[0])), between.keys(before, 0, b"")
+    start = _Start(place, seen[1], written, calls, asks, between.gist(before[-1]))
+    parts = whole.later(cut, start)
+    return parts and _seam(whole, cut, start, parts[1])
 
 
-def _seam(
-    data: bytes, cut: int, start: _Start, half: _Half, encoded: Encoded, model: str | None, source: Any, target: Any
-) -> _Seam | None:
+def _seam(whole: _Whole, cut: int, start: _Start, half: _Half) -> _Seam | None:
     """Cut what was translated at a seam, and prove that its halves make the whole."""
-    key = _HISTORIES[target.DIALECT]
-    first, last = place_of(data, _HISTORIES[source.DIALECT])
+    data, encoded, request = whole.data, whole.encoded, whole.request
+    key = _HISTORIES[whole.target.DIALECT]
+    first, last = place_of(data, _HISTORIES[whole.source.DIALECT])
     listed = data[first:last]
     cut_apart = _cut_apart(listed)
     if cut_apart is None or type(encoded.body.get(key)) is not list:
@@ -462,13 +621,16 @@ def _seam(
     out, ending = encoded.json, half.written + closing
     if start.opens and out.endswith(b"[" + ending[1:]):
         ending = ending[1:]
-    parted = _part_losses(encoded.losses, half.losses, target.DIALECT)
+    parted = _part_losses(encoded.losses, half.losses, whole.target.DIALECT)
     if not half.written or not out.endswith(ending) or parted is None:
         return None
     begins = data[: first + 1 + len(separator.join(raws[:cut]))]
     around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
-    place, made, ids, opens = start
-    return _Seam(*around, place, made, ids, encoded.path, model, *parted, opens)
+    place, made, ids, calls, asks, gist, opens = start
+    settings = {name: whole.body[name] for name in _OF_STREAMS if name in whole.body}
+    answered = _Answered(whole.between.quirks, [tool for tool in request.tools if is_minded(tool)], settings)
+    ways = encoded.path, request.model
+    return _Seam(*around, place, made, ids, calls, asks, gist, *ways, *parted, opens, answered)
 
 
 def _part_losses(

@@ -40,12 +40,12 @@ def request(
     """
     here, there = dialect(source), dialect(target)
     known = again(reuse, body, here, there, path, model)
-    encoded = None if known is None else known.find()
+    encoded = known.go_on() if known is not None and known.find() else None
     if encoded is None:
         source_body = read_body(body)
         asked = here.decode_request(source_body, path)
         asked = asked if model is None else replace(asked, model=model)
-        encoded = there.encode_request(asked) if known is None else known.encode(asked)
+        encoded = there.encode_request(asked) if known is None else known.encode(asked, there, {})
         if encoded.losses:
             losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
             encoded = Encoded(encoded.path, encoded.body, losses)

@@ -14,15 +14,7 @@ from msgspec.structs import force_setattr, replace
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.frozen import FrozenList, copied_map, shield
 from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
-from toolwire.types.reading import (
-    CLAUDE,
-    OPENAI,
-    RESPONSES,
-    frozen_content,
-    read_beside_tool,
-    read_call,
-    read_parts,
-)
+from toolwire.types.reading import CLAUDE, OPENAI, RESPONSES, frozen_content, read_beside_tool, read_call, read_parts
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
@@ -49,8 +41,8 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         plain_parameters: ClassVar[dict[str, Any] | None]
         plain_metadata: ClassVar[dict[str, Any]]
         plain_format: ClassVar[dict[str, Any] | None]
-    Call: ClassVar = ToolCall
-    Result: ClassVar = ToolResult
+    Call: ClassVar[type[ToolCall]] = ToolCall
+    Result: ClassVar[type[ToolResult]] = ToolResult
 
     def __post_init__(self) -> None:
         if self.opaque is None:

@@ -17,7 +17,7 @@ class Holding:
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
-        self.size = 0
+        self.size: int = 0
         self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
@@ -40,3 +40,28 @@ class Holding:
                 self.size += size
             while self.size > self.limit:
                 self.size -= self._held.popitem(last=False)[1][1]
+
+    def of(self, owner: str) -> "Share":
+        """Give what one owner finds here, and no other."""
+        return Share(self, owner)
+
+
+class Share:
+    """What one of several owners keeps within the bytes of all."""
+
+    def __init__(self, holding: Holding, owner: str) -> None:
+        self.limit: int = holding.limit
+        self._holding, self._owner = holding, owner
+
+    @property
+    def size(self) -> int:
+        """How many bytes all owners hold."""
+        return self._holding.size
+
+    def get(self, key: Hashable) -> Any:
+        """Give what this owner keeps under a key; None where there is nothing."""
+        return self._holding.get((self._owner, key))
+
+    def put(self, key: Hashable, value: Any, size: int) -> None:
+        """Keep a value of so many bytes, its key among them."""
+        self._holding.put((self._owner, key), value, size)

@@ -36,27 +36,22 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
     opaque = call.opaque
-    if opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT):
-        body = {
-            "type": "tool_use",
-            "id": ledger.ids.call(call.id, own=True),
-            "name": call.name,
-            "input": call.plain_arguments,
-        }
-        if "no_id" in form_of(opaque, DIALECT):
-            del body["id"]
-        return body if opaque is WIRE.plain and call.cache is None else ledger.finish(body, call)
+    form = form_of(opaque, DIALECT)
+    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form
     body = {
         "type": "tool_use",
-        "id": ledger.ids.call(call.id),
-        "name": ledger.names.write(call.name),
+        "id": ledger.ids.call(call.id, own=verbatim),
+        "name": call.name if verbatim else ledger.names.write(call.name),
         "input": call.plain_arguments,
     }
-    if call.custom or call.error is not None or not call.complete:
+    if not verbatim and (call.custom or call.error is not None or not call.complete):
         body["input"] = say_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
-    return body if call.cache is None and (opaque is None or not opaque.value) else ledger.finish(body, call)
+    elif verbatim and "no_id" in form:
+        del body["id"]
+    bare = opaque is None or (not opaque.value and opaque.form is None)
+    return body if bare and call.cache is None else ledger.finish(body, call)
 
 
 def decode_result(block: dict[str, Any]) -> Part:

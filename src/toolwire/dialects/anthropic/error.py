@@ -1,6 +1,5 @@
 """Errors of the Messages API."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
@@ -27,12 +26,9 @@ _TYPE_OF_KIND = {kind: word for word, kind in _KIND_OF_TYPE.items()} | {"context
 _LONG = ("prompt is too long", "exceed context limit")
 
 
-def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+@timed
+def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
-    return timed(_read(status, body), body, headers)
-
-
-def _read(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is None:
         return keep_error(body, status, WIRE)
     rest, left, message = opened

@@ -25,7 +25,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
@@ -216,15 +216,9 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
     content: Any = message.content
     part = content[0] if message.role == "tool" and content else None
     if type(part) is ToolResult and len(content) == 1:
-        if message.tool_call_id not in (None, part.tool_call_id):
-            ledger.lose("tool_call_id", "tool_result", "the result in the message says otherwise")
-        if message.name not in (None, part.name):
-            ledger.lose("name", "tool_result", "the result in the message says otherwise")
-        return
-    if message.name is not None:
-        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+        ledger.lose_around_result(message)
+    else:
+        ledger.lose_participant(message)
 
 
 def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
@@ -326,7 +320,7 @@ def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | N
     return decode_messages(bodies, place)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, quirks)
     return encode_messages([None] * place + messages, ledger, place), ledger

@@ -37,16 +37,9 @@ def decode_part(block: Any) -> Part:
     return part  # type: ignore[no-any-return]
 
 
-def _decode_text(block: dict[str, Any]) -> Part | None:
-    text = block.get("text")
-    if type(text) is not str:
-        return None
-    if len(block) == 2:
-        return Text(text, opaque=WIRE.plain)
-    rest = block.copy()
-    del rest["type"], rest["text"]
-    cache = WIRE.take_cache(rest)
-    return Text(text, _take_citations(rest), cache=cache, opaque=WIRE.own(rest))
+def _decode_text(rest: dict[str, Any]) -> Part | None:
+    text, cache = take(rest, "text", str), WIRE.take_cache(rest)
+    return None if text is None else Text(text, _take_citations(rest), cache=cache, opaque=WIRE.own(rest))
 
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
@@ -88,22 +81,28 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
     return ledger.replay(body, citation.opaque)
 
 
-def _decode_image(block: dict[str, Any]) -> Part | None:
-    source: Any = block.get("source")
+def _decode_image(rest: dict[str, Any]) -> Part | None:
+    fields = _take_source(rest)
+    return None if fields is None or "text" in fields else _make(Image, rest, fields)
+
+
+def _take_source(rest: dict[str, Any]) -> dict[str, Any] | None:
+    """Take where a medium comes from; None where that is not understood."""
+    source: Any = rest.pop("source", None)
     match source:
         case {"type": "base64", "media_type": str(media_type), "data": str(data)} if len(source) == 3:
-            fields: dict[str, Any] = {"data": data, "media_type": media_type}
+            return {"data": data, "media_type": media_type}
+        case {"type": "text", "media_type": "text/plain", "data": str(text)} if len(source) == 3:
+            return {"text": text}
         case {"type": "url", "url": str(url)} if len(source) == 2:
-            fields = {"url": url}
+            return {"url": url}
         case {"type": "file", "file_id": str(file_id)} if len(source) == 2:
-            fields = {"file_id": file_id}
-        case _:
-            return None
-    return _make(Image, block, ("type", "source"), fields)
+            return {"file_id": file_id}
+    return None
 
 
-def _make(kind: type[_Medium], block: dict[str, Any], taken: tuple[str, ...], fields: dict[str, Any]) -> _Medium:
-    rest, form = {key: value for key, value in block.items() if key not in taken}, dict[str, Any]()
+def _make(kind: type[_Medium], rest: dict[str, Any], fields: dict[str, Any]) -> _Medium:
+    form = dict[str, Any]()
     if "data" in fields:
         url, fields["data"] = read_data(fields["data"], form)
         fields |= {} if url is None else {"url": url}
@@ -149,24 +148,9 @@ def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | Non
     return None
 
 
-def _decode_document(block: dict[str, Any]) -> Part | None:
-    source: Any = block.get("source")
-    match source:
-        case {"type": "base64", "media_type": str(media_type), "data": str(data)} if len(source) == 3:
-            fields: dict[str, Any] = {"data": data, "media_type": media_type}
-        case {"type": "text", "media_type": "text/plain", "data": str(text)} if len(source) == 3:
-            fields = {"text": text}
-        case {"type": "url", "url": str(url)} if len(source) == 2:
-            fields = {"url": url}
-        case {"type": "file", "file_id": str(file_id)} if len(source) == 2:
-            fields = {"file_id": file_id}
-        case _:
-            return None
-    taken: tuple[str, ...] = ("type", "source")
-    if type(block.get("title")) is str:
-        fields["name"] = block["title"]
-        taken = ("type", "source", "title")
-    return _make(Document, block, taken, fields)
+def _decode_document(rest: dict[str, Any]) -> Part | None:
+    fields = _take_source(rest)
+    return None if fields is None else _make(Document, rest, {**fields, "name": take(rest, "title", str)})
 
 
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
@@ -187,16 +171,12 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     return ledger.finish(body, part)
 
 
-def _decode_thinking(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    del rest["type"]
+def _decode_thinking(rest: dict[str, Any]) -> Part | None:
     text, signature = take(rest, "thinking", str), take(rest, "signature", str)
     return None if text is None else Thinking(text, signature, opaque=WIRE.own(rest))
 
 
-def _decode_redacted(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    del rest["type"]
+def _decode_redacted(rest: dict[str, Any]) -> Part | None:
     data = take(rest, "data", str)
     return None if data is None else Thinking("", data, redacted=True, opaque=WIRE.own(rest))
 
@@ -218,15 +198,11 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
     return ledger.finish(body, part)
 
 
-def _decode_server_call(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    del rest["type"]
+def _decode_server_call(rest: dict[str, Any]) -> Part | None:
     call_id, name, arguments = take(rest, "id", str), take(rest, "name", str), take(rest, "input", dict)
-    return (
-        None
-        if name is None
-        else ServerToolCall(call_id, name, arguments, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
-    )
+    if name is None:
+        return None
+    return ServerToolCall(call_id, name, arguments, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
 
 
 def encode_server_call(part: ServerToolCall, ledger: Ledger) -> dict[str, Any] | None:

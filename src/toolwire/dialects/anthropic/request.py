@@ -8,13 +8,7 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages, runs_unthought
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
-from toolwire.dialects.anthropic.tools import (
-    decode_choice,
-    decode_tool,
-    encode_choice,
-    encode_tool,
-    mode_of_thinking,
-)
+from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
@@ -26,6 +20,7 @@ from toolwire.encoding.settings import (
     Understood,
     lose_beside_schema,
     lose_setting,
+    nested,
     plain,
     settle,
     texts,
@@ -221,52 +216,40 @@ _DISPLAYS = {
 }
 
 
-def _decode_output_config(value: Any) -> Understood | None:
-    if type(value) is not dict:
-        return None
-    left, fields = value.copy(), {}
-    if type(left.get("effort")) is str:
-        fields["effort"] = left.pop("effort")
-    given: Any = left.get("format")
-    match given:
-        case {"type": "json_schema", "schema": dict(schema)} if len(given) == 2:
-            fields["output"] = Output("schema", schema)
-            del left["format"]
-    return Understood(fields, left or ABSENT) if fields else None
+def _decode_format(value: Any) -> Understood | None:
+    match value:
+        case {"type": "json_schema", "schema": dict(schema)} if len(value) == 2:
+            return Understood({"output": Output("schema", schema)})
+    return None
 
 
-def _effort(request: Request, ledger: Ledger) -> str | None:
-    """Give the effort of a request from elsewhere; none of it is said by thinking that is turned off."""
-    effort = request.effort
-    if effort is None or (effort == "none" and mode_of_thinking(request) == "disabled"):
-        return None
+def _encode_effort(request: Request, ledger: Ledger) -> Any:
+    """Write how hard to think; none of it is said by thinking that is turned off."""
+    effort: Any = request.effort
+    if made_by(request.opaque, DIALECT):
+        return effort
+    if effort == "none" and mode_of_thinking(request) == "disabled":
+        return ABSENT
     if effort == "none" and family_of(request.model).always_thinks:
         ledger.lose("effort", "effort", f"{request.model} always thinks; the least is low", "approximated", "semantic")
         return "low"
     if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
-        return None
+        return ABSENT
     if effort not in _EFFORTS.values():
         ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated")
     return _EFFORTS[effort]
 
 
-def _encode_output_config(request: Request, ledger: Ledger) -> Any:
-    mine = made_by(request.opaque, DIALECT)
-    body: dict[str, Any] = {}
-    effort = request.effort if mine else _effort(request, ledger)
-    if effort is not None:
-        body["effort"] = effort
-    output = request.output
-    if output is not None and output.schema is not None:
-        body["format"] = {
-            "type": "json_schema",
-            "schema": output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema"),
-        }
-        lose_beside_schema(output, ledger)
-    elif output is not None:
+def _encode_format(request: Request, ledger: Ledger) -> Any:
+    output: Any = request.output
+    if output.schema is None:
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}")
-    return body or ABSENT
+        return ABSENT
+    mine = made_by(request.opaque, DIALECT)
+    schema = output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema")
+    lose_beside_schema(output, ledger)
+    return {"type": "json_schema", "schema": schema}
 
 
 def _decode_metadata(value: Any) -> Understood | None:
@@ -283,6 +266,10 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {"user_id": user}
 
 
+_OUTPUT = Settings(
+    Setting("effort", ("effort",), plain("effort", "effort", str).decode, _encode_effort),
+    Setting("format", ("output",), _decode_format, _encode_format),
+)
 _SETTINGS = Settings(
     plain("model", "model", str),
     plain("max_tokens", "max_tokens", int),
@@ -291,7 +278,7 @@ _SETTINGS = Settings(
     _sampling("top_p"),
     _sampling("top_k"),
     texts("stop_sequences", "stop"),
-    Setting("output_config", ("effort", "output"), _decode_output_config, _encode_output_config),
+    nested("output_config", _OUTPUT),
     Setting(
         "thinking", ("thinking", "thinking_budget", "thinking_display", "effort"), _decode_thinking, _encode_thinking
     ),

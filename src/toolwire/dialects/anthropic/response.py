@@ -89,10 +89,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     body["content"] = blocks
     if message.opaque is not None:
         ledger.lose_opaque(message.opaque)
-    if message.name is not None:
-        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", "an answer answers no call")
+    ledger.lose_participant(message)
     ledger.at = ("choices", 0)
     if (word := finish_word(choice, ledger)) is not None:
         body["stop_reason"] = word

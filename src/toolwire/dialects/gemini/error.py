@@ -1,6 +1,5 @@
 """Errors of generateContent: a status in words beside the HTTP status, sometimes in a list of one."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
@@ -57,12 +56,9 @@ _KIND_OF_REASON: dict[object, ErrorKind] = {
 _LONG = ("exceeds the maximum number of tokens",)
 
 
-def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+@timed
+def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
-    return timed(_read(status, body), body, headers)
-
-
-def _read(status: int | None, body: Any) -> Error:
     outer = body[0] if type(body) is list and len(body) == 1 else body
     if (opened := open_error(outer)) is None:
         return keep_error(body, status, WIRE)

@@ -34,7 +34,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,
@@ -335,15 +335,10 @@ def _is_result(part: Any) -> bool:
 
 
 def _lose_around(message: Message, ledger: Conversation) -> None:
-    if message.role != "tool":
+    if message.role == "tool":
+        ledger.lose_around_result(message)
+    else:
         ledger.lose_fields(message, "around", "name", "tool_call_id")
-        return
-    part: Any = message.content[0] if len(message.content) == 1 else None  # type: ignore[arg-type,index]
-    if type(part) is ToolResult and message.tool_call_id == part.tool_call_id and message.name == part.name:
-        return
-    for field in ("name", "tool_call_id") if part is not None else ():
-        if getattr(message, field) not in (None, getattr(part, field, None)):
-            ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
 
 def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) -> list[Any]:
@@ -382,12 +377,7 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
         case Refusal():
             ledger.lose("", "refusal", f"{DIALECT} has no refusal in a content; said as text", "approximated")
             return encode_text(Text(part.text, cache=part.cache, opaque=part.opaque), ledger)
-        case Opaque():
-            ledger.lose_opaque(part, "formal")
-            ledger.lose("", "opaque", f"only {part.dialect} understands this part")
-        case _:
-            kind = str(type(part).__struct_config__.tag)
-            ledger.lose("", kind, f"a content of the {role} in {DIALECT} cannot hold it")
+    ledger.lose_part(part, f"a content of the {role} in {DIALECT}")
     return None
 
 
@@ -396,7 +386,7 @@ def decode_later(bodies: list[Any], _place: int, made: int) -> list[Message] | N
     return decode_messages(bodies, made)
 
 
-def encode_later(messages: list[Message], place: int, model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Conversation(model=model)
+    ledger = Conversation(quirks, model)
     return encode_messages([None] * place + messages, ledger, place), ledger

@@ -10,6 +10,7 @@ Rules of this file:
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from toolwire.encoding.families import family_of
@@ -220,14 +221,6 @@ def _kind_of_media(media_type: str | None) -> type:
     return Image if family == "image" else Audio if family == "audio" else Document
 
 
-def _decode_inline(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
-    return _decode_media("inlineData", "data", value, rest, form)
-
-
-def _decode_file(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
-    return _decode_media("fileData", "fileUri", value, rest, form)
-
-
 def _decode_media(
     key: str, source: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
 ) -> Part | None:
@@ -294,29 +287,20 @@ def _guess(part: Image | Document | Audio) -> str:
     return guess if guess is not None and _kind_of_media(guess) is type(part) else _MEDIA[type(part)]
 
 
-def _decode_code(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
-    left, form["key"] = value.copy(), "executableCode"
-    return ServerToolCall(take(left, "id", str), "executableCode", left, opaque=WIRE.own(rest, form))
+_ServerPart = type[ServerToolCall] | type[ServerToolResult]
 
 
-def _decode_code_result(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
-    left, form["key"] = value.copy(), "codeExecutionResult"
-    return ServerToolResult(take(left, "id", str), "codeExecutionResult", left, opaque=WIRE.own(rest, form))
+def _decode_code(
+    key: str, kind: _ServerPart, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+) -> Part:
+    """Read code that the server ran, or what came of it: all that is said is its content."""
+    left, form["key"] = value.copy(), key
+    return kind(take(left, "id", str), key, left, opaque=WIRE.own(rest, form))
 
 
-def _decode_server_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
-    fields = _open_server_tool("toolCall", "args", value, rest, form)
-    return ServerToolCall(*fields, opaque=WIRE.own(rest, form))
-
-
-def _decode_server_result(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Part:
-    fields = _open_server_tool("toolResponse", "response", value, rest, form)
-    return ServerToolResult(*fields, opaque=WIRE.own(rest, form))
-
-
-def _open_server_tool(
-    key: str, said: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
-) -> tuple[str | None, str, dict[str, Any] | None]:
+def _decode_server_tool(
+    key: str, kind: _ServerPart, said: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+) -> Part:
     left, snakes = read_keys(value)
     call_id, name, content = take(left, "id", str), take(left, "toolType", str), take(left, said, dict)
     form["key"] = key
@@ -324,7 +308,7 @@ def _open_server_tool(
         form["inner"] = snakes
     if left:
         rest[key] = left
-    return call_id, key if name is None else name, content
+    return kind(call_id, key if name is None else name, content, opaque=WIRE.own(rest, form))
 
 
 def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
@@ -352,12 +336,12 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], Part | None]] = {
-    "inlineData": _decode_inline,
-    "fileData": _decode_file,
-    "executableCode": _decode_code,
-    "codeExecutionResult": _decode_code_result,
-    "toolCall": _decode_server_call,
-    "toolResponse": _decode_server_result,
+    "inlineData": partial(_decode_media, "inlineData", "data"),
+    "fileData": partial(_decode_media, "fileData", "fileUri"),
+    "executableCode": partial(_decode_code, "executableCode", ServerToolCall),
+    "codeExecutionResult": partial(_decode_code, "codeExecutionResult", ServerToolResult),
+    "toolCall": partial(_decode_server_tool, "toolCall", ServerToolCall, "args"),
+    "toolResponse": partial(_decode_server_tool, "toolResponse", ServerToolResult, "response"),
 }
 
 

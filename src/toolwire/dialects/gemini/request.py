@@ -11,15 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from toolwire.dialects.gemini.messages import decode_messages, encode_content, encode_messages, encode_parts
-from toolwire.dialects.gemini.parts import (
-    DIALECT,
-    WIRE,
-    Conversation,
-    close,
-    read_keys,
-    take_system,
-    write_keys,
-)
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, close, read_keys, take_system, write_keys
 from toolwire.dialects.gemini.tools import (
     DECLARATION_LIMIT,
     decode_choice,

@@ -1,6 +1,5 @@
 """Errors of Ollama: a bare text, or an object of the servers that imitate another API."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
@@ -20,12 +19,9 @@ from toolwire.types import Error, ErrorReply
 _DETAILS = ("type", "param", "code")
 
 
-def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+@timed
+def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever the server made of it."""
-    return timed(_read(status, body), body, headers)
-
-
-def _read(status: int | None, body: Any) -> Error:
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is str:
         rest = body.copy()

@@ -18,7 +18,7 @@ from toolwire.dialects.ollama.calls import (
     encode_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 _SPEAKERS = ("user", "assistant", "system", "developer")
@@ -220,10 +220,7 @@ def _role(message: Message, ledger: Ledger) -> str | None:
 def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
     if message.opaque is WIRE.plain and message.name is None and message.tool_call_id is None:
         return body
-    if message.name is not None:
-        ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+    ledger.lose_participant(message)
     return ledger.replay(body, message.opaque)
 
 
@@ -243,7 +240,7 @@ def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | N
     return decode_messages(bodies, place)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, quirks)
     return encode_messages(messages, ledger, place), ledger

@@ -6,7 +6,6 @@ Rules of this file:
 - The parameters of the model stand in `options`; those that no other wire has stay there.
 """
 
-from operator import attrgetter
 from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
@@ -20,7 +19,9 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    checked,
     lose_beside_schema,
+    nested,
     plain,
     settle,
     texts,
@@ -107,56 +108,25 @@ def _ask(bodies: list[Any], words: str) -> None:
     bodies.append({"role": "user", "content": words})
 
 
-def _decode_options(value: Any) -> Understood | None:
-    if type(value) is not dict:
-        return None
-    fields, left = {}, value.copy()
-    for key, inner in value.items():
-        setting = OPTIONS.by_key.get(key)
-        if setting is None:
-            continue
-        if setting.kinds:
-            if type(inner) in setting.kinds:
-                fields[setting.fields[0]] = left.pop(key)
-        elif (understood := setting.decode(inner)) is not None:
-            fields |= understood.fields
-            del left[key]
-    return Understood(fields, left or ABSENT) if fields else None
-
-
-def _encode_options(request: Request, ledger: Ledger) -> Any:
-    body = {}
-    for setting, given in zip(OPTIONS.by_key.values(), _given_options(request), strict=True):
-        if given is not None:
-            value = given if setting.kinds else setting.encode(request, ledger)
-            if value is not ABSENT:
-                body[setting.key] = value
-    return body or ABSENT
-
-
 def _decode_count(value: Any) -> Understood | None:
     """Read a limit; a negative one means something of its own here."""
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
 
 
-def _encode_top_k(request: Request, ledger: Ledger) -> Any:
-    if made_by(request.opaque, DIALECT) or not isinstance(request.top_k, float) or request.top_k.is_integer():
-        return request.top_k
-    ledger.lose("top_k", "top_k", f"{DIALECT} takes whole numbers")
-    return ABSENT
+def _is_whole(given: float) -> bool:
+    return not isinstance(given, float) or given.is_integer()
 
 
 OPTIONS = Settings(
     Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
-    Setting("top_k", ("top_k",), plain("top_k", "top_k", *NUMBER).decode, _encode_top_k),
+    checked("top_k", "top_k", plain("top_k", "top_k", *NUMBER).decode, _is_whole, "takes whole numbers"),
     texts("stop", "stop"),
     plain("seed", "seed", int),
     plain("presence_penalty", "presence_penalty", *NUMBER),
     plain("frequency_penalty", "frequency_penalty", *NUMBER),
 )
-_given_options = attrgetter(*(setting.fields[0] for setting in OPTIONS.by_key.values()))
 
 
 def _decode_think(value: Any) -> Understood | None:
@@ -206,7 +176,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
 _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
-    Setting("options", tuple(OPTIONS.by_field), _decode_options, _encode_options),
+    nested("options", OPTIONS),
     Setting("think", ("thinking", "effort"), _decode_think, _encode_think),
     Setting("format", ("output",), _decode_output, _encode_output),
     Setting("", ("tool_choice",), lambda _value: None, lambda _request, _ledger: ABSENT),

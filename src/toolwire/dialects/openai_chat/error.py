@@ -1,6 +1,5 @@
 """Errors of Chat Completions and of the servers that imitate it."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.openai_chat.parts import WIRE
@@ -16,12 +15,9 @@ from toolwire.encoding.errors import (
 from toolwire.types import Error, ErrorReply
 
 
-def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+@timed
+def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever the server made of it."""
-    return timed(_read(status, body), body, headers)
-
-
-def _read(status: int | None, body: Any) -> Error:
     outer = body[0] if type(body) is list and len(body) == 1 else body
     form = {} if outer is body else {"listed": True}
     if (opened := open_error(outer)) is not None:

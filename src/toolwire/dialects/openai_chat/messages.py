@@ -30,7 +30,7 @@ from toolwire.dialects.openai_chat.parts import (
     shortest,
     words_of,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by, take
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
@@ -236,7 +236,7 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
     if message.name is not None:
         body["name"] = message.name
     if message.tool_call_id is not None:
-        ledger.lose("tool_call_id", "tool_result", f"a {message.role} message answers no call")
+        ledger.lose("tool_call_id", "tool_result", f"a message of the {message.role} answers no call")
     return body if message.opaque is None else ledger.replay(body, message.opaque)
 
 
@@ -360,7 +360,7 @@ def decode_later(bodies: list[Any], place: int, _made: int) -> list[Message] | N
     return decode_messages(bodies, place)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, quirks)
     return encode_messages(messages, ledger, place), ledger

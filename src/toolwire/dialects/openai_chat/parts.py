@@ -48,17 +48,6 @@ def decode_part(block: Any) -> Part:
     return WIRE.decode(block, _DECODERS)  # type: ignore[no-any-return]
 
 
-def _decode_text(block: dict[str, Any]) -> Part | None:
-    text = block.get("text")
-    if type(text) is not str:
-        return None
-    if len(block) == 2:
-        return Text(text, opaque=WIRE.plain)
-    rest = block.copy()
-    del rest["type"], rest["text"]
-    return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
-
-
 def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
     """Give the blocks of a content, or one string: of a lone text, and of all words where the server takes no list."""
     if not ledger.quirks.joined_texts:
@@ -86,9 +75,7 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish({"type": "text", "text": part.text}, part)
 
 
-def _decode_refusal(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    del rest["type"]
+def _decode_refusal(rest: dict[str, Any]) -> Part | None:
     text = take(rest, "refusal", str)
     return None if text is None else Refusal(text, opaque=WIRE.own(rest))
 
@@ -98,10 +85,8 @@ def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish({"type": "refusal", "refusal": part.text}, part)
 
 
-def _decode_image(block: dict[str, Any]) -> Part | None:
-    rest, source = block.copy(), block.get("image_url")
-    del rest["type"]
-    form = None
+def _decode_image(rest: dict[str, Any]) -> Part | None:
+    source, form = rest.pop("image_url", None), None
     if type(source) is str:
         form, source = {"flat": True}, {"url": source}
     if type(source) is not dict or type(source.get("url")) is not str:
@@ -109,7 +94,6 @@ def _decode_image(block: dict[str, Any]) -> Part | None:
     inner = dict(source)
     url = inner.pop("url")
     detail = take(inner, "detail", str)
-    rest.pop("image_url")
     if inner:
         rest["image_url"] = inner
     return make_image(WIRE, rest, form, url, detail=detail)
@@ -127,11 +111,10 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     return _nest("image_url", inner, part, ledger, flat="url")
 
 
-def _decode_audio(block: dict[str, Any]) -> Part | None:
-    rest, inner = block.copy(), block.get("input_audio")
+def _decode_audio(rest: dict[str, Any]) -> Part | None:
+    inner = rest.pop("input_audio", None)
     if type(inner) is not dict or type(inner.get("data")) is not str:
         return None
-    del rest["type"], rest["input_audio"]
     left = inner.copy()
     form: dict[str, Any] = {}
     kind, (url, data) = left.get("format"), read_data(left.pop("data"), form)
@@ -160,11 +143,10 @@ def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
     return _nest("input_audio", inner, part, ledger)
 
 
-def _decode_file(block: dict[str, Any]) -> Part | None:
-    rest, inner = block.copy(), block.get("file")
+def _decode_file(rest: dict[str, Any]) -> Part | None:
+    inner = rest.pop("file", None)
     if type(inner) is not dict:
         return None
-    del rest["type"], rest["file"]
     left = inner.copy()
     raw, file_id, name = take(left, "file_data", str), take(left, "file_id", str), take(left, "filename", str)
     if raw is None and file_id is None:
@@ -196,15 +178,14 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     return _nest("file", inner, part, ledger)
 
 
-def _decode_thinking(block: dict[str, Any]) -> Part | None:
+def _decode_thinking(rest: dict[str, Any]) -> Part | None:
     """Read the thinking chunk of servers that put their reasoning into the content (Mistral)."""
-    rest, chunks = block.copy(), block.get("thinking")
+    chunks = rest.pop("thinking", None)
     if type(chunks) is not list or not all(type(chunk) is dict and set(chunk) == {"type", "text"} for chunk in chunks):
         return None
     texts = [chunk["text"] for chunk in chunks if chunk["type"] == "text" and type(chunk["text"]) is str]
     if len(texts) != len(chunks):
         return None
-    del rest["type"], rest["thinking"]
     return Thinking("".join(texts), opaque=WIRE.own(rest, {"key": "content", "texts": texts}))
 
 
@@ -216,7 +197,7 @@ def encode_thinking(part: Thinking, texts: list[str], ledger: Ledger) -> dict[st
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
-    "text": _decode_text,
+    "text": WIRE.decode_text,
     "refusal": _decode_refusal,
     "image_url": _decode_image,
     "input_audio": _decode_audio,

@@ -24,6 +24,7 @@ from toolwire.encoding.settings import (
     Settings,
     Understood,
     at_least,
+    legal_form,
     plain,
     sampling,
     settle,
@@ -32,10 +33,8 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Message, Output, Request
-from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/chat/completions"
-_NAMES = Grammar(WORDS, 64)
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
 SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast")}
 
@@ -152,12 +151,7 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
         return {"type": "json_object" if output and output.kind == "json" else "text"}
     name, schema = output.name, output.schema
     if not made_by(request.opaque, DIALECT):
-        if schema is not None and output.strict:
-            schema = ledger.fit(schema, "openai-strict", "output.schema")
-        legal = escape(name or "response", _NAMES)
-        if name and legal != name:
-            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
-        name = legal
+        name, schema = legal_form(output, ledger)
     inner = {"name": name, "schema": schema, "strict": output.strict, "description": output.description}
     said = {key: value for key, value in inner.items() if value is not None}
     return {"type": "json_schema", "json_schema": said}

@@ -1,6 +1,5 @@
 """Errors of Responses, in an answer (`{"error": {...}}`) and in a stream (flat), and of its imitators."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.openai_responses.parts import WIRE
@@ -16,12 +15,9 @@ from toolwire.encoding.errors import (
 from toolwire.types import Error, ErrorReply
 
 
-def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
+@timed
+def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever the server made of it."""
-    return timed(_read(status, body), body, headers)
-
-
-def _read(status: int | None, body: Any) -> Error:
     if (opened := open_error(body)) is not None:
         rest, left, message = opened
         details = take_details(left, status, message)

@@ -49,7 +49,7 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
 from toolwire.types import (
     Message,
     Opaque,
@@ -444,7 +444,7 @@ def decode_later(items: list[Any], place: int, _made: int) -> list[Message] | No
     return decode_messages(items, Declared([]), place)
 
 
-def encode_later(messages: list[Message], place: int, _model: str | None) -> tuple[list[Any], Ledger]:
+def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:
     """Write messages that stand at a place of their conversation, and need nothing of what stands before."""
-    ledger = Ledger(WIRE)
+    ledger = Ledger(WIRE, quirks)
     return encode_messages([None] * place + messages, Items(ledger), place), ledger

@@ -45,17 +45,6 @@ def decode_inputs(blocks: list[Any]) -> list[Part]:
     return [WIRE.decode(block, _INPUTS) for block in blocks]
 
 
-def _decode_text(block: dict[str, Any]) -> Part | None:
-    text = block.get("text")
-    if type(text) is not str:
-        return None
-    if len(block) == TYPE_AND_TEXT:
-        return Text(text, opaque=WIRE.plain)
-    rest = block.copy()
-    del rest["type"], rest["text"]
-    return Text(text, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
-
-
 def _encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write words that are given to the model."""
     body = {"type": "input_text", "text": part.text}
@@ -64,9 +53,7 @@ def _encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     return body if part.cache is None and part.opaque is WIRE.plain else ledger.finish(body, part)
 
 
-def _decode_image(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    del rest["type"]
+def _decode_image(rest: dict[str, Any]) -> Part | None:
     url, file_id, detail = take(rest, "image_url", str), take(rest, "file_id", str), take(rest, "detail", str)
     if url is None and file_id is None:
         return None
@@ -102,9 +89,7 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     return ledger.finish(body, part)
 
 
-def _decode_file(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    del rest["type"]
+def _decode_file(rest: dict[str, Any]) -> Part | None:
     raw, url = take(rest, "file_data", str), take(rest, "file_url", str)
     file_id, name = take(rest, "file_id", str), take(rest, "filename", str)
     if raw is None and url is None and file_id is None:
@@ -141,12 +126,10 @@ def _lose_media_type(part: Image | Document, data: str | None, ledger: Ledger) -
         ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only")
 
 
-def _decode_output_text(block: dict[str, Any]) -> Part | None:
-    text = block.get("text")
-    if type(text) is not str or from_item(block):
+def _decode_output_text(rest: dict[str, Any]) -> Part | None:
+    text = None if from_item(rest) else take(rest, "text", str)
+    if text is None:
         return None
-    rest = block.copy()
-    del rest["type"], rest["text"]
     citations = _take_citations(rest)
     form: dict[str, Any] | None = None if citations is None else {"said": {"annotations": []}}
     return Text(text, citations, opaque=WIRE.own(rest, form))
@@ -163,11 +146,9 @@ def encode_output_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     return finish_output(body, part, ledger)
 
 
-def _decode_refusal(block: dict[str, Any]) -> Part | None:
-    text = block.get("refusal")
-    if type(text) is not str or from_item(block):
-        return None
-    return Refusal(text, opaque=WIRE.own({key: block[key] for key in block if key not in {"type", "refusal"}}))
+def _decode_refusal(rest: dict[str, Any]) -> Part | None:
+    text = None if from_item(rest) else take(rest, "refusal", str)
+    return None if text is None else Refusal(text, opaque=WIRE.own(rest))
 
 
 def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
@@ -176,7 +157,7 @@ def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
 
 
 _Decoders = dict[str, Callable[[dict[str, Any]], Part | None]]
-_INPUTS: _Decoders = {"input_text": _decode_text, "input_image": _decode_image, "input_file": _decode_file}
+_INPUTS: _Decoders = {"input_text": WIRE.decode_text, "input_image": _decode_image, "input_file": _decode_file}
 _OUTPUTS: _Decoders = {"output_text": _decode_output_text, "refusal": _decode_refusal}
 
 

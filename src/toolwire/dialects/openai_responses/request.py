@@ -12,23 +12,30 @@ Rules of this file:
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import (
-    Declared,
-    Shelf,
-    decode_choice,
-    encode_choice,
-    encode_tool,
-    gather,
-)
+from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
 from toolwire.encoding.repair import repair, say_json
-from toolwire.encoding.settings import ABSENT, Setting, Settings, Understood, at_least, plain, sampling, settle, tier
+from toolwire.encoding.settings import (
+    ABSENT,
+    Setting,
+    Settings,
+    Understood,
+    at_least,
+    legal_form,
+    nested,
+    plain,
+    sampling,
+    settle,
+    tier,
+    word,
+)
 from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
-from toolwire.wire.names import WORDS, Grammar, escape
 
 PATH = "/v1/responses"
 _LOGPROBS = "message.output_text.logprobs"
@@ -42,7 +49,6 @@ SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "pr
 _LEAST_TOKENS = 16
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
 _TOOL_LIMIT = 128
-_SCHEMA_NAMES = Grammar(WORDS, 64)
 _STRING_INPUT = {"input": "string"}
 
 
@@ -224,94 +230,33 @@ def _join(parts: Any, ledger: Ledger) -> str:
     return "\n\n".join(part.text for part in parts)
 
 
-def _decode_reasoning(value: Any) -> Understood | None:
-    if type(value) is not dict:
-        return None
-    left = value.copy()
-    fields = {
-        field: left.pop(key)
-        for key, field, words in (("effort", "effort", _EFFORTS), ("summary", "thinking_display", _SUMMARIES))
-        if type(given := left.get(key)) is str and given in words
-    }
-    return Understood(fields, left or ABSENT) if fields else None
-
-
-def _encode_reasoning(request: Request, ledger: Ledger) -> Any:
-    body: dict[str, Any] = {}
-    for key, field, words in (("effort", "effort", _EFFORTS), ("summary", "thinking_display", _SUMMARIES)):
-        given = getattr(request, field)
-        if given is None:
-            continue
-        if given in words or made_by(request.opaque, DIALECT):
-            body[key] = given
-        else:
-            ledger.lose(field, field, f"{DIALECT} knows no {key} {given!r}")
-    return body or ABSENT
-
-
-def _decode_text(value: Any) -> Understood | None:
-    if type(value) is not dict:
-        return None
-    left, fields = value.copy(), {}
-    if type(given := left.get("verbosity")) is str and given in _VERBOSITIES:
-        fields["verbosity"] = left.pop("verbosity")
-    output, inner = _decode_format(left.get("format"))
-    if output is not None:
-        fields["output"] = output
-        del left["format"]
-        if inner:
-            left["format"] = inner
-    return Understood(fields, left or ABSENT) if fields else None
-
-
-def _decode_format(value: Any) -> tuple[Output | None, dict[str, Any]]:
+def _decode_format(value: Any) -> Understood | None:
     match value:
         case {"type": "text"} if len(value) == 1:
-            return Output("text"), {}
+            return Understood({"output": Output("text")})
         case {"type": "json_object"} if len(value) == 1:
-            return Output("json"), {}
+            return Understood({"output": Output("json")})
         case {"type": "json_schema", "name": str(), "schema": dict()}:
             left = value.copy()
             del left["type"]
             fields = {key: left.pop(key) for key, kind in _FORMAT.items() if type(left.get(key)) is kind}
-            return Output("schema", **fields), left
-    return None, {}
+            return Understood({"output": Output("schema", **fields)}, left or ABSENT)
+    return None
 
 
 _FORMAT = {"name": str, "schema": dict, "description": str, "strict": bool}
 
 
-def _encode_text(request: Request, ledger: Ledger) -> Any:
-    mine = made_by(request.opaque, DIALECT)
-    body: dict[str, Any] = {}
-    verbosity, output = request.verbosity, request.output
-    if verbosity is not None and (mine or verbosity in _VERBOSITIES):
-        body["verbosity"] = verbosity
-    elif verbosity is not None:
-        ledger.lose("verbosity", "verbosity", f"{DIALECT} knows no verbosity {verbosity!r}")
-    if output is not None:
-        body["format"] = _encode_format(output, ledger, mine=mine)
-        text = _left_of(request, "text")
-        left = text.get("format") if isinstance(text, dict) else None
-        if isinstance(left, dict) and output.kind == "schema":
-            body["format"] = {**left, **body["format"]}
-    return body or ABSENT
-
-
-def _encode_format(output: Output, ledger: Ledger, *, mine: bool) -> dict[str, Any]:
-    if output.kind != "schema":
-        return {"type": "json_object" if output.kind == "json" else "text"}
-    schema = {"type": "object"} if output.schema is None else output.schema
-    name = output.name if mine and output.name is not None else output.name or "response"
-    if not mine:
-        if output.strict:
-            ledger.at = ("output",)
-            schema = ledger.fit(schema, "openai-strict", "schema")
-            ledger.at = ()
-        if (legal := escape(name, _SCHEMA_NAMES)) != name:
-            ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")
-            name = legal
-    body: dict[str, Any] = {"type": "json_schema", "name": name, "schema": schema}
+def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
+    output = request.output
+    if output is None or output.kind != "schema":
+        return {"type": "json_object" if output and output.kind == "json" else "text"}
+    if output.schema is None:
+        output = replace(output, schema={"type": "object"})
+    name, schema = output.name, output.schema
+    if not made_by(request.opaque, DIALECT):
+        name, schema = legal_form(output, ledger)
+    body = {"type": "json_schema", "name": "response" if name is None else name, "schema": schema}
     for key in ("description", "strict"):
         if getattr(output, key) is not None:
             body[key] = getattr(output, key)
@@ -348,6 +293,10 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {key: value for key, value in given.items() if type(value) is str}
 
 
+_REASONING = Settings(word("effort", "effort", _EFFORTS), word("summary", "thinking_display", _SUMMARIES))
+_TEXT = Settings(
+    word("verbosity", "verbosity", _VERBOSITIES), Setting("format", ("output",), _decode_format, _encode_format)
+)
 _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
@@ -358,8 +307,8 @@ _SETTINGS = Settings(
     sampling("top_p", 1),
     plain("top_logprobs", "top_logprobs", int),
     Setting("include", ("logprobs",), _decode_include, _encode_include),
-    Setting("reasoning", ("effort", "thinking_display"), _decode_reasoning, _encode_reasoning),
-    Setting("text", ("output", "verbosity"), _decode_text, _encode_text),
+    nested("reasoning", _REASONING),
+    nested("text", _TEXT),
     Setting("metadata", ("metadata",), plain("metadata", "metadata", dict).decode, _encode_metadata),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),

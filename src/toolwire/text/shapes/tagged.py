@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from toolwire.text.cursor import Find, Reading
 from toolwire.text.rows import Row
-from toolwire.text_tagged.reading import read_block, scanner_for
-from toolwire.text_tagged.writing import write_call
+from toolwire.text.tagged.blocks import read_block, scanner_for
+from toolwire.text.tagged.writing import write_call
 from toolwire.types import ToolCall
 
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\\n]+)"')

@@ -1,0 +1,1 @@
+"""A dialect over a dialect: a wire whose tools, calls and results are words."""

@@ -1,0 +1,133 @@
+"""Responses of a model that calls in its text, read and written.
+
+Rules of this file:
+- Each text of an answer is read on its own. An answer that ended for its calls says so.
+- Where the wire was asked in its own way (`native`), what stands in the text counts only if the wire itself
+  brought no call. Then the calls come last.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.encoding.finish import CUT, wants_calls
+from toolwire.encoding.ledger import form_of, made_by
+from toolwire.text.calls import Answer, Offer
+from toolwire.text.overlay.weaving import WORDED, Weaver, joined, says_more, split
+from toolwire.text.tagged.keeping import block_of
+from toolwire.types import Choice, Message, Opaque, Part, Response, Text, Thinking, ToolCall
+
+
+class Reading:
+    """How answers are read: what hears a text, and whether its calls count `late`, after the wire's own.
+
+    `earlier` are the ids of the conversation's calls.
+    """
+
+    def __init__(
+        self,
+        dialect: str,
+        listen: Callable[[Answer], Any],
+        offer: Offer | None,
+        *,
+        late: bool = False,
+        earlier: Collection[str] = frozenset(),
+    ) -> None:
+        self.dialect = dialect
+        self.listen = listen
+        self.counts_late = late
+        self._offer = offer
+        self._earlier = earlier
+
+    def answer(self, response: Response, place: int) -> Answer:
+        """Give what counts the calls of one answer."""
+        return Answer(self._offer, _seed_of(response, place), earlier=self._earlier)
+
+    def read(self, response: Response) -> Response:
+        """Read the calls in the texts of a response."""
+        choices = [self._read_choice(choice, response, place) for place, choice in enumerate(response.choices)]
+        same = all(new is old for new, old in zip(choices, response.choices, strict=True))
+        return response if same else replace(response, choices=choices)
+
+    def _read_choice(self, choice: Choice, response: Response, place: int) -> Choice:
+        message, cut = choice.message, choice.finish_reason in CUT
+        worded = type(message.content) is str
+        parts: list[Part] = [Text(message.text)] if worded else message.parts
+        answer = self.answer(response, place)
+        read: list[Part] = []
+        late: list[ToolCall] = []
+        for index, part in enumerate(parts):
+            if type(part) is not Text:
+                read.append(part)
+                if type(part) is ToolCall:
+                    answer.take(part.id)
+                continue
+            found = self._hear(part.text, answer, whole=not (cut and index == len(parts) - 1))
+            if self.counts_late:
+                late += [item for item in found if isinstance(item, ToolCall)]
+                found = joined(item for item in found if not isinstance(item, ToolCall))
+                if not found and late and not says_more(part):
+                    continue
+            read += split(part, found, self.dialect)
+        natively = any(type(part) is ToolCall for part in parts)
+        read += self.late(late, natively=natively)
+        if len(read) == len(parts) and all(new is old for new, old in zip(read, parts, strict=True)):
+            return choice
+        return end_choice(replace(choice, message=replace(message, content=read)), read, worded=worded)
+
+    def _hear(self, text: str, answer: Answer, *, whole: bool) -> list[str | Thinking | ToolCall]:
+        listener = self.listen(answer)
+        return joined([*listener.feed(text), *listener.close(whole=whole)])
+
+    def late(self, calls: list[ToolCall], *, natively: bool) -> list[Part]:
+        """Give the calls in the text of a native answer: as words, if the wire itself brought calls."""
+        if not natively:
+            return [*calls]
+        return [Text(block_of(call) or "", opaque=Opaque(self.dialect, {})) for call in calls]
+
+
+def _seed_of(response: Response, place: int) -> str:
+    """Give what tells an answer from others, as far as its wire says it."""
+    return f"{response.id or response.created or ''}/{place}"
+
+
+def end_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
+    """Say of an answer why it ended, now that its calls are known, and how its wire spelled its text."""
+    called = any(type(part) is ToolCall and part.complete for part in parts)
+    message, reason = choice.message, wants_calls(choice.finish_reason, called=called)
+    if worded and message.opaque is not None:
+        form = {**(message.opaque.form or {}), WORDED: True}
+        message = replace(message, opaque=Opaque(message.opaque.dialect, message.opaque.value, form))
+    return replace(choice, message=message, finish_reason=reason)
+
+
+def write(response: Response, weaver: Weaver) -> Response:
+    """Write the calls of a response into its texts."""
+    choices = []
+    for place, choice in enumerate(response.choices):
+        weaver.ledger.at = ("choices", place, "message")
+        message = weaver.weave(choice.message, verbatim=False, keeps_native=True)
+        called = any(type(part) is ToolCall for part in message.parts)
+        choices.append(_shed(replace(choice, message=message), weaver.ledger.dialect, called=called))
+    weaver.ledger.at = ()
+    return replace(response, choices=choices)
+
+
+def _shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
+    """Give an answer as its wire ends it: calls in its text are no reason there."""
+    message, reason = choice.message, choice.finish_reason
+    if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *_ORDINARY):
+        reason = None if choice.raw_finish_reason is None and made_by(choice.opaque, dialect) else "stop"
+    return replace(choice, message=_unmarked(message, dialect), finish_reason=reason)
+
+
+_ORDINARY = ("stop", "STOP", "end_turn", "eos", "completed")
+
+
+def _unmarked(message: Message, dialect: str) -> Message:
+    """Give a message without the mark that says how its text was spelled."""
+    if WORDED not in form_of(message.opaque, dialect) or message.opaque is None:
+        return message
+    form = {key: value for key, value in (message.opaque.form or {}).items() if key != WORDED}
+    return replace(message, opaque=Opaque(message.opaque.dialect, message.opaque.value, form or None))
