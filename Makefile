@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check planted programs bench torture torture-short packages fix docs rooms rows walks lock clean
+.PHONY: help demo test check planted lengths bench torture torture-short programs packages fix docs rooms rows walks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -32,7 +32,7 @@ check: .venv/.check ## run all that a pull request must pass: format, lint, type
 planted: .venv/.test ## plant bugs one at a time in a copy, and say which the tests notice; ARGS="-k approval"
 	@$(BIN)/python scripts/planted.py $(ARGS)
 
-programs: .venv/.test ## print how long ten programs of users are, beside the shortest of a peer
+lengths: .venv/.test ## print how long ten programs of users are, beside the shortest of a peer
 	@$(BIN)/python -m tests.programs.test_programs
 
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
@@ -46,6 +46,10 @@ torture: .venv/.test ## run the slow tests, and every law over many generated va
 
 torture-short: .venv/.test ## run the slow tests, and every law over some generated values
 	$(PYTEST) --timeout 300 -m "slow or hypothesis" --hypothesis-profile short $(ARGS)
+
+programs: .venv/.test ## install client programs, and run them with models of every wire; ARGS="-k codex"
+	@$(BIN)/python scripts/programs.py
+	$(PYTEST) --timeout 300 -m slow tests/programs $(ARGS)
 
 fix: .venv/.check ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix .
@@ -72,7 +76,7 @@ lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-bench .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .programs .venv .venv-bench .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment

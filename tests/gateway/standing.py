@@ -109,16 +109,7 @@ def standing(
     made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
-    config = uvicorn.Config(
-        gateway,
-        http=serving.Patient,
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_level="critical",
-        server_header=False,
-    )
-    server = _Prompt(config)
+    server = _Prompt(serving.config_of(gateway))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
     thread.start()
     while not server.started:

@@ -31,6 +31,7 @@ WIRES = {
     "/v1/chat/completions",
     "/v1/responses",
     "/v1/responses/input_tokens",
+    "/v1/responses/compact",
     "/v1/messages",
     "/v1/messages/count_tokens",
     "/v1beta/models",

@@ -318,7 +318,7 @@ GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")
 )
 def test_what_an_answer_may_cost_is_read_from_each_wire(more: dict[str, Any], output: int) -> None:
     body = body_of(**more)
-    assert estimate(body, members_of(body), GOAL) == Tokens(len(body) // 3 + 1, output, guessed=True)
+    assert estimate(len(body), members_of(body), GOAL) == Tokens(len(body) // 3 + 1, output, guessed=True)
 
 
 def test_money_is_whole_and_rounded_up() -> None:

@@ -164,16 +164,6 @@ def test_a_path_of_nobody_is_a_404_of_the_wire_that_it_looks_like(lenient_model:
             assert answered.headers["x-toolwire-request"]
 
 
-def test_a_websocket_is_a_404_at_once(lenient_model: Playing) -> None:
-    with lenient_model(Scenario([], complete=False)) as stood:
-        place = urlsplit(stood.url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
-        wanted = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-        connection.request("GET", "/v1/responses", headers={**wanted, "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="})
-        assert connection.getresponse().status == 404
-        connection.close()
-
-
 def test_embeddings_go_to_a_provider_of_the_wire(lenient_model: Playing) -> None:
     with lenient_model(Scenario([], complete=False)) as stood:
         answered = ask(stood.url, {"model": "openai/e", "input": "x"}, "/v1/embeddings")

@@ -1,7 +1,7 @@
 """Ten programs of users, as they would write them: each runs against a simulated model, and is short.
 
 Rule: a program is at most as long as the shortest that a peer needs for the same task, in lines that are not
-blank, and without its docstring. `make programs` prints both.
+blank, and without its docstring. `make lengths` prints both.
 """
 
 import ast

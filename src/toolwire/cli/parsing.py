@@ -68,6 +68,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         config,
         conversations,
         keys,
+        launching,
         runs,
         serving,
         simulating,
@@ -81,7 +82,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     parser.set_defaults(run=_help)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for part in (agents, conversations, translation, tools, text, simulating, serving, keys, config, auditing, runs):
+    rooms = (
+        agents,
+        conversations,
+        translation,
+        tools,
+        text,
+        simulating,
+        serving,
+        launching,
+        keys,
+        config,
+        auditing,
+        runs,
+    )
+    for part in rooms:
         part.add(commands)
     options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
     if more:

@@ -33,7 +33,7 @@ class InvalidSettings(UserError):
 
 
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the gateway listens, where it keeps what it keeps, and who may ask."""
+    """Where the gateway listens, where it keeps what it keeps, who may ask, and whether over a WebSocket."""
 
     listen: str = "127.0.0.1:8080"
     database: str = ""
@@ -41,6 +41,7 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
     hosts: list[str] = []
     origins: list[str] = []
     connections: int = 4096
+    websocket: bool = True
 
     @property
     def needs_keys(self) -> bool:

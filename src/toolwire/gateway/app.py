@@ -23,6 +23,9 @@ from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, credential_in
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
+from toolwire.gateway.sockets import PATH as SOCKET_PATH
+from toolwire.gateway.sockets import Socket
+from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
 from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, read_path
@@ -34,6 +37,9 @@ _write = msgspec.json.Encoder().encode
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+_NO_SOCKET = "there is no WebSocket here"
+_ABOUT_BYTES = frozenset({"content-type", "content-length"})
+_GOOD = 200
 _LOSSES = "/toolwire/requests/"
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
 _REQUEST_IDS = {"anthropic": b"request-id"}
@@ -83,6 +89,7 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.ready = True
+        self.websocket: bool = True
         self.running: int = 0
         self.watchers: list[Callable[[dict[str, Any]], None]] = []
         self.figures: Callable[[], bytes] | None = None
@@ -104,11 +111,9 @@ class Gateway:
                 self.running -= 1
         elif scope["type"] == "websocket":
             await receive()
-            if "websocket.http.response" in scope.get("extensions", {}):  # Codex falls back at once on a 404
-                await send({"type": "websocket.http.response.start", "status": 404, "headers": []})
-                await send({"type": "websocket.http.response.body", "body": b"", "more_body": False})
-            else:
-                await send({"type": "websocket.close", "code": 1008})
+            request = _Request(self, {**scope, "type": "http", "method": "GET"}, receive, _refusing(send))
+            if await request.may_open():
+                await Socket(self, scope, receive, send, self.tools.stall, request.owner).run()
 
     async def _live(self, receive: _Receive, send: _Send) -> None:
         while True:
@@ -160,6 +165,23 @@ class _Request:
             await self._refuse(Error("server", "the gateway failed; its log says why", 500))
         self._tell(time.monotonic() - start)
 
+    async def may_open(self) -> bool:
+        """Whether a WebSocket may be opened here; if not, it is refused."""
+        start = time.monotonic()
+        try:
+            await self._check_socket()
+        except Refused as refused:
+            await self._refuse(refused.error)
+            self._tell(time.monotonic() - start)
+            return False
+        return True
+
+    async def _check_socket(self) -> None:
+        self._check_place()
+        await self._check_key()
+        if not (self.path == SOCKET_PATH and self.gateway.websocket):
+            raise Refused("not_found", _NO_SOCKET)
+
     def _tell(self, seconds: float) -> None:
         served, tokens = self.served, self.served.tokens
         watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
@@ -167,7 +189,7 @@ class _Request:
             return
         record = {
             "request": self.identity,
-            "key": self._owner,
+            "key": self.owner,
             "path": self.path[:200],
             "wire": self.wire,
             "status": served.status,
@@ -193,7 +215,14 @@ class _Request:
             await self._answer_ours()
             return
         if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
-            raise Refused("not_found", "there is no WebSocket here")
+            raise Refused("not_found", _NO_SOCKET)
+        if asked.action in ("retrieve", "items") and self.method in ("GET", "DELETE"):
+            await self._reply(*await fetch(self.gateway.tools, self._turns, asked, self.method))
+        else:
+            await self._answer_wire(asked)
+
+    async def _answer_wire(self, asked: Asked) -> None:
+        """Answer a path of a wire."""
         if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
             if asked.action in ("model", "retrieve"):
                 raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
@@ -207,8 +236,36 @@ class _Request:
                 await self._lead(asked, body)
             case "count":
                 await self._count(asked, body)
+            case "compact":
+                await self._compact(asked, body)
             case _:
                 await self._inform(asked, _named(body))
+
+    @property
+    def _turns(self) -> Turns:
+        return Turns([self.gateway.tools.memory], self.owner)
+
+    async def _compact(self, asked: Asked, body: bytes) -> None:
+        """Have a conversation summed up: by its vendor, or by a model of another wire."""
+        members_of(body)
+        way = self.gateway.tools.routes.find(_named(body))
+        if way is None or way.goals[0].provider.dialect == asked.dialect:
+            await self._lead(asked, body)
+            return
+        heard = bytearray()
+
+        async def begin(_status: int, headers: dict[str, str]) -> None:
+            told.update({name: value for name, value in headers.items() if name not in _ABOUT_BYTES})
+
+        async def send(data: bytes, _more: bool) -> None:
+            heard.extend(data)
+
+        told: dict[str, str] = {}
+        summing = Asked("answer", asked.dialect)
+        await self._lead(summing, to_sum_up(body), "/v1/responses", Answering(begin, send))
+        if self.served.status == _GOOD:
+            heard[:] = summed_up(body, bytes(heard), self.identity)
+        await self._reply(self.served.status, bytes(heard), **told)
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
@@ -223,7 +280,8 @@ class _Request:
             self.key = await accounts.key(credential_in(self.scope["headers"], query))
 
     @property
-    def _owner(self) -> str:
+    def owner(self) -> str:
+        """Whose memory and reports are used: those of a key, or of nobody."""
         return "" if self.key is None else self.key.id
 
     async def _read(self) -> bytes:
@@ -251,13 +309,14 @@ class _Request:
         except TimeoutError:
             raise Refused("timeout", f"the body took longer than {self.gateway.limits.seconds:g} s", 408) from None
 
-    async def _lead(self, asked: Asked, body: bytes) -> None:
+    async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")
-        incoming = Incoming(self.identity, asked, self.path, query, self.headers, body, self.key)
+        incoming = Incoming(self.identity, asked, path or self.path, query, self.headers, body, self.key)
+        incoming.held = self.scope.get("toolwire.held")
         task = asyncio.current_task()
         watch = asyncio.ensure_future(self._watch(task))
         try:
-            await lead(self.gateway.tools, incoming, Answering(self._begin, self._send), self.served)
+            await lead(self.gateway.tools, incoming, client or Answering(self._begin, self._send), self.served)
         except asyncio.CancelledError:
             if not watch.done() or watch.cancelled() or not watch.result():
                 raise
@@ -270,7 +329,7 @@ class _Request:
         served = self.served
         losses = [msgspec.structs.asdict(loss) for loss in served.losses]
         report = {"request": self.identity, "model": served.model, "goal": served.goal, "losses": losses}
-        self.gateway.tools.reports.file(self.identity, self._owner, report)
+        self.gateway.tools.reports.file(self.identity, self.owner, report)
 
     async def _watch(self, task: "asyncio.Task[Any] | None") -> bool:
         """Wait until the client leaves, and end what is done for it."""
@@ -346,6 +405,9 @@ class _Request:
     async def _answer_ours(self) -> None:
         """Answer a path of ours; anything else is nobody's."""
         if self.method in ("GET", "HEAD"):
+            if self.path == "/":  # Claude Code looks whether somebody is there
+                await self._reply(200, b"toolwire gateway\n", "text/plain; charset=utf-8")
+                return
             if self.path == "/health":
                 await self._reply(200, b'{"status":"ok"}')
                 return
@@ -358,11 +420,20 @@ class _Request:
                 return
             if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
                 identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
-                report = self.gateway.tools.reports.find(identity, self._owner)
+                report = self.gateway.tools.reports.find(identity, self.owner)
                 if report is not None:
                     await self._reply(200, _write(report))
                     return
         raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+
+
+def _refusing(send: _Send) -> _Send:
+    """Say over a WebSocket that was not opened what is said over HTTP."""
+
+    async def say(message: dict[str, Any]) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    return say
 
 
 def _named(body: bytes) -> str:

@@ -71,8 +71,8 @@ def _listed(name: str, day: date, model: str) -> Any:
     return entry.price.on(day) if entry is not None and entry.price is not None else None
 
 
-def estimate(body: bytes, members: Mapping[str, Any], goal: Goal) -> Tokens:
-    """Say how many tokens a request may take."""
+def estimate(size: int, members: Mapping[str, Any], goal: Goal) -> Tokens:
+    """Say how many tokens a request of so many bytes may take."""
     said = [_count(members.get(name)) for name in _SAID]
     said += [_count(_inner(members.get(outer), inner)) for outer, inner in _NESTED]
     output = max(said)
@@ -80,7 +80,7 @@ def estimate(body: bytes, members: Mapping[str, Any], goal: Goal) -> Tokens:
     most = known.max_output if known is not None else None
     output = min(output or _UNSAID, most or output or _UNSAID)
     answers = max(1, _count(members.get("n")), _count(_inner(members.get("generationConfig"), "candidateCount")))
-    return Tokens(len(body) // _BYTES_OF_TOKEN + 1, output * min(answers, 128), guessed=True)
+    return Tokens(size // _BYTES_OF_TOKEN + 1, output * min(answers, 128), guessed=True)
 
 
 def _inner(raw: Any, name: str) -> Any:

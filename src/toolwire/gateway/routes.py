@@ -54,7 +54,10 @@ class FoundRoute(Struct, frozen=True):
 
 
 class Routes:
-    """The table of model names; `everything` is where a name goes that nothing else knows."""
+    """The table of model names.
+
+    `everything` is where a name goes that nothing else knows: a provider, or a model that is asked in its place.
+    """
 
     def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
         self.providers: Mapping[str, Provider] = providers
@@ -89,8 +92,14 @@ class Routes:
             return None
         goal = self._goal(name)
         if goal is None and self._everything:
-            goal = Goal(self.providers[self._everything], name)
+            if self._everything in self._ways:
+                return self._ways[self._everything]
+            goal = self._goal(self._everything) or Goal(self.providers[self._everything], name)
         return None if goal is None else FoundRoute(name, (goal,))
+
+    def knows(self, name: str) -> bool:
+        """Whether a name is a route, or one of a provider's."""
+        return name in self._ways or self._goal(name) is not None
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""

@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import uvicorn
@@ -20,10 +22,11 @@ from toolwire.gateway.app import Gateway
 _HEAD_SECONDS = 15.0
 _HEAD_BYTES = 65_536
 _DRAIN_SECONDS = 30
+_LEAVING_SECONDS = 2.0
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
-class Patient(HttpToolsProtocol):
+class _Patient(HttpToolsProtocol):
     """A connection whose client has a time and a size for the head of each request."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -88,7 +91,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take a signal as the wish to end; it is not raised again."""
+        """Take a signal as the wish to end; it is not raised again. Another thread than the main one gets none."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -109,20 +115,15 @@ def listen(address: str) -> socket.socket:
     return opened
 
 
-def serve(
-    gateway: Gateway,
-    opened: socket.socket,
-    ready: Callable[[], None] = lambda: None,
-    *,
-    again: Callable[[], Any] | None = None,
-    connections: int = 4096,
-) -> None:
-    """Serve until a signal says stop; `again` is called when one says that the settings are to be read anew."""
-    config = uvicorn.Config(
+def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
+    """Say how a gateway is served."""
+    return uvicorn.Config(
         gateway,
-        http=Patient,
+        http=_Patient,
         loop="uvloop",
-        ws="none",
+        ws="websockets-sansio" if gateway.websocket and find_spec("websockets") else "none",
+        ws_max_size=gateway.limits.body,
+        ws_per_message_deflate=False,
         lifespan="on",
         access_log=False,
         log_level="critical",
@@ -133,4 +134,33 @@ def serve(
         timeout_keep_alive=30,
         limit_concurrency=connections,
     )
-    _Server(config, ready, again).run([opened])
+
+
+def serve(
+    gateway: Gateway,
+    opened: socket.socket,
+    ready: Callable[[], None] = lambda: None,
+    *,
+    again: Callable[[], Any] | None = None,
+    connections: int = 4096,
+) -> None:
+    """Serve until a signal says stop; `again` is called when one says that the settings are to be read anew."""
+    _Server(config_of(gateway, connections), ready, again).run([opened])
+
+
+@contextlib.contextmanager
+def aside(gateway: Gateway) -> Iterator[str]:
+    """Serve in a thread, on a free port of this machine, for as long as this lasts; give the address."""
+    opened, started = listen("127.0.0.1:0"), threading.Event()
+    server = _Server(config_of(gateway), started.set, None)
+    thread = threading.Thread(target=server.run, args=([opened],), name="toolwire-gateway", daemon=True)
+    thread.start()
+    while thread.is_alive() and not started.wait(0.05):
+        continue
+    try:
+        yield f"http://127.0.0.1:{opened.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(_LEAVING_SECONDS)
+        server.force_exit = True
+        thread.join(_LEAVING_SECONDS)

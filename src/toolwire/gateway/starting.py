@@ -118,6 +118,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     places = Places(tuple(settings.server.hosts), tuple(settings.server.origins), host in _LOOPBACK)
     gateway = Gateway(tools, places=places, seen=_log)
+    gateway.websocket = settings.server.websocket
     figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
     gateway.figures, gateway.watchers = figures.told, [figures.watch, *filter(None, [spans()])]
     return gateway

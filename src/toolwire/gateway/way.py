@@ -28,6 +28,7 @@ from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of,
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
+from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of, whole
 from toolwire.gateway.wording import wording
 from toolwire.providers.addressing import headers_of, key_of, url_of
 from toolwire.translation import translate
@@ -83,11 +84,18 @@ class Incoming(Struct):
     headers: Mapping[str, str]
     body: bytes
     key: Key | None = None
+    held: Memory | None = None  # what a connection keeps of its own turns
+    turns: list[StoredTurn] = []  # what it goes on from, the last one first
 
     @property
     def owner(self) -> str:
         """Whose memory and reports are used: those of a key, or of nobody."""
         return "" if self.key is None else self.key.id
+
+    @property
+    def size(self) -> int:
+        """How many bytes a provider reads for it."""
+        return len(self.body) + sum(kept.size for kept in self.turns)
 
 
 class Served(Struct):
@@ -123,9 +131,12 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     way = _way(tools, incoming, name)
     goals = _payable(tools, incoming, _speaking(incoming, way, name))
     longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
+    place = _place(tools, incoming)
+    if place is not None:
+        incoming.turns = await _earlier(place, incoming, members)
     reservation = await _reserve(tools, incoming, members, [*goals, *(longer.goals if longer is not None else ())])
     try:
-        await _Asking(tools, incoming, members, client, served).ask(replace(way, goals=tuple(goals)))
+        await _Asking(tools, incoming, members, client, served, place).ask(replace(way, goals=tuple(goals)))
     finally:
         _settle(tools, incoming, reservation, served)
 
@@ -140,6 +151,22 @@ def _way(tools: Tools, incoming: Incoming, name: str) -> FoundRoute:
         message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
         raise Refused("not_found", message, code="model_not_found")
     return way
+
+
+def _place(tools: Tools, incoming: Incoming) -> Turns | None:
+    """Say where the turns are that a request may go on from, and where its answer is kept."""
+    if incoming.asked.dialect != WIRE or incoming.asked.action != "answer":
+        return None
+    return Turns([tools.memory, *([incoming.held] if incoming.held is not None else [])], incoming.owner)
+
+
+async def _earlier(place: Turns, incoming: Incoming, members: dict[str, Any]) -> list[StoredTurn]:
+    """Give what a request goes on from: with a key, nothing but what that key has asked."""
+    previous = text_of(members.get("previous_response_id"))
+    turns = await place.earlier(previous) if previous else []
+    if previous and not turns and incoming.key is not None:
+        raise Refused.forgotten(WIRE)
+    return turns
 
 
 def _speaking(incoming: Incoming, way: FoundRoute, name: str) -> list[Goal]:
@@ -169,7 +196,7 @@ async def _reserve(tools: Tools, incoming: Incoming, members: dict[str, Any], go
         return None
     if incoming.asked.action == "count":
         return await tools.accounts.reserve(incoming.key, {"requests": 1})
-    tokens = [estimate(incoming.body, members, goal) for goal in goals]
+    tokens = [estimate(incoming.size, members, goal) for goal in goals]
     cost = max(tools.prices.cost(goal, most) for goal, most in zip(goals, tokens, strict=True))
     most = max(one.input + one.output for one in tokens)
     return await tools.accounts.reserve(incoming.key, {"requests": 1, "tokens": most, "budget": cost})
@@ -180,7 +207,7 @@ def _settle(tools: Tools, incoming: Incoming, reservation: Reservation | None, s
     goal = served.answered
     if goal is not None and incoming.asked.action != "count":
         whole = served.ending == "answer"
-        tokens = used(served.usage, len(incoming.body), served.heard, whole=whole)
+        tokens = used(served.usage, incoming.size, served.heard, whole=whole)
         served.tokens, served.cost = tokens, tools.prices.cost(goal, tokens)
     if reservation is not None:
         taken = served.tokens or Tokens()
@@ -196,14 +223,17 @@ class _Asking(Struct):
     members: dict[str, Any]
     client: Answering
     served: Served
+    place: Turns | None = None
 
     async def ask(self, way: FoundRoute) -> None:
         """Ask the goals of a route one after the other, until one answers or none is left."""
         choosing, several = self.tools.choosing, len(way.goals) > 1
         conversation = (
-            several and conversation_of(self.incoming.owner, self.members)
+            several and conversation_of(self.incoming.owner, self._begun)
         ) or self.incoming.identity.encode()
         goals = choosing.order(way.goals, conversation) if several else list(way.goals)
+        holders = [kept.maker for kept in self.incoming.turns[:1] if kept.there]
+        goals.sort(key=lambda goal: goal.provider.name not in holders)
         failures = await self._ask_each(way, goals, conversation)
         soon = [one for one in failures if one.wait is not None and one.wait <= _PATIENCE]
         if soon and failures[-1].may_pass:
@@ -216,6 +246,11 @@ class _Asking(Struct):
         elif failures:
             await failures[-1].tell(self.client, self.served)
 
+    @property
+    def _begun(self) -> Mapping[str, Any]:
+        """How the conversation began, by which it is known."""
+        return {"input": self.incoming.turns[-1].asked} if self.incoming.turns else self.members
+
     async def _ask_each(self, way: FoundRoute, goals: list[Goal], conversation: bytes) -> "list[_Failure]":
         """Ask until one answers; give what went wrong where none did."""
         strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
@@ -224,7 +259,8 @@ class _Asking(Struct):
             attempt = _Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
             self.served.goal = goal.name
             answer = await attempt.ask(self.served)
-            failure = answer if isinstance(answer, _Failure) else await attempt.answer(answer, self.client, self.served)
+            client = self._keeping(attempt)
+            failure = answer if isinstance(answer, _Failure) else await attempt.answer(answer, client, self.served)
             if failure is None:
                 if len(way.goals) > 1:
                     self.tools.choosing.answered(goal, conversation)
@@ -235,6 +271,14 @@ class _Asking(Struct):
             if len(way.goals) > 1:
                 self.tools.choosing.failed(goal, failure.wait)
         return failures
+
+    def _keeping(self, attempt: "_Attempt") -> Answering:
+        """Keep an answer on its way to the client, if it wants that."""
+        if self.place is None or not is_kept(self.members):
+            return self.client
+        maker = attempt.goal.provider.name
+        keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, send=self.client.send)
+        return Answering(self.client.begin, keeper.send)
 
     def _longer(self, way: FoundRoute, failures: "list[_Failure]") -> FoundRoute | None:
         """Give the route for what is too long for this one."""
@@ -289,6 +333,7 @@ class _Attempt:
 
     async def ask(self, served: Served) -> "AwaitedResponse | _Failure":
         """Send the request; give the answer's head, or what went wrong."""
+        self._recall()
         path, body = await self._passed() if self.passes else await self._exchanged()
         provider = self.goal.provider
         headers = headers_of(provider)
@@ -309,6 +354,13 @@ class _Attempt:
             return self._broke(problem)
         finally:
             await answer.aclose()
+
+    def _recall(self) -> None:
+        """Bring what a request goes on from, where its provider does not hold it."""
+        if self.wire.DIALECT == WIRE and self.incoming.asked.action == "answer":
+            body = whole(self.incoming.turns, self.incoming.body, self.goal.provider)
+            if body is not None:
+                self.incoming, self.members = replace(self.incoming, body=body), members_of(body)
 
     async def _passed(self) -> tuple[str, bytes]:
         """Give the path and the bytes of a request of the provider's own wire."""
@@ -355,6 +407,8 @@ class _Attempt:
                 over=self.over,
                 reuse=self.tools.reuse.of(incoming.owner),
             )
+            if self.wire.DIALECT == WIRE:
+                self.exchange.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
             found = await memory.find(incoming.owner, self.exchange.asks)
             if found:
                 self.exchange.remember(found)

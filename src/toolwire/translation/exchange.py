@@ -24,6 +24,7 @@ from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
+from toolwire.translation.billing import Billed, without_billing
 from toolwire.translation.declared import returning
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.reuse import Again, Between, Reuse, again
@@ -129,8 +130,11 @@ class Exchange:
         self.learned: _Learned = []
         self.usage: Usage | None = None
         self.choices: int = 0
+        self.answer_id: str | None = None
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
-        self._given, self._path = body, path
+        self._given, self._path, self._billed = body, path, Billed()
+        if source.DIALECT == "anthropic" != self.target.DIALECT:
+            self._given, self._billed = without_billing(body)
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
         self._read: dict[str, Any] | None = None
@@ -202,7 +206,8 @@ class Exchange:
         if self._encoded is None:
             known = None if self.memory else self._known
             found = known.go_on() if self._found and known is not None else None
-            self._encoded = self._encode(known) if found is None else found
+            made = self._encode(known) if found is None else found
+            self._encoded = replace(made, losses=self._billed.told(made.losses)) if self._billed.lines else made
         return self._encoded
 
     def _encode(self, known: Again | None) -> Encoded:
@@ -253,6 +258,7 @@ class Exchange:
             return self.source.encode_response(response)
         response = Settling(self.brief).response(response)
         told = self._learn(response.message.parts)
+        response = self.called(MessageStart(response)).response
         response, back = _shown_response(response, self._shows), returning(self.brief)
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
@@ -267,6 +273,12 @@ class Exchange:
         if self._foreign and (error.status or 0) < _FIRST_ERROR:
             error = replace(error, status=None)  # an error that came with a good status must not look like success
         return self.source.encode_error(error)
+
+    def called(self, start: MessageStart) -> MessageStart:
+        """Give an answer of another wire its name: that of `answer_id`, where one is wanted."""
+        if self.answer_id is None:
+            return start
+        return replace(start, response=replace(start.response, id=self.answer_id, provider_state=None))
 
     @property
     def _shows(self) -> bool:
@@ -323,9 +335,11 @@ class ExchangedStream:
                 case ErrorEnd():
                     self._failed = True
                     if not self._begun and self._way is not None:
-                        said.append(write(MessageStart(Response())))  # OpenAI's SDK takes no error of no response
+                        begun = self._exchange.called(MessageStart(Response()))
+                        said.append(write(begun))  # OpenAI's SDK takes no error of no response
                 case MessageStart():
                     self._begun = True
+                    event = self._exchange.called(event)  # noqa: PLW2901
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue

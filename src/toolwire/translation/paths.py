@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-Action = Literal["answer", "count", "models", "model", "version", "retrieve", "other"]
+Action = Literal["answer", "count", "models", "model", "version", "retrieve", "items", "compact", "other"]
 
 
 class Asked(Struct, frozen=True):
@@ -31,6 +31,7 @@ _FIXED = {
     "/v1/chat/completions": Asked("answer", "openai-chat"),
     "/v1/responses": Asked("answer", "openai-responses"),
     "/v1/responses/input_tokens": Asked("count", "openai-responses"),
+    "/v1/responses/compact": Asked("compact", "openai-responses"),
     "/v1/messages": Asked("answer", "anthropic"),
     "/v1/messages/count_tokens": Asked("count", "anthropic"),
     "/v1beta/models": Asked("models", "gemini", "GET"),
@@ -55,7 +56,7 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
 # A name may have a colon of its own, as in `qwen3:8b`.
 _GEMINI = re.compile(rf"/v1(?:beta|alpha)?/models/(?P<model>.+?)(?::(?P<verb>{'|'.join(filter(None, _VERBS))}))?")
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
-_RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)")
+_RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)(?P<items>/input_items)?")
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
@@ -64,7 +65,7 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
     if path in _FIXED:
         return _FIXED[path]
     if (match := _RESPONSE.fullmatch(path)) is not None:
-        return Asked("retrieve", "openai-responses", "GET", match["id"])
+        return Asked("items" if match["items"] else "retrieve", "openai-responses", "GET", match["id"])
     gemini, match = _GEMINI.fullmatch(path), _MODEL.fullmatch(path)
     if match is not None and (gemini is None or gemini["verb"] is None):
         vendor = vendor_of(headers) or "openai-chat"

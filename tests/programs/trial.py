@@ -1,0 +1,174 @@
+"""One client program with one model: it writes a file with its own tool, and reads it twice in parallel.
+
+usage: trial.py PROGRAM WIRE FOLDER [--faults]; it writes what became of it as one line of JSON. It is run in a network
+namespace of its own, so that the program reaches nothing but the gateway.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from toolwire.testing import Fail, Scenario, simulate
+from toolwire.types import Text, Thinking, ToolCall, ToolResult
+
+TASK = "Write the words 'gr\u00fcn \"blue\"' into the file note.txt, read it twice, then say done."
+WORDS = 'gr\u00fcn "blue"\n'
+MODELS = {
+    "openai-chat": "gpt-4.1",
+    "openai-responses": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-2.5-pro",
+    "ollama": "qwen3",
+}
+_SHELL = "printf '%s\\n' 'gr\u00fcn \"blue\"' > note.txt"
+_PATCH = '*** Begin Patch\n*** Add File: note.txt\n+gr\u00fcn "blue"\n*** End Patch\n'
+_FUNCTIONS = """
+def put(path: str, content: str) -> str:
+    open(path, "w").write(content)
+    return "written"
+def get(path: str) -> str:
+    return open(path).read()
+"""
+WORDS_OF: dict[str, list[str]] = {
+    "claude": ["-p", TASK, "--dangerously-skip-permissions"],
+    "codex": ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK],
+    "codex-http": [
+        "-c",
+        "model_providers.toolwire.supports_websockets=false",
+        "exec",
+        "--skip-git-repo-check",
+        "--dangerously-bypass-approvals-and-sandbox",
+        TASK,
+    ],
+    "gemini": ["-y", "-p", TASK],
+    "opencode": ["run", TASK],
+    "qwen": ["-y", "-p", TASK],
+    "aider": [
+        "--message",
+        TASK,
+        "--no-git",
+        "--yes-always",
+        "--no-check-update",
+        "--analytics-disable",
+        "--edit-format",
+        "whole",
+    ],
+    "llm": ["--functions", _FUNCTIONS, "--no-log", TASK],
+}
+QUIET = {"CI": "1", "NO_COLOR": "1", "IS_SANDBOX": "1", "LANG": "C.UTF-8", "DISABLE_TELEMETRY": "1"}
+QUIET |= {"GEMINI_CLI_TRUST_WORKSPACE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1", "LLM_LOAD_PLUGINS": ""}
+
+
+def _patched(offered: set[str]) -> str:
+    """Name the field of a patch: Codex takes free text, opencode an object."""
+    return "input" if "exec_command" in offered else "patchText"
+
+
+def writing(folder: str, offered: set[str]) -> ToolCall | None:
+    """Call what a program offers to write a file with."""
+    file = f"{folder}/note.txt"
+    known: dict[str, dict[str, Any]] = {
+        "apply_patch": {_patched(offered): _PATCH},
+        "exec_command": {"cmd": _SHELL},
+        "shell_command": {"command": _SHELL},
+        "Write": {"file_path": file, "content": WORDS},
+        "write_file": {"file_path": file, "content": WORDS},
+        "write": {"filePath": file, "content": WORDS},
+        "put": {"path": file, "content": WORDS},
+    }
+    return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
+
+
+def reading(folder: str, offered: set[str]) -> ToolCall | None:
+    """Call what a program offers to read a file with."""
+    file = f"{folder}/note.txt"
+    known: dict[str, dict[str, Any]] = {
+        "exec_command": {"cmd": "cat note.txt"},
+        "shell_command": {"command": "cat note.txt"},
+        "Read": {"file_path": file},
+        "read_file": {"file_path": file},
+        "read": {"filePath": file},
+        "get": {"path": file},
+    }
+    return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
+
+
+class Playing:
+    """A model that does the task by what a program offers; its first words are errors, where that is wanted."""
+
+    def __init__(self, folder: str, faults: int) -> None:
+        self.folder, self.faults = folder, faults
+        self.read: list[str] = []
+
+    def __call__(self, request: Any, _turn: int) -> Any:
+        """Answer one request."""
+        offered = {tool.name for tool in request.tools if getattr(tool, "name", None)}
+        results = [part for message in request.messages for part in message.parts if isinstance(part, ToolResult)]
+        write, read = writing(self.folder, offered), reading(self.folder, offered)
+        main = bool(offered) or "SEARCH/REPLACE" in str(request.system) or "listing" in str(request.messages)
+        if self.faults and main:
+            self.faults -= 1
+            return [Fail(429 if self.faults else 503, retry_after=0.1)]
+        if not offered:
+            return [Text(f"note.txt\n```\n{WORDS}```\n")] if main else [Text("note")]
+        if write is None or read is None:
+            return [Text("done")]
+        if not results:
+            return [Thinking("I write it first."), Text("I write the file."), write]
+        if len(results) == 1:
+            return [Thinking("I read it twice."), read, read]
+        self.read = [str(result.content) for result in results[1:]]
+        return [Text("done")]
+
+
+def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
+    """Run a program, and say what became of it."""
+    home, work = folder / "home", folder / "work"
+    for place in (home, work):
+        place.mkdir(parents=True, exist_ok=True)
+    playing = Playing(str(work), faults)
+    with simulate(Scenario(playing, complete=False), strict=True) as model:
+        settings = folder / "toolwire.toml"
+        base = f'dialect = "{wire}"\nbase_url = "{model.url}"\nkey = "$THERE_KEY"\n'
+        settings.write_text(f"[providers.there]\n{base}", encoding="utf-8")
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        command = [sys.executable, "-m", "toolwire", "launch", "--config", str(settings)]
+        command += ["--model", f"there/{MODELS[wire]}", program.partition("-")[0], "--", *WORDS_OF[program]]
+        start = time.monotonic()
+        try:
+            done = subprocess.run(
+                command,
+                cwd=work,
+                env={**kept, **QUIET, "HOME": str(home), "THERE_KEY": "key"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                check=False,
+            )
+            code, output = done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            code, output = -1, late.stdout or b""
+        refused = [
+            one.refused.message for one in model.requests if one.refused is not None and one.status not in (429, 503)
+        ]
+        answered = [one.status for one in model.requests]
+    note = work / "note.txt"
+    return {
+        "exit": code,
+        "file": note.read_bytes().decode() if note.exists() else None,
+        "read": playing.read,
+        "statuses": answered,
+        "refused": refused,
+        "seconds": round(time.monotonic() - start, 1),
+        "output": output.decode(errors="replace")[-1500:],
+    }
+
+
+if __name__ == "__main__":
+    told = run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), 2 if "--faults" in sys.argv else 0)
+    sys.stdout.write(json.dumps(told) + "\n")
