@@ -37,6 +37,7 @@ lengths: .venv/.test ## print how long ten programs of users are, beside the sho
 
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
+	.venv-bench/bin/python bench/formats.py
 	$(BIN)/python -m bench.traces $(ARGS)
 	$(BIN)/python -m bench.runs
 	$(BIN)/python bench/gateway.py

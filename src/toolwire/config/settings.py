@@ -69,6 +69,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     quirks: dict[str, Any] = {}
     capabilities: dict[str, bool] = {}
     format: str = ""
+    completions: Literal["", "/v1/completions", "/completion"] = ""
 
 
 class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):

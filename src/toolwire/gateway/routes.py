@@ -119,7 +119,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
     for name, said in settings.providers.items():
         options = {
             key: value
-            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format")
+            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
             if (value := getattr(said, key))
         }
         if said.key:
@@ -129,7 +129,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             options["api_key"] = environ[variable]
         elif said.key_file:
             options["api_key"] = keys[name]
-        if said.format:
+        if said.format or said.completions:
             check_format(said.format, f"providers.{name}")
         preset_of = named(name)
         if preset_of is None and not said.base_url:
