@@ -379,7 +379,7 @@ def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
     if tool.cache is not None or tool.plain_format:
         return None
     name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-    body = {"type": "function", "name": name, "description": description, "parameters": parameters}
+    body: dict[str, Any] = {"type": "function", "name": name, "description": description, "parameters": parameters}
     if strict is not None or not own:
         body["strict"] = strict or False
     return body
