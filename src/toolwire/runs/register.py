@@ -76,7 +76,7 @@ ASKED = Table(
     Column("begun", Double, nullable=False),
     Column("ended", Double),
 )
-LIVE = ("queued", "running")
+_LIVE = ("queued", "running")
 _SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state)
 Row = Any
 
@@ -166,7 +166,7 @@ class Register:
         with self.db.begin() as connection:
             query = (
                 sa.update(RUNS)
-                .where(RUNS.c.id == run, RUNS.c.state.in_(LIVE))
+                .where(RUNS.c.id == run, RUNS.c.state.in_(_LIVE))
                 .values(token=RUNS.c.token + 1, expires=self.now + lease, **values)
             )
             return connection.execute(query.returning(RUNS)).first()
@@ -175,7 +175,7 @@ class Register:
     def renew(self, owner: str, runs: Collection[str], lease: float) -> None:
         """Hold the lease of runs a while longer."""
         with self.db.begin() as connection:
-            query = sa.update(RUNS).where(RUNS.c.owner == owner, RUNS.c.id.in_(runs), RUNS.c.state.in_(LIVE))
+            query = sa.update(RUNS).where(RUNS.c.owner == owner, RUNS.c.id.in_(runs), RUNS.c.state.in_(_LIVE))
             connection.execute(query.values(expires=self.now + lease))
 
     @patient
@@ -230,7 +230,7 @@ class Register:
         return self.change(
             run,
             RUNS.c.token == token,
-            RUNS.c.state.in_(LIVE),
+            RUNS.c.state.in_(_LIVE),
             token=token + 1,
             owner=owner,
             expires=self.now + lease,
