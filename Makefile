@@ -45,7 +45,8 @@ torture: .venv/.test ## run the slow tests, and every law over many generated va
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
 
 torture-short: .venv/.test ## run the slow tests, and every law over some generated values
-	$(PYTEST) --timeout 300 -m "slow or hypothesis" --hypothesis-profile short $(ARGS)
+	$(PYTEST) --timeout 300 -m "(slow or hypothesis) and not alone" --hypothesis-profile short $(TOGETHER) $(ARGS)
+	$(PYTEST) --timeout 300 -m "slow and alone" $(ARGS)
 
 fix: .venv/.check ## format, and mend what lint can mend
 	$(BIN)/ruff check --fix .
