@@ -278,8 +278,8 @@ def test_a_run_that_cannot_be_led_is_parked_and_resumed(runs: Runs) -> None:
 
 def test_the_awaited_face_does_the_same(runs: Runs, file: Path) -> None:
     async def main() -> None:
-        async with aio.Runs(f"sqlite:///{file}") as runs:
-            run = await runs.start("Add.", tools=[add], id="awaited", **given(TWO))
+        async with aio.Runs(f"sqlite:///{file}") as awaited:
+            run = await awaited.start("Add.", tools=[add], id="awaited", **given(TWO))
             live = [pair async for pair in run.events()]
             done = await run.result(10)
             assert done.content == "3 and 7"
@@ -288,7 +288,7 @@ def test_the_awaited_face_does_the_same(runs: Runs, file: Path) -> None:
             assert await run.state() == "done"
             assert [pair async for pair in run.events(4)] == live[4:]
             assert (await (await run.fork(3)).result(10)).content == "3 and 7"
-            assert "awaited" in [row.id for row in await runs.list()]
+            assert "awaited" in [row.id for row in await awaited.list()]
 
     asyncio.run(main())
     assert runs.run("awaited").state == "done"
