@@ -80,7 +80,7 @@ class Hill:
 
 @pytest.mark.row("N5")
 @pytest.mark.timeout(3600 if FULL else 300)
-def test_all_runs_end_right_while_workers_are_killed(
+def test_all_runs_end_right_while_workers_are_killed(  # noqa: PLR0915 - one story
     postgres: Postgres, database: Database, tmp_path: Path, tally: Counter[str]
 ) -> None:
     moment = random.Random(SEED)  # noqa: S311 - a choice, not a secret
