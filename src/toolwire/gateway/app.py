@@ -180,6 +180,8 @@ class _Request:
             "guessed": tokens is not None and tokens.guessed,
             "cost": served.cost / NANO,
         }
+        if served.legs:
+            record["went_on"] = [leg.goal for leg in served.legs]
         for watch in watchers:
             watch(record)
 
