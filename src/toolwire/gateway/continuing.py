@@ -231,7 +231,7 @@ class SeamedDecoder:
             key, self._joins = self._joins, None
             yield self._ended(key)
 
-    def _ended(self, key: int, end: Part | None = None) -> Event:
+    def _ended(self, key: int, end: Any = None) -> Event:
         """End a part: it is called what it was called at its start, and what else is known of it is known now."""
         start: Any = self._open.pop(key)
         if start.opaque is None:
@@ -253,7 +253,7 @@ def _signed(part: Any) -> bool:
     return False
 
 
-def prefills(goal: Goal, request: Request) -> bool:
+def _prefills(goal: Goal, request: Request) -> bool:
     """Whether a model goes on with a turn that a request has begun."""
     family = family_of(goal.model)
     thinks = family.always_thinks or request.effort is not None or request.thinking not in (None, "disabled")
@@ -272,7 +272,7 @@ class GoingOn(Struct):
         if not text.strip():
             return cls(body, text)
         request = wire.decode_request(msgspec.json.decode(body), path)
-        begun = prefills(goal, request)
+        begun = _prefills(goal, request)
         said = text.rstrip() if begun else text
         messages = _with_turn(list(request.context.messages), said)
         if not begun:
