@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings, TargetSettings
 from toolwire.errors import InvalidField
 from toolwire.providers import PROVIDERS, Provider, named
+from toolwire.providers.addressing import key_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
@@ -87,6 +88,10 @@ class Routes:
         if goal is None and self._everything:
             goal = Goal(self.providers[self._everything], name)
         return None if goal is None else FoundRoute(name, (goal,))
+
+    def keys(self) -> list[str]:
+        """List the keys of the providers, to be kept out of what is recorded."""
+        return [key for key in map(key_of, self.providers.values()) if key]
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.accounts import Accounts, Reservation
+from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing, conversation_of
 from toolwire.gateway.continuing import MOST, GoingOn, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused
@@ -68,6 +69,7 @@ class Tools(Struct):
     prices: Prices = Prices({})
     choosing: Choosing = field(default_factory=Choosing)
     accounts: Accounts | None = None
+    audit: Audit | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
     keep_alive: float = 15.0
@@ -106,6 +108,7 @@ class Served(Struct):
     tokens: Tokens | None = None
     cost: int = 0
     before: tuple[tuple[Tokens, int], ...] = ()  # what answers took that broke off, and were asked for again
+    said: bytes | list[Part] = b""  # the answer as it was told, where its calls are recorded
     legs: tuple["Served", ...] = ()  # what others took who went on with the answer
 
 
@@ -118,6 +121,8 @@ class Answering(Struct):
 
 async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Served) -> None:
     """Lead a request to its end: reserve what it may take, ask, answer, and settle what it took."""
+    if tools.audit is not None and tools.audit.failed:
+        raise Refused("overloaded", "calls cannot be recorded now", retry_after=5)
     members = members_of(incoming.body)
     name = incoming.asked.subject or _text(members.get("model"))
     served.model = name
@@ -539,6 +544,7 @@ class _Attempt:
         served.ending = served.ending or "answer"
         served.heard = len(body) if served.usage is None else 0
         head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
+        served.said = body if served.status == 200 else b""
         await client.begin(served.status, head)
         await client.send(body, False)
         await self._keep()
@@ -598,6 +604,8 @@ class _Attempt:
             finished = problem is None
         finally:
             pulse.stop()
+            if self.tools.audit is not None:
+                served.said = stream.parts if seams is None else seams.parts
             if seams is None:
                 served.usage = stream.usage
                 if not finished or served.usage is None:
