@@ -378,6 +378,8 @@ def _fuzz(guarded: Guarded, count: int, seed: int) -> None:
     port, broken = urlsplit(guarded.stood.url).port, 0
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     for number in range(count):
+        guarded.model.requests.clear()
+        guarded.stood.seen.clear()
         method, path, headers, data = _chance(dice)
         mine = dice.random() < 0.5
         if mine:
