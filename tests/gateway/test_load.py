@@ -70,10 +70,10 @@ def test_clients_that_read_nothing_are_held_and_others_are_served() -> None:
 @pytest.mark.row("O12")
 def test_clients_that_never_finish_a_request_are_given_up_and_others_are_served() -> None:
     count = 2000 if FULL else 200
-    told = flood("senders", count, 90.0)
+    told = flood("senders", count, 150.0)
     assert told["closed"] == count // 2, "a head has fifteen seconds"
     assert told["408"] == count // 2, "and a body sixty"
-    assert told["all ended after s"] < 90
+    assert told["all ended after s"] < 120
     assert told["asked for them"] == 0
     assert told["meanwhile ms"] < 2 * told["usual ms"] + 200
 
