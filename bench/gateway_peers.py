@@ -51,7 +51,8 @@ def _rosetta(folder: Path, model: int) -> Path:
     }
     models = {"gpt-4.1": "openai_chat", "claude-sonnet-4-5": "anthropic"}
     file = folder / "rosetta.jsonc"
-    file.write_text(json.dumps({"providers": providers, "models": models, "server": {"host": "127.0.0.1"}}))
+    settings = {"providers": providers, "models": models, "server": {"host": "127.0.0.1", "open_on_no_keys": True}}
+    file.write_text(json.dumps(settings))
     return file
 
 
@@ -77,6 +78,7 @@ PEERS = (
             "LITELLM_MODE": "PRODUCTION",
             "LITELLM_LOG": "ERROR",
             "NO_DOCS": "True",
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
         },
         MODELS,
     ),

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import InvalidSettings
+from toolwire.config.settings import InvalidSettings, TraceSettings
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
@@ -115,7 +115,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     prices = Prices(settings.prices)
     uplink = Uplink(upstream_of(settings, path))
     tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
-    tools.audit = _audit_of(settings, path, lambda: gateway.tools.routes.keys())  # noqa: PLW0108 - they are read anew
+    tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.routes.keys())  # noqa: PLW0108 - they are read anew
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     places = Places(tuple(settings.server.hosts), tuple(settings.server.origins), host in _LOOPBACK)
     gateway = Gateway(tools, places=places, seen=_log)
@@ -124,9 +124,8 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     return gateway
 
 
-def _audit_of(settings: GatewaySettings, path: str | None, keys: Callable[[], list[str]]) -> Audit | None:
+def _audit_of(said: TraceSettings, path: str | None, keys: Callable[[], list[str]]) -> Audit | None:
     """Open the store of calls, where the settings name one; its key is that of `toolwire traces`."""
-    said = settings.traces
     if not said.url:
         return None
     try:
