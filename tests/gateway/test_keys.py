@@ -236,6 +236,23 @@ def test_a_budget_is_never_overdrawn(guarded: Guarded) -> None:
     assert taken > 800_000, "what was not used is used by others"
 
 
+@pytest.mark.row("O30")
+def test_a_stream_that_costs_more_than_reserved_is_not_cut_and_the_next_is_refused(
+    guarded: Guarded,
+) -> None:
+    key = guarded.make(budget="0.02/day")  # 4,096 tokens of an answer are reserved: 0.0164 dollars
+    guarded.model.play(Scenario([["word " * 8000, Usage(input_tokens=10, output_tokens=9000)]]))
+    answered = ask(guarded.stood.url, key, stream=True, stream_options={"include_usage": True})
+    assert answered.data.count(b"word ") == 8000
+    assert b"[DONE]" in answered.data
+    time.sleep(0.8)
+    [kept] = guarded.ledger.listed()
+    [taken] = guarded.ledger.taken(kept, time.time()).values()
+    assert taken == 10 * 1000 + 9000 * 4000, "all of it is settled, though it is more than the budget"
+    assert ask(guarded.stood.url, key).status == 429
+    assert len(guarded.model.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("scenario", "stream", "tokens"),
     [

@@ -17,6 +17,7 @@ from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings
 from toolwire.errors import InvalidField
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
+from toolwire.providers.addressing import key_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
@@ -100,6 +101,10 @@ class Routes:
     def knows(self, name: str) -> bool:
         """Whether a name is a route, or one of a provider's."""
         return name in self._ways or self._goal(name) is not None
+
+    def keys(self) -> list[str]:
+        """List the keys of the providers, to be kept out of what is recorded."""
+        return [key for key in map(key_of, self.providers.values()) if key]
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""

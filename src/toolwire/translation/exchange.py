@@ -22,6 +22,7 @@ from toolwire.encoding.finish import ending
 from toolwire.encoding.ledger import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.billing import Billed, without_billing
@@ -263,9 +264,15 @@ class Exchange:
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
-    def stream(self) -> "ExchangedStream":
-        """Give what reads the answer's stream, and writes it as the client understands it."""
-        return ExchangedStream(self, self._form)
+    def stream(self, after: "ExchangedStream | None" = None, begun: Iterable[Event] = ()) -> "ExchangedStream":
+        """Give what reads the answer's stream, and writes it as the client understands it.
+
+        It goes on `after` another one, whose decoder gives the events of both; `begun` tells the parts so far.
+        """
+        stream = ExchangedStream(self, self._form, after)
+        for event in begun:
+            stream.hear(event)
+        return stream
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
         """Give an error as the client understands it; bytes may be any text."""
@@ -302,16 +309,16 @@ class Exchange:
 class ExchangedStream:
     """An answer's stream on its way to the client; `losses` and `usage` grow while it runs."""
 
-    def __init__(self, exchange: Exchange, quirks: dict[str, Any]) -> None:
+    def __init__(self, exchange: Exchange, quirks: dict[str, Any], after: "ExchangedStream | None" = None) -> None:
         self.usage: Usage | None = None
         self.broken: bool = False
-        self.decoder = exchange.target.decode_stream()
+        self.decoder: StreamDecoder = exchange.target.decode_stream() if after is None else after.decoder
+        self.encoder: StreamEncoder = exchange.source.encode_stream(**quirks) if after is None else after.encoder
         self._exchange = exchange
-        self._encoder = exchange.source.encode_stream(**quirks)
         self._told: tuple[Loss, ...] = ()
         self._reason: FinishReason | None = None
         self._failed = False
-        self._begun = False
+        self._begun = after is not None
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._settled = _SettledEvents(exchange.brief).of
@@ -325,7 +332,7 @@ class ExchangedStream:
     def tell(self, events: Iterable[Event]) -> bytes:
         """Write events, and note what they say of the turn."""
         said: list[bytes] = []
-        write = self._encoder.feed
+        write = self.encoder.feed
         for event in events:
             match event:
                 case UsageDelta():
@@ -349,6 +356,11 @@ class ExchangedStream:
                     said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
         return b"".join(said)
 
+    def hear(self, event: Event) -> None:
+        """Note an event that was written before."""
+        if self._heard is not None:
+            self._heard.feed(event)
+
     def close(self, error: Error | None = None) -> bytes:
         """Give what is left to say when the source has ended; one that broke off ends in an error."""
         last = []
@@ -362,7 +374,7 @@ class ExchangedStream:
         self.broken = self._failed
         if self._heard is not None:
             self._told = self._exchange._learn(self._heard.response.message.parts)  # noqa: SLF001 - likewise
-        return b"".join(last) + self._encoder.close()
+        return b"".join(last) + self.encoder.close()
 
     @property
     def parts(self) -> list[Part]:
@@ -372,7 +384,7 @@ class ExchangedStream:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What could not be said so far."""
-        return (*self._told, *self._encoder.losses)
+        return (*self._told, *self.encoder.losses)
 
 
 def exchange(  # noqa: PLR0913 - a keyword each
