@@ -133,6 +133,7 @@ class Exchange:
         self._model: str | None = how.get("model")
         self._read: dict[str, Any] | None = None
         self._request: Request | None = None
+        self._brief: Request | None = None
         self._encoded: Encoded | None = None
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
         self._between = _Between(source.DIALECT, self.target.DIALECT)
@@ -176,7 +177,9 @@ class Exchange:
     @property
     def brief(self) -> Request:
         """The request, or of one that was seen before as much as its answer is read by."""
-        return self._known.brief if self._found and self._known is not None else self.request
+        if self._brief is None:
+            self._brief = self._known.brief if self._found and self._known is not None else self.request
+        return self._brief
 
     @property
     def asks(self) -> list[str]:

@@ -17,7 +17,6 @@ Rules of this file:
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import copy
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -180,8 +179,8 @@ class Reuse:
 
     def of(self, owner: str) -> Self:
         """Give what one owner has had translated; together the owners keep within the number of bytes."""
-        one = copy(self)
-        one._owner, one.kept = owner, self._all.of(owner)  # noqa: SLF001 - of this class
+        one = self.__class__.__new__(self.__class__)
+        one.__dict__ |= self.__dict__ | {"_owner": owner, "kept": self._all.of(owner)}
         return one
 
     @property
