@@ -265,7 +265,7 @@ class Again:
             self._opens, seam = self._reuse.opening(self._how, self._data)
         if seam is not None:
             with suppress(ToolwireError):  # what is wrong is said of the whole
-                self._ahead = read_on(seam, self._data, self._source, self._target, self._between)
+                self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
         return self._ahead is not None
 
     def go_on(self) -> Encoded | None:
@@ -360,7 +360,7 @@ class _Ahead(NamedTuple):
     said: list[_Said]
 
 
-def read_on(seam: _Seam, data: bytes, source: Any, target: Any, between: Between) -> _Ahead | None:
+def _read_on(seam: _Seam, data: bytes, source: Any, target: Any, between: Between) -> _Ahead | None:
     """Read what is new of a conversation; None where the whole has to be."""
     middle = data[seam.length : len(data) - len(seam.ends)]
     begins = (b"",) if seam.begins[-1].endswith(b"[") else _SEPARATORS
