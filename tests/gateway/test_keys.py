@@ -21,6 +21,7 @@ from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.testing.server import SimulatedModel
+from toolwire.translation import reuse
 from toolwire.types import Context, Error, Message, Request, Usage
 from toolwire.wire.bodies import members_of
 
@@ -283,6 +284,17 @@ def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
             urllib.request.urlopen(urllib.request.Request(path, headers=headers))  # noqa: S310 - loopback
         assert refused.value.code == status
         refused.value.close()
+
+
+def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    plain = reuse.go_on
+    monkeypatch.setattr(reuse, "go_on", lambda *given: (found.append(True), plain(*given))[1])
+    said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
+    for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
+        for _ in range(turns):
+            ask(guarded.stood.url, key, "anthropic/m", messages=said)
+        assert len(found) == hits
 
 
 GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")
