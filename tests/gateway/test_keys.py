@@ -289,7 +289,12 @@ def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
 def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
     plain = reuse.go_on
-    monkeypatch.setattr(reuse, "go_on", lambda *given: (found.append(True), plain(*given))[1])
+
+    def noted(*given: Any) -> Any:
+        found.append(True)
+        return plain(*given)
+
+    monkeypatch.setattr(reuse, "go_on", noted)
     said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
     for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
         for _ in range(turns):

@@ -148,7 +148,8 @@ def exchanged(data: bytes, source: str, target: Any, held: Reuse) -> Any:
     except ToolwireError as error:
         return type(error), str(error)
     back = told.json, told.losses, said, stream.losses, made.learned
-    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back
+    made.remember(dict(zip(made.asks, (value for _, value in made.learned), strict=False)))
+    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back, made.encoded.json
 
 
 @pytest.fixture

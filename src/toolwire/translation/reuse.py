@@ -568,8 +568,9 @@ def opening(whole: _Whole) -> _Seam | None:
     first = next(
         (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
     )
+    little = len(whole.data) < _FRAME or first == len(messages)
     asks_json = request.output is not None and request.output.kind == "json"
-    if type(bodies) is not list or first == len(messages) or asks_json or not whole.is_plain():
+    if type(bodies) is not list or little or asks_json or not whole.is_plain():
         return None
     gist = whole.between.gist(messages[first - 1]) if first else b""
     start = _Start(first, gist=gist, opens=True)
