@@ -295,6 +295,7 @@ def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkey
         return plain(*given)
 
     monkeypatch.setattr(reuse, "go_on", noted)
+    guarded.stood.gateway.tools.reuse = reuse.Reuse(1 << 22)
     said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
     for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
         for _ in range(turns):

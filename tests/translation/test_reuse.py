@@ -223,6 +223,22 @@ def test_a_hundred_thousand_edits_change_nothing_of_an_exchange(source: str, tar
     assert sum(hits) > 100
 
 
+def test_servers_that_deviate_are_told_apart() -> None:
+    held = Reuse(1 << 22)
+    servers = [
+        "openai-chat",
+        dialect("openai-chat", developer_role=False),
+        dialect("openai-chat", joined_texts=True),
+        dialect("openai-chat", id_grammar="[a-z0-9]{9}"),
+        named("groq"),
+        named("mistral"),
+    ]
+    for data in growing(6, system="Be brief. " * 60):
+        body = translate.request(data, "openai-chat", "anthropic", reuse=OFF).json
+        for server in servers:
+            assert exchanged(body, "anthropic", server, held) == exchanged(body, "anthropic", server, OFF)
+
+
 def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
     """Give the bodies of a conversation, turn by turn."""
     body = chat(random.Random(run), turns)  # noqa: S311 - likewise
