@@ -225,12 +225,13 @@ class Reuse:
         seams = (seam, *(self.kept.get(key) or ())[: _MOST_OPENINGS - 1])
         self.kept.put(key, seams, 2 * _SHORT + sum(seam.size for seam in seams))
 
-    def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
-        """Keep a conversation, beside others that begin alike."""
+    def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam, before: _Seam | None = None) -> None:
+        """Keep a conversation, beside others that begin alike; `before` is what it has gone on from."""
         head = how, data[:_HEAD]
         offsets = self.kept.get(head) or ()
         other = self.kept.get((head, _windows(data, offsets)))
-        if other is not None and len(offsets) < _MOST_WINDOWS and not data.startswith(other.begins[0]):
+        elsewhere = other is not None and other is not before and not data.startswith(other.begins[0])
+        if elsewhere and len(offsets) < _MOST_WINDOWS:
             begins = b"".join(other.begins)
             apart = _alike(data, begins)
             if apart + _WINDOW <= min(other.length, seam.length) and apart not in offsets:
@@ -278,7 +279,7 @@ class Again:
             return None
         self._reuse.found(self._how, self._data)
         if found[1] is not self._ahead.seam:
-            self._reuse.keep(self._how, self._data, found[1])
+            self._reuse.keep(self._how, self._data, found[1], self._ahead.seam)
         return found[0]
 
     @property
