@@ -20,6 +20,7 @@ from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
+from toolwire.translation import reuse
 from toolwire.types import Context, Error, Message, Request, Usage
 from toolwire.wire.bodies import members_of
 
@@ -312,6 +313,23 @@ def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
             urllib.request.urlopen(urllib.request.Request(path, headers=headers))  # noqa: S310 - loopback
         assert refused.value.code == status
         refused.value.close()
+
+
+def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    plain = reuse.go_on
+
+    def noted(*given: Any) -> Any:
+        found.append(True)
+        return plain(*given)
+
+    monkeypatch.setattr(reuse, "go_on", noted)
+    guarded.stood.gateway.tools.reuse = reuse.Reuse(1 << 22)
+    said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
+    for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
+        for _ in range(turns):
+            ask(guarded.stood.url, key, "anthropic/m", messages=said)
+        assert len(found) == hits
 
 
 GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")
