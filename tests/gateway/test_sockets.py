@@ -360,7 +360,8 @@ def echo(request: Any, _turn: int) -> list[Any]:
 async def converse(client: openai.AsyncOpenAI, name: str, cut: int | None = None) -> list[str]:
     """Lead a conversation of three turns; the connection is cut once, after so many events of the second one."""
     heard: list[str] = []
-    previous, turn = openai.omit, 0
+    previous: Any = openai.omit
+    turn = 0
     while turn < 3:
         async with client.responses.connect() as connection:
             while turn < 3:
