@@ -171,6 +171,7 @@ class Playing:
         self.read: list[str] = []
         self.echoed = ""
         self.pictures = 0
+        self.waited = self.looked = False
 
     def __call__(self, request: Any, _turn: int) -> Any:
         """Answer one request."""
@@ -190,8 +191,12 @@ class Playing:
         if len(results) == 1:
             return [Thinking("I read it twice."), read, read]
         self.read = [str(result.content) for result in results[1:3]]
-        if len(results) == 3 and (calls := looking(self.folder, offered)):
-            return calls
+        if "WaitForMcpServers" in offered and not self.waited:  # Claude Code's, for as long as a server begins
+            self.waited = True
+            return [Thinking("I wait."), ToolCall(None, "WaitForMcpServers", {})]
+        if not self.looked and (calls := looking(self.folder, offered)):
+            self.looked = True
+            return [Thinking("I look at it."), *calls]
         self.echoed = next((str(result.content) for result in results[3:] if "!" in str(result.content)), "")
         self.pictures = pictures(request)
         return [Text("done")]
