@@ -63,7 +63,10 @@ def test_a_program_writes_and_reads_with_its_own_tools(program: str, wire: str, 
     if program in READS:
         assert len(told["read"]) == 2, told["output"]
         assert all("gr\u00fcn" in text for text in told["read"])
-    if program in ECHOES:
+    if program in ECHOES and (program.partition("-")[0], wire) != (
+        "codex",
+        "openai-responses",
+    ):  # it is in a namespace there
         assert "gr\u00fcn!" in told["echoed"], told["output"]
     if program in LOOKS:
         assert told["pictures"] == 1, told["output"]
