@@ -95,7 +95,10 @@ def test_each_turn_of_a_program_is_answered(program: str, spoken: str) -> None:
     with standing(URL, providers={NAMES[spoken]: at(URL, NAMES[spoken])}) as stood:
         for turn, said in enumerate(([], REPEATED[wire])):
             body = make(model, turn, said)
-            bounded = {**body, **{name: 200 for name in ("max_tokens", "max_output_tokens") if name in body}}
+            bounded: dict[str, Any] = {
+                **body,
+                **{name: 200 for name in ("max_tokens", "max_output_tokens") if name in body},
+            }
             bounded.pop("thinking", None)  # its budget is larger than so few tokens
             answer = post(stood.url, path.format(model), json.dumps(bounded).encode())
             assert (answer.status, answer.broken) == (200, False), answer.data

@@ -68,7 +68,10 @@ def test_a_program_writes_and_reads_with_its_own_tools(program: str, wire: str, 
         "openai-responses",
     ):  # it is in a namespace there
         assert "gr\u00fcn!" in told["echoed"], told["output"]
-    if program in LOOKS:
+    if program in LOOKS and (program, wire) != (
+        "qwen",
+        "ollama",
+    ):  # it knows the model's name, and that it sees nothing
         assert told["pictures"] == 1, told["output"]
 
 
