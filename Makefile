@@ -37,6 +37,7 @@ lengths: .venv/.test ## print how long ten programs of users are, beside the sho
 
 bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
+	.venv-bench/bin/python bench/formats.py
 	$(BIN)/python -m bench.traces $(ARGS)
 	$(BIN)/python -m bench.runs
 	$(BIN)/python bench/gateway.py
@@ -45,7 +46,8 @@ torture: .venv/.test ## run the slow tests, and every law over many generated va
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
 
 torture-short: .venv/.test ## run the slow tests, and every law over some generated values
-	$(PYTEST) --timeout 300 -m "slow or hypothesis" --hypothesis-profile short $(ARGS)
+	$(PYTEST) --timeout 300 -m "(slow or hypothesis) and not alone" --hypothesis-profile short $(TOGETHER) $(ARGS)
+	$(PYTEST) --timeout 300 -m "slow and alone" $(ARGS) || test $$? -eq 5 # 5: ARGS choose none of these
 
 programs: .venv/.test ## install client programs, and run them with models of every wire; ARGS="-k codex"
 	@$(BIN)/python scripts/programs.py

@@ -23,6 +23,8 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
+from gateway_peers import ABSENT, PEERS, Peer, missing, started
+
 ANSWERS = {
     "/v1/chat/completions": {
         "id": "chatcmpl-1",
@@ -67,6 +69,7 @@ ANSWERS = {
     },
 }
 TARGETS = {"1.4 KB": 450.0, "255 KB": 4000.0}  # CPU time, in us a request
+READY, IDLE, LOADED, ADDED = 0.6, 80.0, 110.0, 0.35  # seconds, megabytes, megabytes, milliseconds at one client
 ROUTES = {"chat > chat": "openai/gpt-4.1", "chat > messages": "anthropic/claude-sonnet-4-5"}
 
 
@@ -138,10 +141,10 @@ def running(*command: str, **environment: str) -> Iterator[subprocess.Popen[byte
         process.wait(20)
 
 
-def wait_for(port: int) -> float:
+def wait_for(port: int, seconds: float = 20) -> float:
     """Wait until somebody listens; give the seconds that it took."""
     start = time.perf_counter()
-    while time.perf_counter() - start < 20:
+    while time.perf_counter() - start < seconds:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return time.perf_counter() - start
         time.sleep(0.005)
@@ -203,7 +206,7 @@ def measure(port: int, pid: int, body: bytes, folder: Path, seconds: int, client
     median = re.search(r"50%\s+([\d.]+)(us|ms|s)", told)
     unit = {"us": 1e-3, "ms": 1.0, "s": 1000.0}
     wait = float(median[1]) * unit[median[2]] if median else 0.0
-    return Measured(1e6 * used / requests, requests / seconds, wait, int(bad[1]) if bad else 0)
+    return Measured(1e6 * used / max(1, requests), requests / seconds, wait, int(bad[1]) if bad else 0)
 
 
 def _pinned(processor: int) -> list[str]:
@@ -265,9 +268,10 @@ def _measure_all(folder: Path, seconds: int, clients: int) -> None:
         running(*_pinned(0), "nginx", "-c", str(nginx(folder, model, proxy)), "-p", str(folder)) as front,
         running(*serve, f"127.0.0.1:{port}", "--config", plain, BENCH_KEY="x") as gateway,
     ):
-        print(f"  ready after {wait_for(port):.2f} s, {_megabytes(gateway.pid):.0f} MB")
+        _tell_start("toolwire", wait_for(port), gateway.pid)
         with running(*serve, f"127.0.0.1:{guarded}", "--config", keys, BENCH_KEY="x") as team:
-            print(f"  with keys: ready after {wait_for(guarded):.2f} s, {_megabytes(team.pid):.0f} MB")
+            _tell_start("  with keys", wait_for(guarded), team.pid)
+            _tell_added(folder, model, guarded, team.pid, front.pid, key)
             for size, rounds in (("1.4 KB", 0), ("255 KB", 195)):
                 for name, asked in ROUTES.items():
                     body = question(asked, rounds)
@@ -280,7 +284,47 @@ def _measure_all(folder: Path, seconds: int, clients: int) -> None:
                     f"nginx proxy_pass, {len(body) / 1000:.1f} KB",
                     measure(proxy, front.pid, body, folder, seconds, clients),
                 )
-            print(f"  with keys, after all of it: {_megabytes(team.pid):.0f} MB")
+            print(f"  with keys, after all of it: {_against(_megabytes(team.pid), LOADED, 'MB')}")
+        for peer in PEERS:
+            _measure_peer(peer, folder, model, seconds, clients)
+        print(f"  {ABSENT}")
+
+
+def _against(value: float, target: float, unit: str) -> str:
+    """Write a figure beside its target."""
+    return f"{value:.2f} {unit} (target {target:g} {unit}: {'met' if value <= target else 'MISSED'})"
+
+
+def _tell_start(name: str, seconds: float, pid: int) -> None:
+    print(f"  {name}: ready after {_against(seconds, READY, 's')}, idle {_against(_megabytes(pid), IDLE, 'MB')}")
+
+
+def _tell_added(folder: Path, model: int, port: int, pid: int, front: int, key: str) -> None:
+    """Print what the gateway adds to a small request of one client, over the model itself."""
+    for name, asked in ROUTES.items():
+        plain = measure(model, front, question("gpt-4.1", 0), folder, 3, 1)
+        through = measure(port, pid, question(asked, 0), folder, 3, 1, key)
+        print(f"  added at one client, {name}, with keys: {_against(through.median - plain.median, ADDED, 'ms')}")
+
+
+def _measure_peer(peer: Peer, folder: Path, model: int, seconds: int, clients: int) -> None:
+    """Measure another gateway, or say why not."""
+    reason, port = missing(peer), free_port()
+    if reason:
+        print(f"  {peer.name}: not measured: {reason}")
+        return
+    with started(peer, folder, model, port, _pinned(1)) as process:
+        try:
+            print(f"  {peer.name}: ready after {wait_for(port, 90):.2f} s, {_megabytes(process.pid):.0f} MB")
+        except SystemExit as problem:
+            print(f"  {peer.name}: not measured: {problem}")
+            return
+        for rounds in (0, 195):
+            for name, asked in peer.models.items():
+                body = question(asked, rounds)
+                measured = measure(port, process.pid, body, folder, seconds, clients)
+                show(f"{peer.name}, {name}, {len(body) / 1000:.1f} KB", measured)
+        print(f"  {peer.name}, after all of it: {_megabytes(process.pid):.0f} MB")
 
 
 def _megabytes(pid: int) -> float:

@@ -319,8 +319,8 @@ def test_what_moves_while_it_is_looked_for_is_looked_for_again(tmp_path: Path, m
     ("folders", "files", "seconds"),
     [
         (1_000, 9, 0.03),
-        pytest.param(10_000, 9, 0.25, marks=pytest.mark.slow),
-        pytest.param(1, 100_000, 0.25, marks=pytest.mark.slow),
+        pytest.param(10_000, 9, 0.25, marks=[pytest.mark.slow, pytest.mark.alone]),
+        pytest.param(1, 100_000, 0.25, marks=[pytest.mark.slow, pytest.mark.alone]),
     ],
 )
 def test_looking_costs_little(tmp_path: Path, folders: int, files: int, seconds: float) -> None:

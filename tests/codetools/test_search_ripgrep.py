@@ -212,6 +212,7 @@ def wait_for(path: Path) -> None:
 @pytest.mark.row("D16")
 def test_whoever_stops_waiting_ends_the_search(project: Project, tmp_path: Path) -> None:
     searched = fake(project, f"echo $$ > {tmp_path}/pid; exec sleep 60")
+    before = children()
 
     async def main() -> float:
         task = asyncio.create_task(searched.project.tools.aresolve(ToolCall("1", "grep", {"pattern": "x"})))
@@ -226,7 +227,7 @@ def test_whoever_stops_waiting_ends_the_search(project: Project, tmp_path: Path)
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert children() == []
+    assert set(children()) <= set(before)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -207,6 +207,11 @@ CHANGED_PATHS = [
     ("/v1/models/a:generateContent", {"model": "tunedModels/b"}, "/v1/tunedModels/b:generateContent"),
     ("", {"model": "b", "stream": True}, "/v1beta/models/b:streamGenerateContent?alt=sse"),
     ("", {"model": "models/b"}, "/v1beta/models/b:generateContent"),
+    ("", {"model": "../../x"}, "/v1beta/models/..%2F..%2Fx:generateContent"),
+    ("", {"model": "models/.."}, "/v1beta/models/models%2F..:generateContent"),
+    ("", {"model": "m?key=1", "stream": True}, "/v1beta/models/m%3Fkey%3D1:streamGenerateContent?alt=sse"),
+    ("/v1/models/a:generateContent", {"model": "m#frag"}, "/v1/models/m%23frag:generateContent"),
+    ("", {"model": "m\r\nx: y"}, "/v1beta/models/m%0D%0Ax:%20y:generateContent"),
     ("/elsewhere", {}, "/elsewhere"),
 ]
 

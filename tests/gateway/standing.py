@@ -93,8 +93,9 @@ class _Prompt(uvicorn.Server):
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        until = time.monotonic() + 5
-        while (self.server_state.connections or self.server_state.tasks) and time.monotonic() < until:  # noqa: ASYNC110
+        for _ in range(1000):
+            if not (self.server_state.connections or self.server_state.tasks):
+                break
             await asyncio.sleep(0.005)
         await self.lifespan.shutdown()
 

@@ -127,6 +127,7 @@ def test_a_client_that_goes_away_ends_the_request_of_its_provider(wire: str, whe
 
 @pytest.mark.row("O13")
 @pytest.mark.slow
+@pytest.mark.alone
 def test_two_hundred_clients_go_away_and_every_provider_is_let_go_of_within_a_second() -> None:
     for wire in WIRES:
         asyncio.run(_leave(wire, "in the middle", GONE))
@@ -157,6 +158,7 @@ async def _leave(wire: str, when: str, count: int) -> None:
 
 @pytest.mark.row("O15")
 @pytest.mark.slow
+@pytest.mark.alone
 def test_slow_readers_hold_up_their_provider_and_nobody_else() -> None:
     asyncio.run(_read_slowly())
 

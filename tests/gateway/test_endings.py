@@ -119,6 +119,7 @@ def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_mo
                     assert answered.status in (502, 500), answered
 
 
+@pytest.mark.row("O24")
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
 def test_an_answer_without_an_end_is_given_up(source: str, target: str, lenient_model: Playing) -> None:

@@ -15,12 +15,13 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, Answered, at, post, standing
 from tests.gateway.test_keys import Guarded, ask, body_of, guarded
+from toolwire.dialects import dialect
 from toolwire.gateway import starting
 from toolwire.gateway.app import Places
 from toolwire.gateway.metrics import Metrics
 from toolwire.testing import Cut, Fail, Raw, Scenario, simulate
 from toolwire.translation import paths
-from toolwire.types import Error, Text, Thinking
+from toolwire.types import Context, Error, Message, Request, Text, Thinking, ToolCall
 
 __all__ = ["guarded"]
 
@@ -352,6 +353,28 @@ def test_nothing_of_the_inside_is_told(guarded: Guarded) -> None:
         assert b".py" not in answer
 
 
+@pytest.mark.row("O24")
+@pytest.mark.parametrize("source", NAMES)
+def test_a_hostile_provider_says_what_it_likes_and_the_client_alone_decides_what_runs(
+    guarded: Guarded, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, said = guarded.make(), '\x1b[2J\x07 \u202e\ufeff\x00 {"level":"error"}'
+    call = ToolCall(None, "not_declared", {"command": f"rm -rf / {said}"})
+    for target in NAMES:
+        guarded.model.play(Scenario([[said, call]]))
+        here = dialect(source)
+        request = Request(context=Context(None, [Message("?")]), model=f"{NAMES[target]}/m", max_tokens=9, stream=False)
+        encoded = here.encode_request(request)
+        answered = post(guarded.stood.url, encoded.path, encoded.json, {"x-api-key": key})
+        assert answered.status == 200, answered
+        response = here.decode_response(json.loads(answered.data))
+        assert response.content == said
+        assert [(one.name, one.arguments) for one in response.tool_calls] == [(call.name, call.arguments)]
+        assert "rm -rf" not in str(guarded.stood.seen[-1])
+    told = capsys.readouterr()
+    assert "rm -rf" not in told.out + told.err
+
+
 def _chance(dice: random.Random) -> tuple[str, str, dict[str, str], bytes]:
     """Make a request of chance: nearly right, or not at all."""
     path = dice.choice([*WIRES, *PATTERNS.values(), *NOBODYS, "/metrics", "/health", "/v1/models"])
@@ -380,6 +403,8 @@ def _fuzz(guarded: Guarded, count: int, seed: int) -> None:
     port, broken = urlsplit(guarded.stood.url).port, 0
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     for number in range(count):
+        guarded.model.requests.clear()
+        guarded.stood.seen.clear()
         method, path, headers, data = _chance(dice)
         mine = dice.random() < 0.5
         if mine:

@@ -20,6 +20,7 @@ from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
+from toolwire.translation import reuse
 from toolwire.types import Context, Error, Message, Request, Usage
 from toolwire.wire.bodies import members_of
 
@@ -236,6 +237,23 @@ def test_a_budget_is_never_overdrawn(guarded: Guarded) -> None:
     assert taken > 800_000, "what was not used is used by others"
 
 
+@pytest.mark.row("O30")
+def test_a_stream_that_costs_more_than_reserved_is_not_cut_and_the_next_is_refused(
+    guarded: Guarded,
+) -> None:
+    key = guarded.make(budget="0.02/day")  # 4,096 tokens of an answer are reserved: 0.0164 dollars
+    guarded.model.play(Scenario([["word " * 8000, Usage(input_tokens=10, output_tokens=9000)]]))
+    answered = ask(guarded.stood.url, key, stream=True, stream_options={"include_usage": True})
+    assert answered.data.count(b"word ") == 8000
+    assert b"[DONE]" in answered.data
+    time.sleep(0.8)
+    [kept] = guarded.ledger.listed()
+    [taken] = guarded.ledger.taken(kept, time.time()).values()
+    assert taken == 10 * 1000 + 9000 * 4000, "all of it is settled, though it is more than the budget"
+    assert ask(guarded.stood.url, key).status == 429
+    assert len(guarded.model.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("scenario", "stream", "tokens"),
     [
@@ -295,6 +313,23 @@ def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
             urllib.request.urlopen(urllib.request.Request(path, headers=headers))  # noqa: S310 - loopback
         assert refused.value.code == status
         refused.value.close()
+
+
+def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    plain = reuse.go_on
+
+    def noted(*given: Any) -> Any:
+        found.append(True)
+        return plain(*given)
+
+    monkeypatch.setattr(reuse, "go_on", noted)
+    guarded.stood.gateway.tools.reuse = reuse.Reuse(1 << 22)
+    said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
+    for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
+        for _ in range(turns):
+            ask(guarded.stood.url, key, "anthropic/m", messages=said)
+        assert len(found) == hits
 
 
 GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")

@@ -22,7 +22,7 @@ def test_each_row_of_the_page_names_a_test_or_a_limit() -> None:
 
 
 def test_the_settings_of_the_page_are_settings() -> None:
-    [text] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text = "".join(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
     settings = read_settings(text)
     assert settings.server.needs_keys
     assert settings.routes["sonnet"].on_context == "long"

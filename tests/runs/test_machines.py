@@ -29,6 +29,7 @@ FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 RUNS, TURNS, RESTARTS = (500, 10, (5, 15)) if FULL else (24, 10, (3,))
 EVERY, LEASE, GRACE = 2.0, 5.0, 2.0
 WORKERS = 4
+PATIENCE = 120.0  # in which one more run ends, however slow the machine is
 SEED = 5
 
 
@@ -79,7 +80,7 @@ class Hill:
 
 @pytest.mark.row("N5")
 @pytest.mark.timeout(3600 if FULL else 300)
-def test_all_runs_end_right_while_workers_are_killed(
+def test_all_runs_end_right_while_workers_are_killed(  # noqa: PLR0915 - one story
     postgres: Postgres, database: Database, tmp_path: Path, tally: Counter[str]
 ) -> None:
     moment = random.Random(SEED)  # noqa: S311 - a choice, not a secret
@@ -88,14 +89,15 @@ def test_all_runs_end_right_while_workers_are_killed(
         jobs = [started(runs, number, base_url, TURNS) for number in range(RUNS)]
         left, begun = {run.id for run in jobs}, time.monotonic()
         hill = Hill(runs, database.url, tmp_path)
+        late = begun + PATIENCE
         try:
             while left or hill.dead:
-                assert time.monotonic() - begun < 200 + 5 * RUNS, [
-                    (one.id, one.state) for one in jobs if one.id in left
-                ]
+                assert time.monotonic() < late, [(one.id, one.state, one.reason) for one in jobs if one.id in left]
                 time.sleep(0.1)
                 hill.look()
-                left -= runs.core.engine.ended(list(left))
+                if ended := runs.core.engine.ended(list(left)):
+                    left -= ended
+                    late = time.monotonic() + PATIENCE
                 if left and time.monotonic() - begun > EVERY * (kills + 1):
                     hill.kill(moment.randrange(WORKERS))
                     kills += 1

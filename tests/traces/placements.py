@@ -209,7 +209,9 @@ LIKE_A_KEY: dict[str, Callable[[str], Case]] = {
     "a thought": lambda s: Case([[Thinking(f"So it is {s}."), *use()]]),
     "the model's name": lambda s: Case([use()], settings={"model": s}),
     "a session": lambda s: Case([use()], session=s),
-    "what could not be said": lambda s: Case([use()], settings={"metadata": {s: 5}}, provider="gemini"),
+    "what could not be said": lambda s: Case(
+        [use()], schema={"type": "object", "properties": {s: {"not": {"type": "null"}}}}, provider="gemini"
+    ),
     "the content of a file": lambda s: Case(
         [call("read_file", path="notes.txt")], folder={"notes.txt": f"It is\n{s}\n"}, ends_at="end"
     ),

@@ -6,16 +6,20 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
 
+from tests.client.faces import lead
 from tests.traces.making import change, made, record
-from toolwire import traces
+from toolwire import LoopLimits, ToolCall, tool, traces
+from toolwire.codetools import CodeTools
 from toolwire.errors import StoreFailed
+from toolwire.resolvers.execution import execute
+from toolwire.testing import simulate
 from toolwire.traces.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are open")
@@ -123,7 +127,9 @@ def test_the_file_is_there_at_every_moment(tmp_path: Path) -> None:
 
 
 WAYS = ("record", "failed", "flush", "aflush", "close")
-FAST = ("record", "failed")
+FAST = {(moment, "record") for moment in ("at first", "later", "in the log", "after a checkpoint")} | {
+    ("in the log", "failed")
+}
 CASES = [
     *((name, "at first", "record") for name in ATTACKS),
     *(
@@ -139,7 +145,7 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("attack", "moment", "way"),
-    [pytest.param(*case, marks=() if case[2] in FAST else pytest.mark.slow) for case in CASES],
+    [pytest.param(*case, marks=() if case[1:] in FAST else pytest.mark.slow) for case in CASES],
 )
 @pytest.mark.row("T18")
 def test_what_becomes_of_the_files_is_noticed(tmp_path: Path, attack: str, moment: str, way: str) -> None:
@@ -277,5 +283,128 @@ def test_rows_that_were_acknowledged_stay(store_url: str) -> None:
     ticket = store.record(made())
     with pytest.raises(StoreFailed, match="acknowledged"):
         ticket.wait()
+    with pytest.raises(StoreFailed):
+        store.close()
+
+
+# What a tool does to the store of the run that it is called in, and whether it succeeds. The writing tools make a file
+# anew and put it in the place of the other; those that edit refuse a file that is no text.
+NOTICED, REFUSED = True, False
+OTHER = {"content": "other"}
+EDIT = {"old_text": "SQLite", "new_text": "other"}
+TAKEN: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "removed by bash": ("bash", {"command": "rm -f traces.db*"}, NOTICED),
+    "moved by bash": ("bash", {"command": "mv traces.db moved.db"}, NOTICED),
+    "moved with its folder by bash": ("bash", {"command": 'mv "$PWD" "$PWD-2"; mkdir "$PWD"'}, NOTICED),
+    "cut by bash": ("bash", {"command": "truncate -s 4096 traces.db; truncate -s 0 traces.db-wal"}, NOTICED),
+    "emptied by bash": ("bash", {"command": ": > traces.db"}, NOTICED),
+    "overwritten by bash": ("bash", {"command": "head -c 9000 /dev/zero | dd of=traces.db conv=notrunc"}, NOTICED),
+    "replaced by bash": ("bash", {"command": "echo other > other; mv other traces.db"}, NOTICED),
+    "replaced by its copy by bash": ("bash", {"command": "cp traces.db copy; mv copy traces.db"}, NOTICED),
+    "its log removed by bash": ("bash", {"command": "rm traces.db-wal"}, NOTICED),
+    "replaced by write_file": ("write_file", {"path": "traces.db", **OTHER}, NOTICED),
+    "its log replaced by write_file": ("write_file", {"path": "traces.db-wal", **OTHER}, NOTICED),
+    "given a journal by write_file": ("write_file", {"path": "traces.db-journal", **OTHER}, NOTICED),
+    "given a journal by append_to_file": ("append_to_file", {"path": "traces.db-journal", **OTHER}, NOTICED),
+    "added to by append_to_file": ("append_to_file", {"path": "traces.db", **OTHER}, REFUSED),
+    "edited by edit_file": ("edit_file", {"path": "traces.db", **EDIT}, REFUSED),
+    "edited by multi_edit": ("multi_edit", {"path": "traces.db", "edits": [EDIT]}, REFUSED),
+}
+# What only the next commit sees: a tool of the next turn may begin beside that commit, and none after it.
+IN_PLACE = ("cut by bash", "overwritten by bash")
+MOMENTS: dict[str, list[list[str]]] = {
+    "the first call": [["attack"]],
+    "the first call, of a store without a row": [["attack"]],
+    "before another call of its turn": [["attack", "count"]],
+    "after another call of its turn": [["count", "attack"]],
+    "the second turn": [["count"], ["attack"]],
+    "the tenth turn": [*(["count"] for _ in range(9)), ["attack"]],
+    "the last turn": [["count"], ["attack"], []],
+    "after a checkpoint": [["checkpoint"], ["attack"]],
+    "while another reads": [["read"], ["attack"]],
+    "while another writes": [["write"], ["attack"]],
+}
+
+
+class Around:
+    """What is called in a run, and what stays open beside its store."""
+
+    def __init__(self, store: Store, path: Path, taken: str) -> None:
+        self.store, self.path, self.ran = store, path, list[str]()
+        self.name, self.arguments, _ = TAKEN[taken]
+        self.beside: list[Any] = []
+
+    def attack(self) -> str:
+        """Take the store, by tools that the run does not know: where it knows them, it covers its store."""
+        self.ran.append("attack")
+        kit = CodeTools(self.path.parent, sandbox="none")
+        if self.name != "bash":  # they refuse a file that changes while they write
+            self.store.flush()
+        [result] = execute([ToolCall("1", self.name, self.arguments)], kit)
+        return str(result.content)
+
+    def count(self) -> str:
+        """Do no harm."""
+        self.ran.append("count")
+        return "counted"
+
+    def checkpoint(self) -> str:
+        """Write the log into the file."""
+        checkpoint(self.path)
+        return "written"
+
+    def read(self) -> str:
+        """Begin to read, and go on."""
+        self.beside.append(sqlite3.connect(self.path, check_same_thread=False))
+        self.beside[-1].execute("BEGIN").execute("SELECT * FROM tool_traces").fetchone()
+        return "begun"
+
+    def write(self) -> str:
+        """Write beside the run, and go on."""
+        self.beside.append(traces.open(f"sqlite:///{self.path}"))
+        record(self.beside[-1], 2)
+        return "written"
+
+    def close(self) -> None:
+        """Close what stays open."""
+        for one in self.beside:
+            with suppress(StoreFailed):
+                one.close()
+
+
+EVERY = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 3
+AT = [(taken, moment, ("sync", "async")[place % 2]) for taken in TAKEN for place, moment in enumerate(MOMENTS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("taken", "moment", "face"), AT[::EVERY])
+@pytest.mark.row("T18")
+def test_whatever_takes_the_store_at_any_moment_of_a_run(tmp_path: Path, taken: str, moment: str, face: str) -> None:
+    (tmp_path / "project").mkdir()
+    store = traces.open(f"sqlite:///{tmp_path}/project/traces.db")
+    around = Around(store, tmp_path / "project" / "traces.db", taken)
+    if "without a row" not in moment:
+        record(store, 4)
+    turns = MOMENTS[moment]
+    script: list[Any] = [[ToolCall(None, name, {}) for name in turn] or ["Done."] for turn in turns]
+    if turns[-1]:
+        script += [[ToolCall(None, "count", {})], ["Done."]]
+    tools = [tool(one) for one in (around.attack, around.count, around.checkpoint, around.read, around.write)]
+    limits = LoopLimits(repeats=99)
+    with closing(around), simulate(lambda _request, turn: script[turn.number]) as model:
+        if TAKEN[taken][-1] is REFUSED:
+            assert (
+                lead(face, "openai", model.url, "Go", tools=tools, traces=store, limits=limits).done.ending == "answer"
+            )
+            store.close()
+            with traces.open(f"sqlite:///{around.path}") as again:
+                assert again.verify().ok
+            return
+        with pytest.raises(StoreFailed):
+            lead(face, "openai", model.url, "Go", tools=tools, traces=store, limits=limits)
+    until = sum(turn.count("count") for turn in turns)
+    later = around.ran.count("count") - until
+    assert around.ran.count("attack") == 1
+    assert later in ((0, 1) if taken in IN_PLACE else (0,)), "no tool of a later turn runs"
     with pytest.raises(StoreFailed):
         store.close()

@@ -227,6 +227,7 @@ def million(url: str, rows: int) -> None:
         "losses": "'[]'",
         "result_type": "'ok'",
         "ending": "'ok'",
+        "kind": "NULL",
     }
     values |= {"tenant_id": "'tenant ' || (i % 7)"}
     columns = ", ".join(values[name] for name in names)

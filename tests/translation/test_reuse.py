@@ -148,7 +148,8 @@ def exchanged(data: bytes, source: str, target: Any, held: Reuse) -> Any:
     except ToolwireError as error:
         return type(error), str(error)
     back = told.json, told.losses, said, stream.losses, made.learned
-    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back
+    made.remember(dict(zip(made.asks, (value for _, value in made.learned), strict=False)))
+    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back, made.encoded.json
 
 
 @pytest.fixture
@@ -220,6 +221,22 @@ def test_a_hundred_thousand_edits_change_nothing_of_an_exchange(source: str, tar
     wander(5, 2500, source, target, exchanged)
     wander(6, 2500, source, named(SERVERS[target]), exchanged)
     assert sum(hits) > 100
+
+
+def test_servers_that_deviate_are_told_apart() -> None:
+    held = Reuse(1 << 22)
+    servers = [
+        "openai-chat",
+        dialect("openai-chat", developer_role=False),
+        dialect("openai-chat", joined_texts=True),
+        dialect("openai-chat", id_grammar="[a-z0-9]{9}"),
+        named("groq"),
+        named("mistral"),
+    ]
+    for data in growing(6, system="Be brief. " * 60):
+        body = translate.request(data, "openai-chat", "anthropic", reuse=OFF).json
+        for server in servers:
+            assert exchanged(body, "anthropic", server, held) == exchanged(body, "anthropic", server, OFF)
 
 
 def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:

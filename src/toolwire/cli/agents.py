@@ -41,7 +41,6 @@ def _chat(options: argparse.Namespace) -> int:
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
-    """Add what is said of an agent."""
     command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
     command.add_argument("--provider", default=None, help="the provider, such as openai or ollama")
     command.add_argument(

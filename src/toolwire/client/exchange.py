@@ -31,6 +31,7 @@ from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling, call_ids
+from toolwire.text.overlay.completions import raw_completions
 from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
 from toolwire.text.tagged.keeping import calls_in_text
@@ -201,10 +202,13 @@ def _wording(upstream: Upstream, request: Request) -> Upstream:
     tools = [tool for tool in request.tools if type(tool) is Tool]
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
     form = upstream.provider.format if tools else ""
-    if native and not form and not (upstream.fallback and tools):
+    if native and not form and not upstream.provider.completions and not (upstream.fallback and tools):
         return upstream
-    said: Any = {"given": texts_given(request), "earlier": call_ids(request), "readers": upstream.readers}
-    return replace(upstream, dialect=over(upstream.dialect, tools, format=form or "tagged", native=native, **said))
+    said: Any = {"given": texts_given(request), "earlier": call_ids(request)}
+    if upstream.provider.completions:
+        return replace(upstream, dialect=raw_completions(upstream.provider, tools, **said))
+    said |= {"format": form or "tagged", "readers": upstream.readers, "native": native}
+    return replace(upstream, dialect=over(upstream.dialect, tools, **said))
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:

@@ -18,7 +18,7 @@ from toolwire.types import Request
 
 T = TypeVar("T")
 # Of a provider, what a caller of `generate` may say of it.
-OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks", "format")
+OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks", "format", "completions")
 OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
 _ABLE = {
     "cancel": "a Cancel",

@@ -190,6 +190,8 @@ def way_of(provider: Provider, wanted: WantedForm, request: Request, kind: _Kind
 def _offers(provider: Provider, way: Way, request: Request) -> bool:
     """Whether the server has a way for this model, beside the tools of the request."""
     can, family = provider.capabilities, family_of(request.model)
+    if provider.completions:
+        return False
     if way.kind == "tool":
         # A server that keeps the conversation would wait for the result of the call.
         return can.native_tool_calls and can.tool_choice and request.provider_state is None

@@ -122,7 +122,7 @@ class Recording:
         """Give what a call and its result say, as it is now."""
         value = {
             "arguments": copied(input_of(call)),
-            "result": _plain(result.content),
+            "result": plain_content(result.content),
             "repair": call.error,
         }
         return _TracedCall(value, self._secrecy.fields_of(call.name))
@@ -202,7 +202,8 @@ def _unrun(call: ToolCall) -> CallEnding:
     return "cancelled" if call.runs else "invalid"
 
 
-def _plain(content: Any) -> Any:
+def plain_content(content: Any) -> Any:
+    """Say the content of a result in plain values."""
     return content if isinstance(content, str) else [_shown(part) for part in content]
 
 

@@ -248,13 +248,10 @@ def _resolved(stands: list[Stand], *, committed: bool) -> str:
 def _noted(root: int, name: str) -> list[_Change]:
     """Read a note; one that cannot be read was never used, or is none of ours."""
     try:
-        return [entry for entry in msgspec.json.decode(_read(root, name), type=list[_Change]) if _is_ours(entry)]
+        entries = msgspec.json.decode(_read(root, name), type=list[_Change])
     except (OSError, msgspec.DecodeError):
         return []
-
-
-def _is_ours(entry: _Change) -> bool:
-    return all(map(_OURS.fullmatch, (entry.staged, entry.kept)))
+    return [entry for entry in entries if all(map(_OURS.fullmatch, (entry.staged, entry.kept)))]
 
 
 def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> FileSpot | None:

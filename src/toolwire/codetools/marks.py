@@ -75,7 +75,8 @@ def _kill(is_meant: Callable[[bytes], bool]) -> bool:
     for _ in range(_ROUNDS):
         environments = dict(_environments())
         meant = [pid for pid, variables in environments.items() if is_meant(variables)]
-        if not meant and not any(map(_is_beginning, _without_variables(environments))):
+        silent = [pid for pid, variables in environments.items() if not variables]
+        if not meant and not any(map(_is_beginning, silent)):
             return True
         for pid in meant:
             with contextlib.suppress(OSError):
@@ -89,10 +90,6 @@ def _environments() -> Iterator[tuple[int, bytes]]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             yield int(name), file.read()
-
-
-def _without_variables(environments: dict[int, bytes]) -> Iterator[int]:
-    return (pid for pid, variables in environments.items() if not variables)
 
 
 def _is_beginning(pid: int) -> bool:

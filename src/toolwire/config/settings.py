@@ -20,6 +20,7 @@ from toolwire.errors import UserError
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _PROXY = re.compile(r"https?://[\w.:\[\]-]+/?", re.ASCII)
+_STORE = re.compile(r"sqlite:///.|postgres(ql)?(\+psycopg)?://.")
 _OTHERS = frozenset({"cli", "mcp"})
 MODEL_NAME = re.compile(r"[@A-Za-z0-9][\w.:@+-]*(?:/[@A-Za-z0-9][\w.:@+-]*)*", re.ASCII)
 
@@ -69,6 +70,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     quirks: dict[str, Any] = {}
     capabilities: dict[str, bool] = {}
     format: str = ""
+    completions: Literal["", "/v1/completions", "/completion"] = ""
 
 
 class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,6 +97,13 @@ class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
     expires: str = "24h"
 
 
+class TraceSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the calls of models are recorded, and whether requests are refused while they cannot be."""
+
+    url: str = ""
+    failing: Literal["continue", "stop"] = "continue"
+
+
 class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Dollars for a million tokens."""
 
@@ -112,6 +121,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
     memory: MemorySettings = MemorySettings()
+    traces: TraceSettings = TraceSettings()
     prices: dict[str, PriceSettings] = {}
 
 
@@ -121,6 +131,7 @@ _KINDS: dict[str, Any] = {
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
     "memory": MemorySettings,
+    "traces": TraceSettings,
     "prices": dict[str, PriceSettings],
 }
 
@@ -173,6 +184,8 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
         yield f"server.listen must be HOST:PORT, not {settings.server.listen!r}"
     if settings.server.auth == "keys" and not settings.server.database:
         yield 'server.auth = "keys" needs server.database, where the keys are kept'
+    if settings.traces.url and not _STORE.match(settings.traces.url):
+        yield 'traces.url must be "sqlite:///traces.db" or "postgresql://HOST/DATABASE"'
     proxy = settings.upstream.proxy
     if proxy and not (proxy.startswith("$") or _PROXY.fullmatch(proxy)):
         yield 'upstream.proxy must be http://HOST:PORT, or name a variable ("$NAME") where it holds a password'

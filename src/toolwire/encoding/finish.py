@@ -107,15 +107,15 @@ class Counts(Struct, frozen=True):
         """Write the counts."""
         mine = made_by(usage.opaque, ledger.dialect)
         body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
-        before = self.decode(body, ledger.dialect)
-        if mine and usage == before:
+        before = self.decode(body, ledger.dialect) if mine else None
+        if usage == before:
             return body
-        if not mine or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
+        if before is None or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
             body[self.given], body[self.made] = usage.input_tokens or 0, usage.output_tokens or 0
             body["total_tokens"] = usage.total_tokens
         given = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
+        every = self.complete and not mine
         for key, counts in ((self.given, given), (self.made, {"reasoning_tokens": usage.reasoning_tokens})):
-            every = self.complete and not mine
             said = {name: count or 0 for name, count in counts.items() if count is not None or every}
             if said:
                 body[f"{key}_details"] = {**(body.get(f"{key}_details") or {}), **said}

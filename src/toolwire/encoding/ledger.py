@@ -185,6 +185,7 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
     return replace(quirks, **settings)
 
 
+_SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -263,7 +264,7 @@ class Ledger:
         for key, value in opaque.value.items():
             if key not in body:
                 body[key] = value
-        if opaque.form is not None and "said" in opaque.form:
+        if opaque.form and "said" in opaque.form:
             for key, value in opaque.form["said"].items():
                 if key not in body:
                     body[key] = value
@@ -275,14 +276,14 @@ class Ledger:
 
     def lose_opaque(self, opaque: Opaque | None, severity: Severity | None = None) -> None:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
-        if opaque is None or not opaque.value or opaque.dialect == self.dialect:
+        if opaque is None or not (left := opaque.value) or opaque.dialect == self.dialect:
             return
         detail = f"only {opaque.dialect} understands this"
-        if not isinstance(opaque.value, Mapping):
+        if type(left) is not dict and not isinstance(left, Mapping):
             self.lose("opaque", "opaque", detail, severity=severity)
             return
-        for key, value in opaque.value.items():
-            if value not in (None, "", [], {}):
+        for key, value in left.items():
+            if value or value not in _SAYS_NOTHING:
                 found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
                 self.lose(f"opaque.{key}", "opaque", detail, severity=found)
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
@@ -23,7 +23,8 @@ NUMBER = (int, float)
 # openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
 _FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
-_FIELDS = Request.__struct_fields__
+_FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)
+_values_of = attrgetter(*_FIELDS)
 # What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
 # its default is 1 (OpenAI's models that reason, the newest of Anthropic; 2026-11-22).
 _DEFAULTS: Mapping[str, Any] = {
@@ -293,8 +294,8 @@ class Settings:
         """Write every setting that is set; what the dialect has no key for is a loss."""
         written: set[str] = set()
         opaque = request.opaque if made_by(request.opaque, ledger.dialect) else None
-        for field, given in zip(_FIELDS, astuple(request), strict=True):
-            if given is None or field in _NOT_SETTINGS:
+        for field, given in zip(_FIELDS, _values_of(request), strict=True):
+            if given is None:
                 continue
             settings = self.by_field.get(field)
             if settings is None:

@@ -9,6 +9,7 @@ Rules of this file:
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from toolwire.types import Action, Severity
@@ -48,6 +49,7 @@ _OF: Mapping[Body, Mapping[str, Severity]] = {
 }
 
 
+@lru_cache(1024)
 def weigh(concept: str, action: Action, of: Body = "request") -> Severity:
     """Say how much a loss matters in a body of this kind."""
     known = _OF[of].get(concept) or _ACTED.get((concept, action)) or _CONCEPTS.get(concept)

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
+from toolwire.gateway.auditing import AuditedTurn, shown_keys
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, credential_in
 from toolwire.gateway.prices import Prices
@@ -126,6 +127,8 @@ class Gateway:
                 self.tools.memory.close()
                 if self.tools.accounts is not None:
                     await self.tools.accounts.close()
+                if self.tools.audit is not None:
+                    await self.tools.audit.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})
@@ -149,6 +152,7 @@ class _Request:
         self.served = Served()
         self.wire = wire_near(self.path, self.headers)
         self.key: Key | None = None
+        self.audited: Incoming | None = None
 
     async def run(self) -> None:
         """Answer, and say what became of it."""
@@ -165,6 +169,19 @@ class _Request:
             _log.exception("request %s failed", self.identity)
             await self._refuse(Error("server", "the gateway failed; its log says why", 500))
         self._tell(time.monotonic() - start)
+        if self.audited is not None:
+            await self._record(self.audited)
+
+    async def _record(self, incoming: Incoming) -> None:
+        """Have the calls of this turn recorded."""
+        served, audit = self.served, self.gateway.tools.audit
+        if audit is None or not served.status:
+            return
+        path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
+        goal = served.legs[-1].goal if served.legs else served.goal
+        losses = tuple(str(loss) for loss in served.losses if loss.severity == "semantic")
+        who = (self.identity, incoming.owner, self.wire, path, incoming.body, served.said)
+        await audit.record(AuditedTurn(*who, goal, losses, shown_keys(self.headers), time.time()))
 
     async def may_open(self) -> bool:
         """Whether a WebSocket may be opened here; if not, it is refused."""
@@ -203,6 +220,8 @@ class _Request:
             "guessed": tokens is not None and tokens.guessed,
             "cost": served.cost / NANO,
         }
+        if served.legs:
+            record["went_on"] = [leg.goal for leg in served.legs]
         for watch in watchers:
             watch(record)
 
@@ -319,6 +338,8 @@ class _Request:
         query = self.scope.get("query_string", b"").decode("latin-1")
         incoming = Incoming(self.identity, asked, path or self.path, query, self.headers, body, self.key)
         incoming.held = self.scope.get("toolwire.held")
+        if self.gateway.tools.audit is not None and asked.action == "answer":
+            self.audited = incoming
         task = asyncio.current_task()
         watch = asyncio.ensure_future(self._watch(task))
         try:

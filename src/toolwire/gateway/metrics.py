@@ -13,7 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-_ENDINGS = frozenset({"answer", "broke off", "client gone", "error", ""})
+_ENDINGS = frozenset({"answer", "continued", "broke off", "client gone", "error", ""})
 
 
 class Metrics:
@@ -95,7 +95,7 @@ def spans() -> Callable[[dict[str, Any]], None] | None:
         start = end - int(record["seconds"] * 1e9)
         span = tracer.start_span(f"chat {model}".strip(), kind=trace.SpanKind.SERVER, start_time=start)
         span.set_attributes({name: value for name, value in told.items() if value not in (None, "")})
-        if record["ending"] != "answer":
+        if record["ending"] not in ("answer", "continued"):
             span.set_status(trace.StatusCode.ERROR, record["ending"])
         span.end(end)
 

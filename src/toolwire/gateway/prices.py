@@ -115,5 +115,13 @@ def used(usage: Usage | None, sent: int, heard: int, *, whole: bool) -> Tokens:
     )
 
 
+def sum_of(one: Tokens | None, other: Tokens | None) -> Tokens | None:
+    """Add what two answers took."""
+    if one is None or other is None:
+        return one or other
+    sums = {name: getattr(one, name) + getattr(other, name) for name in Tokens.__struct_fields__}
+    return Tokens(**{**sums, "guessed": bool(sums["guessed"])})
+
+
 def _reported(count: Any) -> int | None:
     return count if is_count(count) else None

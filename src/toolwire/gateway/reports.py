@@ -4,7 +4,7 @@ Rule: it is bounded; a report that was not asked for in time is gone.
 """
 
 import hashlib
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -54,5 +54,6 @@ class Reports:
 
 def header_of(losses: Iterable[Loss]) -> str:
     """Count losses as a header tells them; formal ones stand in the report alone."""
-    counts = Counter(loss.severity for loss in losses)
-    return " ".join(f"{severity}={counts[severity]}" for severity in ("semantic", "minor") if counts[severity])
+    severities = [loss.severity for loss in losses]
+    counts = [(severity, severities.count(severity)) for severity in ("semantic", "minor")]
+    return " ".join(f"{severity}={count}" for severity, count in counts if count)

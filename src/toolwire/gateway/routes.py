@@ -17,6 +17,7 @@ from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings
 from toolwire.errors import InvalidField
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
+from toolwire.providers.addressing import key_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
@@ -101,6 +102,10 @@ class Routes:
         """Whether a name is a route, or one of a provider's."""
         return name in self._ways or self._goal(name) is not None
 
+    def keys(self) -> list[str]:
+        """List the keys of the providers, to be kept out of what is recorded."""
+        return [key for key in map(key_of, self.providers.values()) if key]
+
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""
         known = [f"{name}/{model.name}" for name in self.providers for model in models(name)]
@@ -119,7 +124,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
     for name, said in settings.providers.items():
         options = {
             key: value
-            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format")
+            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
             if (value := getattr(said, key))
         }
         if said.key:
@@ -129,7 +134,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             options["api_key"] = environ[variable]
         elif said.key_file:
             options["api_key"] = keys[name]
-        if said.format:
+        if said.format or said.completions:
             check_format(said.format, f"providers.{name}")
         preset_of = named(name)
         if preset_of is None and not said.base_url:

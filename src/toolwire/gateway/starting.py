@@ -7,17 +7,18 @@ import contextlib
 import os
 import ssl
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import InvalidSettings
+from toolwire.config.settings import InvalidSettings, TraceSettings
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
+from toolwire.gateway.auditing import Audit
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
@@ -115,6 +116,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     prices = Prices(settings.prices)
     uplink = Uplink(upstream_of(settings, path))
     tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
+    tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.routes.keys())  # noqa: PLW0108 - they are read anew
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     places = Places(tuple(settings.server.hosts), tuple(settings.server.origins), host in _LOOPBACK)
     gateway = Gateway(tools, places=places, seen=_log)
@@ -122,6 +124,18 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
     gateway.figures, gateway.watchers = figures.told, [figures.watch, *filter(None, [spans()])]
     return gateway
+
+
+def _audit_of(said: TraceSettings, path: str | None, keys: Callable[[], list[str]]) -> Audit | None:
+    """Open the store of calls, where the settings name one; its key is that of `toolwire traces`."""
+    if not said.url:
+        return None
+    try:
+        from toolwire.traces.store import open as open_store  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise MissingExtra(str(problem.name), "record calls", "traces") from problem
+    url, key = url_of_database(said.url, path), os.environ.get("TOOLWIRE_TRACES_KEY")
+    return Audit(open_store(url, key=key, failing=said.failing), keys, stops=said.failing == "stop")
 
 
 def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Upward:

@@ -8,9 +8,10 @@ Rules of this file:
 """
 
 import asyncio
-import functools
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,13 +22,15 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Accounts, Reservation
+from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing, conversation_of
+from toolwire.gateway.continuing import MOST, GoingOn, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused
 from toolwire.gateway.headers import coming_down, going_up
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import Memory
 from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of, with_model, with_models
-from toolwire.gateway.prices import Prices, Tokens, estimate, used
+from toolwire.gateway.prices import Prices, Tokens, estimate, sum_of, used
 from toolwire.gateway.reports import Reports, header_of
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of, whole
@@ -50,6 +53,7 @@ _KEEP_ALIVES = {
     "openai-responses": b": waiting\n\n",
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
 }
+_BROKE = "the provider's answer broke off"
 _OPENAI = {"openai-chat", "openai-responses"}
 _ERROR_BYTES = 1024 * 1024
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
@@ -70,6 +74,7 @@ class Tools(Struct):
     choosing: Choosing = field(default_factory=Choosing)
     reuse: Reuse = field(default_factory=Reuse)
     accounts: Accounts | None = None
+    audit: Audit | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
     keep_alive: float = 15.0
@@ -114,6 +119,9 @@ class Served(Struct):
     heard: int = 0  # characters of an answer whose tokens nobody has counted
     tokens: Tokens | None = None
     cost: int = 0
+    before: tuple[tuple[Tokens, int], ...] = ()  # what answers took that broke off, and were asked for again
+    said: bytes | list[Part] = b""  # the answer as it was told, where its calls are recorded
+    legs: tuple["Served", ...] = ()  # what others took who went on with the answer
 
 
 class Answering(Struct):
@@ -125,6 +133,8 @@ class Answering(Struct):
 
 async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Served) -> None:
     """Lead a request to its end: reserve what it may take, ask, answer, and settle what it took."""
+    if tools.audit is not None and tools.audit.failed:
+        raise Refused("overloaded", "calls cannot be recorded now", retry_after=5)
     members = members_of(incoming.body)
     name = incoming.asked.subject or _text(members.get("model"))
     served.model = name
@@ -208,29 +218,37 @@ def _payable(tools: Tools, incoming: Incoming, goals: list[Goal]) -> list[Goal]:
     return priced
 
 
-async def _reserve(tools: Tools, incoming: Incoming, members: dict[str, Any], goals: list[Goal]) -> Reservation | None:
+async def _reserve(
+    tools: Tools, incoming: Incoming, members: dict[str, Any], goals: list[Goal], requests: int = 1
+) -> Reservation | None:
     """Reserve what a request may take of its key's limits."""
     if tools.accounts is None or incoming.key is None or not incoming.key.limits:
         return None
     if incoming.asked.action == "count":
-        return await tools.accounts.reserve(incoming.key, {"requests": 1})
+        return await tools.accounts.reserve(incoming.key, {"requests": requests})
     tokens = [estimate(incoming.size, members, goal) for goal in goals]
     cost = max(tools.prices.cost(goal, most) for goal, most in zip(goals, tokens, strict=True))
     most = max(one.input + one.output for one in tokens)
-    return await tools.accounts.reserve(incoming.key, {"requests": 1, "tokens": most, "budget": cost})
+    return await tools.accounts.reserve(incoming.key, {"requests": requests, "tokens": most, "budget": cost})
 
 
-def _settle(tools: Tools, incoming: Incoming, reservation: Reservation | None, served: Served) -> None:
+def _settle(
+    tools: Tools, incoming: Incoming, reservation: Reservation | None, served: Served, requests: int = 1
+) -> None:
     """Say what a request took: what was reported, or what was seen of it; nothing where no provider was asked."""
     goal = served.answered
     if goal is not None and incoming.asked.action != "count":
         whole = served.ending == "answer"
         tokens = used(served.usage, incoming.size, served.heard, whole=whole)
         served.tokens, served.cost = tokens, tools.prices.cost(goal, tokens)
+    for lost, cost in served.before:
+        served.tokens, served.cost = sum_of(served.tokens, lost), served.cost + cost
     if reservation is not None:
         taken = served.tokens or Tokens()
-        settled = {"requests": 1, "tokens": taken.input + taken.output, "budget": served.cost}
+        settled = {"requests": requests, "tokens": taken.input + taken.output, "budget": served.cost}
         reservation.settle(settled if served.asked else None)
+    for leg in served.legs:
+        served.tokens, served.cost = sum_of(served.tokens, leg.tokens), served.cost + leg.cost
 
 
 class _Asking(Struct):
@@ -275,12 +293,14 @@ class _Asking(Struct):
         failures: list[_Failure] = []
         for goal in goals:
             attempt = _Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
+            if way.settings.continue_:
+                attempt.goes_on = partial(self.go_on, way, conversation, strict)
             self.served.goal = goal.name
             answer = await attempt.ask(self.served)
             client = self._keeping(attempt)
             failure = answer if isinstance(answer, _Failure) else await attempt.answer(answer, client, self.served)
             if failure is None:
-                if len(way.goals) > 1:
+                if len(way.goals) > 1 and not self.served.legs:  # else who went on is noted
                     self.tools.choosing.answered(goal, conversation)
                 return []
             failures.append(failure)
@@ -298,9 +318,44 @@ class _Asking(Struct):
         maker = attempt.goal.provider.name
         keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, send=self.client.send)
         if name:
-            keeper.adds = functools.partial(conversations.add, self.place, name)
+            keeper.adds = partial(conversations.add, self.place, name)
             keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
         return Answering(self.client.begin, keeper.send)
+
+    async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> "_Leg | None":
+        """Ask who may go on with a text that broke off: the next providers, and at last the same one again."""
+        several = len(way.goals) > 1
+        if several:
+            self.tools.choosing.failed(broken, None)
+        others = [goal for goal in self.tools.choosing.order(way.goals, conversation) if goal.name != broken.name]
+        for goal in (*others, broken):
+            leg = await self._leg(goal, text, strict)
+            if leg is not None:
+                if several:
+                    self.tools.choosing.answered(goal, conversation)
+                return leg
+        return None
+
+    async def _leg(self, goal: Goal, text: str, strict: bool) -> "_Leg | None":
+        """Ask one provider to go on; None where it does not, or the key has nothing left for it."""
+        incoming, reservation, served, answer = self.incoming, None, Served(goal=goal.name), None
+        path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
+        try:
+            asked = GoingOn.of(dialect(incoming.asked.dialect), incoming.body, path, text, goal)
+            again = replace(incoming, body=asked.body)
+            members = members_of(asked.body)
+            reservation = await _reserve(self.tools, again, members, [goal], requests=0)
+            attempt = _Attempt(self.tools, again, goal, members, strict=strict, several=False)
+            answer = await attempt.ask(served)
+            if isinstance(answer, _Failure):
+                return None
+            settle = partial(_settle, self.tools, again, reservation, served, requests=0)
+            return _Leg(goal, answer, served, settle, attempt.request_losses, asked.left)
+        except (Refused, ToolwireError):
+            return None
+        finally:
+            if answer is None or isinstance(answer, _Failure):
+                _settle(self.tools, incoming, reservation, served, requests=0)
 
     def _longer(self, way: FoundRoute, failures: "list[_Failure]") -> FoundRoute | None:
         """Give the route for what is too long for this one."""
@@ -337,8 +392,21 @@ class _Failure(Struct):
         await client.send(self.body, False)
 
 
+class _Leg(Struct):
+    """An answer of a provider that goes on with that of another."""
+
+    goal: Goal
+    answer: AwaitedResponse
+    served: Served
+    settle: Callable[[], None]
+    losses: tuple[Loss, ...]
+    left: str
+
+
 class _Attempt:
     """One request to one provider."""
+
+    goes_on: Callable[[Goal, str], Awaitable[_Leg | None]] | None = None
 
     def __init__(
         self, tools: Tools, incoming: Incoming, goal: Goal, members: dict[str, Any], *, strict: bool, several: bool
@@ -420,17 +488,7 @@ class _Attempt:
         if self._counts_on_held():
             raise Refused.forgotten(self.wire.DIALECT)
         try:
-            self.exchange = exchange(
-                incoming.body,
-                source=self.wire,
-                target=self.goal.provider,
-                path=self._full_path,
-                model=self.goal.model,
-                over=self.over,
-                reuse=self.tools.reuse.of(incoming.owner),
-            )
-            if self.wire.DIALECT == WIRE:
-                self.exchange.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
+            self.exchange = self._exchange_with(self.goal)
             found = await memory.find(incoming.owner, self.exchange.asks)
             if found:
                 self.exchange.remember(found)
@@ -538,7 +596,7 @@ class _Attempt:
             while piece := await answer.aread():
                 await client.send(piece, True)
         except TransportError as problem:
-            raise Refused("server", f"the provider's answer broke off: {problem.kind}") from problem
+            raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
         served.ending = "answer"
         await client.send(b"", False)
 
@@ -549,7 +607,11 @@ class _Attempt:
                 data += piece
                 _check_size(len(data), self.tools.bounds.bytes)
         except TransportError as problem:
-            return self._broke(problem)
+            if self.goes_on is None:
+                return self._broke(problem)
+            lost = used(None, self.incoming.size, len(data), whole=False)
+            served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
+            return replace(self._broke(problem), wait=_BRIEFLY)
         body = bytes(data)
         if self.exchange is None:
             await self._read_aside(body, served)
@@ -560,6 +622,7 @@ class _Attempt:
         served.ending = served.ending or "answer"
         served.heard = len(body) if served.usage is None else 0
         head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
+        served.said = body if served.status == 200 else b""
         await self._keep()
         await client.begin(served.status, head)
         await client.send(body, False)
@@ -600,7 +663,7 @@ class _Attempt:
                 await self.tools.memory.keep(self.incoming.owner, pairs)
 
     async def _answer_stream(self, answer: AwaitedResponse, first: bytes, client: Answering, served: Served) -> None:
-        shown = self.exchange
+        seams, shown = self._seams(), self.exchange
         array = stream_quirks(self.wire.DIALECT, {}, self._full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
@@ -609,9 +672,42 @@ class _Attempt:
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
         await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
         pulse = _Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
-        error: Error | None = None
-        finished, size = False, 0
-        read, feed, send = answer.aread, stream.feed, client.send
+        finished = False
+        try:
+            if seams is not None and isinstance(stream, ExchangedStream):
+                stream.decoder = seams
+                stream, problem = await self._hand_on_seamed(answer, first, stream, seams, pulse, served)
+            else:
+                problem = await self._hand_on(answer, first, stream, pulse)
+            finished = problem is None
+        finally:
+            pulse.stop()
+            if self.tools.audit is not None:
+                served.said = stream.parts if seams is None else seams.parts
+            if seams is None:
+                served.usage = stream.usage
+                if not finished or served.usage is None:
+                    served.heard = _length(stream.parts)
+        error = None if problem is None else Error("server", f"{_BROKE}: {problem.kind}", code="incomplete")
+        last = stream.close(error)
+        served.ending = "broke off" if stream.broken else "continued" if served.legs else "answer"
+        if seams is None:
+            served.usage = stream.usage
+            if stream.broken:
+                served.heard = _length(stream.parts)
+        served.losses = (*served.losses, *stream.losses)
+        if last is None:
+            raise Refused("server", f"{_BROKE} where no word can follow")
+        if self.passes:
+            await self._note_maker(Message("assistant", stream.parts if seams is None else seams.parts))
+        await self._keep()
+        await client.send(last, False)
+
+    async def _hand_on(
+        self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, pulse: "_Pulse"
+    ) -> TransportError | None:
+        """Hand an answer on, piece by piece; give what broke it off."""
+        size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
         try:
             while piece := first or await read():
                 first = b""
@@ -619,36 +715,86 @@ class _Attempt:
                 if said := feed(piece):
                     pulse.beat()
                     await send(said, True)
-            finished = True
         except TransportError as problem:
-            error = Error("server", f"the provider's answer broke off: {problem.kind}", code="incomplete")
-        finally:
-            pulse.stop()
-            served.usage = stream.usage
-            if not finished or served.usage is None:
-                served.heard = _length(stream.parts)
-        last = stream.close(error)
-        served.usage, served.ending = stream.usage, "broke off" if stream.broken else "answer"
-        if stream.broken:
-            served.heard = _length(stream.parts)
-        served.losses = (*served.losses, *stream.losses)
-        if last is None:
-            raise Refused("server", "the provider's answer broke off where no word can follow")
-        if isinstance(stream, PassedStream):
-            await self._note_maker(Message("assistant", stream.parts))
-        await self._keep()
-        await send(last, False)
+            return problem
+        return None
+
+    def _seams(self) -> SeamedDecoder | None:
+        """Give what reads an answer that others may go on with, where the route says so and the request allows it."""
+        if self.goes_on is None:
+            return None
+        with contextlib.suppress(ToolwireError):
+            shown = self.exchange or self._exchange_with(self.goal)
+            if may_go_on(shown.request):
+                self.exchange = shown
+                return SeamedDecoder(shown.target.decode_stream())
+        return None
+
+    def _exchange_with(self, goal: Goal) -> Exchange:
+        """Take the request to a goal's wire, and its answer back."""
+        incoming = self.incoming
+        made = exchange(
+            incoming.body,
+            source=self.wire,
+            target=goal.provider,
+            path=self._full_path,
+            model=goal.model,
+            over=wording(goal.provider, goal.format),
+            reuse=self.tools.reuse.of(incoming.owner),
+        )
+        if self.wire.DIALECT == WIRE:
+            made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
+        return made
+
+    async def _hand_on_seamed(
+        self,
+        answer: AwaitedResponse,
+        first: bytes,
+        stream: ExchangedStream,
+        seams: SeamedDecoder,
+        pulse: "_Pulse",
+        served: Served,
+    ) -> tuple[ExchangedStream, TransportError | None]:
+        """Hand an answer on, and have others go on with a text that breaks off; give what breaks off at last."""
+        now, settle, most = served, _nothing, MOST
+        while True:
+            try:
+                problem = await self._hand_on(answer, first, stream, pulse)
+                broke = seams.breaks() and (problem is None or problem.kind != "too_long")
+                now.ending = "" if broke else "answer"
+            finally:
+                now.usage, now.heard = seams.usage, seams.heard
+                settle()
+                await answer.aclose()
+            text = seams.text
+            if self.goes_on is None or not broke or text is None or len(served.legs) == most:
+                return stream, problem
+            leg = await self.goes_on(self.goal, text)
+            if leg is None:
+                return stream, problem
+            told = seam(self.goal, leg.goal, text)
+            served.losses, served.legs = (*served.losses, *leg.losses, told), (*served.legs, leg.served)
+            answer, first, now, settle = leg.answer, b"", leg.served, leg.settle
+            self.goal, self.exchange = leg.goal, self._exchange_with(leg.goal)
+            said = stream.tell(seams.join(self.exchange.target.decode_stream(), leg.left))
+            stream = self.exchange.stream(stream, seams.begun)
+            if words := said + comment(self.wire, told):
+                await pulse.client.send(words, True)
 
     async def _keep(self) -> None:
         if self.exchange is not None and self.exchange.learned:
             await self.tools.memory.keep(self.incoming.owner, self.exchange.learned)
 
 
+def _nothing() -> None:
+    """Settle nothing: the first answer is settled with its request."""
+
+
 class _Pulse:
     """Says that the connection lives while a model thinks; between two pieces, never within one."""
 
     def __init__(self, seconds: float, client: Answering, words: bytes | None) -> None:
-        self._seconds, self._client, self._words = seconds, client, words
+        self._seconds, self.client, self._words = seconds, client, words
         self._last = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Future[None] | None = None
@@ -662,7 +808,7 @@ class _Pulse:
         silent = time.monotonic() - self._last
         if silent >= self._seconds and self._words is not None:
             self._last, silent = time.monotonic(), 0.0
-            self._task = asyncio.ensure_future(self._client.send(self._words, True))
+            self._task = asyncio.ensure_future(self.client.send(self._words, True))
             self._task.add_done_callback(_pass_over)
         self._timer = self._loop.call_later(self._seconds - silent, self._look)
 

@@ -71,6 +71,8 @@ class ServerOptions(TypedDict, total=False):
     """How the server deviates from its dialect: fields of `Quirks`."""
     format: str
     """The format in which its models write calls in their text (`toolwire.text`)."""
+    completions: str
+    """The path of raw completions, where it has nothing else: `/v1/completions`, or llama.cpp's `/completion`."""
 
 
 class ProviderOptions(ServerOptions, total=False):
@@ -101,8 +103,8 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     `auth` is the header that carries the key, `env` the variables that may hold the key, `base_url_env` the variable
     that may hold another address. `paths` replaces the beginning of the dialect's paths: pairs of a prefix and its
-    replacement. `format` is how
-    the models write calls in their text (`toolwire.text`).
+    replacement. `format` is how the models write calls in their text (`toolwire.text`); with the path of raw
+    `completions`, the whole conversation is written in it.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     local: bool = False
     default_model: str | None = None
     format: str = ""
+    completions: str = ""
 
     def __post_init__(self) -> None:
         _check_base_url(self.base_url, self.name)

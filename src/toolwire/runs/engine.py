@@ -59,7 +59,13 @@ def _database(url: str) -> tuple[str, sa.Engine]:
     @sa.event.listens_for(db, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         connection.isolation_level = "IMMEDIATE"
-        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in (
+            "cache_size=-512",
+            "busy_timeout=30000",
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            "foreign_keys=ON",
+        ):
             connection.execute(f"PRAGMA {pragma}")
 
     return url, db

@@ -29,10 +29,26 @@ _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] 
 
 def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Delete the nulls that mean "absent" under the original schema; the same object if there are none."""
-    if not _holds_null(arguments):
+    if not _holds_null(arguments) or not lets_out(schema):
         return arguments
     pruned: dict[str, Any] = _Pruning(schema).pruned(arguments, schema, 0)
     return pruned
+
+
+def lets_out(schema: Any) -> bool:
+    """Whether a schema declares, at any depth, a property that it does not require."""
+    left = [schema]
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            properties, required = node.get("properties"), node.get("required")
+            known = required if isinstance(required, list) else ()
+            if isinstance(properties, dict) and any(name not in known for name in properties):
+                return True
+            left += node.values()
+        elif isinstance(node, list):
+            left += node
+    return False
 
 
 def _holds_null(value: Any) -> bool:

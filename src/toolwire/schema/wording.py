@@ -248,7 +248,6 @@ def named(shown: str) -> str:
 
 
 def _type_names(types: Any) -> str:
-    """Write the types that are allowed."""
     return types if isinstance(types, str) else " or ".join(map(str, types))
 
 

@@ -3,7 +3,7 @@
 Rules of this file:
 - Nothing is refused: a stream that failed or broke off gives what had arrived, and its finish reason says so.
 - A call that never ended is incomplete: its text is there, its arguments are not.
-- Words are joined once, when they are asked for.
+- Words are joined in runs as they come, so that those of a long answer take no more memory than they have letters.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,19 +41,21 @@ from toolwire.types import (
 )
 
 WORDS: dict[type, Any] = {Text: TextDelta, Refusal: RefusalDelta, Thinking: ThinkingDelta}
+_RUN = 32
 NEVER_ENDED = "the stream ended before the call did"
 
 
 class _Building:
     """One part that events tell of."""
 
-    __slots__ = ("choice", "cited", "part", "pieces", "start", "whole")
+    __slots__ = ("choice", "cited", "part", "pieces", "runs", "start", "whole")
 
     def __init__(self, start: PartStart | CallStart) -> None:
         self.choice = start.choice
         self.start = start
         self.part: Any = start.part if type(start) is PartStart else None
         self.pieces: list[str] = []
+        self.runs = 0
         self.cited = False
         self.whole = False
 
@@ -132,8 +134,13 @@ class Accumulator:
 
     def _say(self, key: int, words: str) -> None:
         building = self._parts.get(key)
-        if building is not None:
-            building.pieces.append(words)
+        if building is None:
+            return
+        pieces = building.pieces
+        pieces.append(words)
+        if len(pieces) - building.runs > _RUN:  # a word by itself takes ten times its letters
+            pieces[building.runs :] = ["".join(pieces[building.runs :])]
+            building.runs += 1
 
     def _end(self, event: PartEnd | CallEnd) -> None:
         """End a part; a call ends as a call, and nothing else does."""

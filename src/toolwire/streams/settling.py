@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema import prune_nulls
+from toolwire.schema.nulls import lets_out, prune_nulls
 from toolwire.types import CallEnd, CallStart, Choice, Event, Request, Response, Tool, ToolCall
 from toolwire.wire.names import next_id, was_made
 
@@ -45,7 +45,7 @@ class Settling:
     def may_take_out_of(self, name: str) -> bool:
         """Whether a call of this tool may have a null that is to be taken out."""
         tool = self._tools.get(name)
-        return tool is not None and _lets_out(tool.plain_parameters)
+        return tool is not None and lets_out(tool.plain_parameters)
 
     def event(self, event: Event) -> Event:
         """Give an event of a stream with its call settled."""
@@ -75,22 +75,6 @@ class Settling:
             call_id = next_id(call_id)
         self._ids.add(call_id)
         return call_id
-
-
-def _lets_out(schema: Any) -> bool:
-    """Whether a schema declares, at any depth, a property that it does not require."""
-    left = [schema]
-    while left:
-        node = left.pop()
-        if isinstance(node, dict):
-            properties, required = node.get("properties"), node.get("required")
-            known = required if isinstance(required, list) else ()
-            if isinstance(properties, dict) and any(name not in known for name in properties):
-                return True
-            left += node.values()
-        elif isinstance(node, list):
-            left += node
-    return False
 
 
 def call_ids(request: Request) -> set[str]:

@@ -9,6 +9,7 @@ Rules of this package:
 from toolwire.errors import UnknownFormat
 from toolwire.text.detecting import Guess, detect
 from toolwire.text.format import Format, format
+from toolwire.text.overlay.completions import completions
 from toolwire.text.overlay.dialect import over
 from toolwire.text.rows import names
 from toolwire.text.templates import from_response_template
@@ -19,6 +20,7 @@ __all__ = [
     "Guess",
     "UnknownFormat",
     "Written",
+    "completions",
     "detect",
     "format",
     "from_response_template",

@@ -188,7 +188,6 @@ class Listener:
         self._pending: list[str] = []
         self.whole = True
         self.cut = False
-        self.waits = True
         self._thinking = thinking
         self._begun = False
 

@@ -10,6 +10,7 @@ Rules of this file:
 import contextlib
 import hashlib
 import os
+import sqlite3
 import stat
 import time
 from collections.abc import Iterator
@@ -224,7 +225,7 @@ def saying(what: str) -> Iterator[None]:
     """Turn what a database says into a StoreFailed."""
     try:
         yield
-    except (SQLAlchemyError, UnicodeError, OverflowError) as problem:
+    except (SQLAlchemyError, sqlite3.Error, UnicodeError, OverflowError) as problem:
         raise StoreFailed(f"{what}: {words_of(problem)}", path="traces") from None
 
 

@@ -22,6 +22,7 @@ from toolwire.encoding.finish import ending
 from toolwire.encoding.ledger import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.billing import Billed, without_billing
@@ -139,16 +140,24 @@ class Exchange:
         self._model: str | None = how.get("model")
         self._read: dict[str, Any] | None = None
         self._request: Request | None = None
+        self._brief: Request | None = None
         self._encoded: Encoded | None = None
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
         self._between = _Between(source.DIALECT, self.target.DIALECT)
         self._known = None if over is not None else self._again(reuse)
-        self._found = self._known is not None and self._known.find()
-        asked: Any = self._known.settings if self._found and self._known is not None else self.request and self._body
+        self._found = self._known if self._known is not None and self._known.find() else None
+        asked = self._settings()
         self.streams: bool = wants_stream(source.DIALECT, asked, path)
         self._form = stream_quirks(source.DIALECT, asked, path)
         if over is not None:
             self.target = over(self.target, self.request)
+
+    def _settings(self) -> dict[str, Any]:
+        """Give the body, or of one that was seen before what it says of streams."""
+        if self._found is not None:
+            return self._found.settings
+        self._request = self._decoded()  # what is wrong with it is said at once
+        return self._body
 
     def _again(self, reuse: Reuse | None) -> Again | None:
         """Say how the body may be reused: where nothing is remembered of earlier turns, by how the target is asked."""
@@ -157,7 +166,7 @@ class Exchange:
             return None
         told = None if served is None else (served.name, served.version_header, served.capabilities, served.quirks)
         try:
-            how = _write((self._path, self._model, quirks, told))
+            how = _write((self._path, self._model, quirks, told, getattr(self.target, "quirks", None)))
         except TypeError:
             return None
         target = getattr(self.target, "plain", self.target)
@@ -173,24 +182,30 @@ class Exchange:
     def request(self) -> Request:
         """The request as the client made it."""
         if self._request is None:
-            request = self.source.decode_request(self._body, self._path)
-            if self._foreign and self.source.DIALECT in _IN_PIECES:
-                messages = _joined(request.context.messages)
-                if messages is not request.context.messages:
-                    request = replace(request, context=replace(request.context, messages=messages))
-            self._request = request
+            self._request = self._decoded()
         return self._request
+
+    def _decoded(self) -> Request:
+        request = self.source.decode_request(self._body, self._path)
+        if not self._foreign or self.source.DIALECT not in _IN_PIECES:
+            return request
+        messages = _joined(request.context.messages)
+        if messages is request.context.messages:
+            return request
+        return replace(request, context=replace(request.context, messages=messages))
 
     @property
     def brief(self) -> Request:
         """The request, or of one that was seen before as much as its answer is read by."""
-        return self._known.brief if self._found and self._known is not None else self.request
+        if self._brief is None:
+            self._brief = self.request if self._found is None else self._found.brief
+        return self._brief
 
     @property
     def asks(self) -> list[str]:
         """The keys of what would help from earlier turns."""
-        if self._found and self._known is not None:
-            return self._known.asks
+        if self._found is not None:
+            return self._found.asks
         return [key for _, key in self._turns()] if self._foreign else []
 
     def remember(self, memory: Mapping[str, bytes]) -> None:
@@ -204,9 +219,8 @@ class Exchange:
     def encoded(self) -> Encoded:
         """The request as the target is sent it; its losses are named by the source's own paths."""
         if self._encoded is None:
-            known = None if self.memory else self._known
-            found = known.go_on() if self._found and known is not None else None
-            made = self._encode(known) if found is None else found
+            found = None if self.memory or self._found is None else self._found.go_on()
+            made = self._encode(None if self.memory else self._known) if found is None else found
             self._encoded = replace(made, losses=self._billed.told(made.losses)) if self._billed.lines else made
         return self._encoded
 
@@ -263,9 +277,15 @@ class Exchange:
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
-    def stream(self) -> "ExchangedStream":
-        """Give what reads the answer's stream, and writes it as the client understands it."""
-        return ExchangedStream(self, self._form)
+    def stream(self, after: "ExchangedStream | None" = None, begun: Iterable[Event] = ()) -> "ExchangedStream":
+        """Give what reads the answer's stream, and writes it as the client understands it.
+
+        It goes on `after` another one, whose decoder gives the events of both; `begun` tells the parts so far.
+        """
+        stream = ExchangedStream(self, self._form, after)
+        for event in begun:
+            stream.hear(event)
+        return stream
 
     def error(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
         """Give an error as the client understands it; bytes may be any text."""
@@ -289,8 +309,8 @@ class Exchange:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
         if not any(map(_is_bound, parts)):
             return ()
-        if self._found and self._known is not None:
-            count, before = self._known.last
+        if self._found is not None:
+            count, before = self._found.last
         else:
             messages = self.request.context.messages
             count, before = len(messages), _write(_gist(messages[-1])) if messages else b""
@@ -302,16 +322,16 @@ class Exchange:
 class ExchangedStream:
     """An answer's stream on its way to the client; `losses` and `usage` grow while it runs."""
 
-    def __init__(self, exchange: Exchange, quirks: dict[str, Any]) -> None:
+    def __init__(self, exchange: Exchange, quirks: dict[str, Any], after: "ExchangedStream | None" = None) -> None:
         self.usage: Usage | None = None
         self.broken: bool = False
-        self.decoder = exchange.target.decode_stream()
+        self.decoder: StreamDecoder = exchange.target.decode_stream() if after is None else after.decoder
+        self.encoder: StreamEncoder = exchange.source.encode_stream(**quirks) if after is None else after.encoder
         self._exchange = exchange
-        self._encoder = exchange.source.encode_stream(**quirks)
         self._told: tuple[Loss, ...] = ()
         self._reason: FinishReason | None = None
         self._failed = False
-        self._begun = False
+        self._begun = after is not None
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._settled = _SettledEvents(exchange.brief).of
@@ -325,7 +345,7 @@ class ExchangedStream:
     def tell(self, events: Iterable[Event]) -> bytes:
         """Write events, and note what they say of the turn."""
         said: list[bytes] = []
-        write = self._encoder.feed
+        write = self.encoder.feed
         for event in events:
             match event:
                 case UsageDelta():
@@ -349,6 +369,11 @@ class ExchangedStream:
                     said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
         return b"".join(said)
 
+    def hear(self, event: Event) -> None:
+        """Note an event that was written before."""
+        if self._heard is not None:
+            self._heard.feed(event)
+
     def close(self, error: Error | None = None) -> bytes:
         """Give what is left to say when the source has ended; one that broke off ends in an error."""
         last = []
@@ -362,7 +387,7 @@ class ExchangedStream:
         self.broken = self._failed
         if self._heard is not None:
             self._told = self._exchange._learn(self._heard.response.message.parts)  # noqa: SLF001 - likewise
-        return b"".join(last) + self._encoder.close()
+        return b"".join(last) + self.encoder.close()
 
     @property
     def parts(self) -> list[Part]:
@@ -372,7 +397,7 @@ class ExchangedStream:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What could not be said so far."""
-        return (*self._told, *self._encoder.losses)
+        return (*self._told, *self.encoder.losses)
 
 
 def exchange(  # noqa: PLR0913 - a keyword each

@@ -17,7 +17,6 @@ Rules of this file:
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from copy import copy
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -180,8 +179,8 @@ class Reuse:
 
     def of(self, owner: str) -> Self:
         """Give what one owner has had translated; together the owners keep within the number of bytes."""
-        one = copy(self)
-        one._owner, one.kept = owner, self._all.of(owner)  # noqa: SLF001 - of this class
+        one = self.__class__.__new__(self.__class__)
+        one.__dict__ |= self.__dict__ | {"_owner": owner, "kept": self._all.of(owner)}
         return one
 
     @property
@@ -226,12 +225,13 @@ class Reuse:
         seams = (seam, *(self.kept.get(key) or ())[: _MOST_OPENINGS - 1])
         self.kept.put(key, seams, 2 * _SHORT + sum(seam.size for seam in seams))
 
-    def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
-        """Keep a conversation, beside others that begin alike."""
+    def keep(self, how: tuple[Any, ...], data: bytes, seam: _Seam, before: _Seam | None = None) -> None:
+        """Keep a conversation, beside others that begin alike; `before` is what it has gone on from."""
         head = how, data[:_HEAD]
         offsets = self.kept.get(head) or ()
         other = self.kept.get((head, _windows(data, offsets)))
-        if other is not None and len(offsets) < _MOST_WINDOWS and not data.startswith(other.begins[0]):
+        elsewhere = other is not None and other is not before and not data.startswith(other.begins[0])
+        if elsewhere and len(offsets) < _MOST_WINDOWS:
             begins = b"".join(other.begins)
             apart = _alike(data, begins)
             if apart + _WINDOW <= min(other.length, seam.length) and apart not in offsets:
@@ -279,7 +279,7 @@ class Again:
             return None
         self._reuse.found(self._how, self._data)
         if found[1] is not self._ahead.seam:
-            self._reuse.keep(self._how, self._data, found[1])
+            self._reuse.keep(self._how, self._data, found[1], self._ahead.seam)
         return found[0]
 
     @property
@@ -569,8 +569,9 @@ def opening(whole: _Whole) -> _Seam | None:
     first = next(
         (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
     )
+    little = len(whole.data) < _FRAME or first == len(messages)
     asks_json = request.output is not None and request.output.kind == "json"
-    if type(bodies) is not list or first == len(messages) or asks_json or not whole.is_plain():
+    if type(bodies) is not list or little or asks_json or not whole.is_plain():
         return None
     gist = whole.between.gist(messages[first - 1]) if first else b""
     start = _Start(first, gist=gist, opens=True)

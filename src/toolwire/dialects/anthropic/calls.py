@@ -36,8 +36,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
     opaque = call.opaque
-    form = form_of(opaque, DIALECT)
-    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form
+    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
     body = {
         "type": "tool_use",
         "id": ledger.ids.call(call.id, own=verbatim),
@@ -48,9 +47,9 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         body["input"] = say_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
-    elif verbatim and "no_id" in form:
+    elif verbatim and "no_id" in form_of(opaque, DIALECT):
         del body["id"]
-    bare = opaque is None or (not opaque.value and opaque.form is None)
+    bare = opaque is None or (not opaque.value and not (verbatim and opaque.form))
     return body if bare and call.cache is None else ledger.finish(body, call)
 
 

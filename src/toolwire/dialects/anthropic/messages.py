@@ -215,10 +215,10 @@ def _encode_user(blocks: list[dict[str, Any]], ledger: Ledger, turns: _MessagesS
 def _lose_around(message: Message, ledger: Ledger) -> None:
     content: Any = message.content
     part = content[0] if message.role == "tool" and content else None
-    if type(part) is ToolResult and len(content) == 1:
-        ledger.lose_around_result(message)
-    else:
+    if type(part) is not ToolResult or len(content) > 1:
         ledger.lose_participant(message)
+    elif message.tool_call_id != part.tool_call_id or message.name != part.name:
+        ledger.lose_around_result(message)
 
 
 def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:

@@ -75,7 +75,6 @@ def _read_tool(body: dict[str, Any]) -> Tool | None:
 
 
 def _decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
-    """Read one declaration."""
     rest, snakes = read_keys(body)
     if snakes:
         form["snake"] = snakes
@@ -126,7 +125,6 @@ def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any]
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write one declaration."""
     name, parameters, opaque = tool.name, tool.plain_parameters, tool.opaque
     mine = opaque is WIRE.plain
     odd = tool.custom or tool.strict is not None or tool.plain_metadata or tool.plain_format is not None

@@ -281,17 +281,15 @@ def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]
     for inner in ledger.inside(content):
         block = encode_part(inner, ledger, "user")
         if ledger.said(block, inner):
-            blocks.append(block if _may_stand(inner, ledger) else _put_below(block, inner, ledger, below))
+            if not _may_stand(inner, ledger):
+                block = {"type": "text", "text": put_below(block, inner, below, ledger, f"{DIALECT} results")}
+            blocks.append(block)
     _mark_first(blocks, part, content)
     return {"content": shortest(blocks, ledger) if blocks else ""}
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:
     return type(part) is Text or (ledger.own and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT))
-
-
-def _put_below(block: Any, part: Part, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"type": "text", "text": put_below(block, part, below, ledger, f"{DIALECT} results")}
 
 
 def _mark_first(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:

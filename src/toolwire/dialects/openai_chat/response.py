@@ -111,7 +111,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if mine:
         body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
     else:
-        ledger.quirks = replace(ledger.quirks, reasoning_key=ledger.quirks.reasoning_key or "reasoning_content")
+        ledger.quirks = _showing(ledger.quirks)
         body = {
             "id": response.id or f"chatcmpl-{fingerprint(response)}",
             "object": "chat.completion",
@@ -129,6 +129,16 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
+
+
+_SHOWING = replace(PLAIN, reasoning_key="reasoning_content")
+
+
+def _showing(quirks: Quirks) -> Quirks:
+    """Give quirks by which thinking is shown."""
+    if quirks is PLAIN:
+        return _SHOWING
+    return replace(quirks, reasoning_key=quirks.reasoning_key or "reasoning_content")
 
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:

@@ -77,7 +77,6 @@ _LEGACY = object()
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write one declaration."""
     opaque = tool.opaque
     own = opaque is WIRE.plain
     if own or opaque is None or (not opaque.value and opaque.dialect != DIALECT):

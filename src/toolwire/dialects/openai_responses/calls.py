@@ -408,16 +408,15 @@ def stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
 
 def write_call(call: ToolCall, items: Items) -> None:
     """Add a call; in a response every call has an id."""
-    opaque, ledger = call.opaque, items.ledger
-    if call.custom or not call.complete:
-        item = _encode_odd_call(call, items)
-    elif opaque is WIRE.plain and call.raw is not None:
+    opaque, ledger, whole = call.opaque, items.ledger, call.complete and not call.custom
+    if whole and opaque is WIRE.plain and call.raw is not None:
         call_id, text = ledger.ids.call(call.id, own=True), argument_text(call)
         item = {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": text}
         if call.cache is not None:
             lose_cache(call, ledger)
     elif (
-        (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
+        whole
+        and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
         and call.cache is None
         and items.response is None
     ):

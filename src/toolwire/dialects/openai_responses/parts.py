@@ -64,7 +64,6 @@ def _decode_image(rest: dict[str, Any]) -> Part | None:
 
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
-    """Write an image."""
     body: dict[str, Any] = {"type": "input_image"}
     data = data_of(part, WIRE)
     if data is not None:

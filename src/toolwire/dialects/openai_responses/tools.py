@@ -379,15 +379,10 @@ def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
     if tool.cache is not None or tool.plain_format:
         return None
     name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-    if strict is None and own:
-        return {"type": "function", "name": name, "description": description, "parameters": parameters}
-    return {
-        "type": "function",
-        "name": name,
-        "description": description,
-        "parameters": parameters,
-        "strict": strict or False,
-    }
+    body: dict[str, Any] = {"type": "function", "name": name, "description": description, "parameters": parameters}
+    if strict is not None or not own:
+        body["strict"] = strict or False
+    return body
 
 
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:

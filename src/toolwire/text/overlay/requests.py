@@ -35,7 +35,7 @@ from toolwire.types import (
     ToolResult,
 )
 
-_READ_HERE = "text_tagged"
+READ_HERE = "text_tagged"
 _FOR_SYSTEM = frozenset({"system", "developer"})
 REQUIRED = "Call at least one tool in your next answer."
 _NAMED = "Call at least one of these tools in your next answer: {names}."
@@ -46,7 +46,7 @@ _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 def mark(request: Request, dialect: str) -> Request:
     """Mark a request as read from this wire."""
     opaque = request.opaque or Opaque(dialect, {})
-    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), _READ_HERE: True}))
+    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), READ_HERE: True}))
 
 
 class Telling:
@@ -57,7 +57,7 @@ class Telling:
         self.weaver = weaver
         self.writer = weaver.writer
         self.compact = compact
-        self.own = _READ_HERE in form_of(request.opaque, ledger.dialect)
+        self.own = READ_HERE in form_of(request.opaque, ledger.dialect)
         self.places: list[int] = []
         self._hidden: set[str | None] = set()
         self._shown: dict[tuple[int, int], str] = {}
@@ -83,7 +83,7 @@ class Telling:
             messages = _ask(messages, asked)
         opaque = request.opaque
         if self.own and opaque is not None:
-            form = {key: value for key, value in (opaque.form or {}).items() if key != _READ_HERE}
+            form = {key: value for key, value in (opaque.form or {}).items() if key != READ_HERE}
             opaque = Opaque(opaque.dialect, opaque.value, form or None)
         context = replace(context, system=system, messages=messages, tools=[tool for _, tool in kept])
         settings: dict[str, Any] = {"tool_choice": None, "parallel_tool_calls": None} if told else {}

@@ -46,12 +46,13 @@ from toolwire.wire.arguments import format_arguments
 class _Spoken:
     """One text of the wire: what hears it, and the part that tells its words or its thoughts now."""
 
-    __slots__ = ("choice", "key", "kind", "left", "listener", "split", "start", "told")
+    __slots__ = ("choice", "end", "key", "kind", "left", "listener", "split", "start", "told")
 
     def __init__(self, start: PartStart, listener: Any) -> None:
         self.start = start
         self.choice = start.choice
         self.listener = listener
+        self.end: PartEnd | None = None
         self.key: int | None = None
         self.kind: Any = Text
         self.told = 0
@@ -84,7 +85,6 @@ class Decoder:
         self._answers: dict[int, _Answering] = {}
         self._shell = Response()
         self._events: list[Event] = []
-        self._waiting: list[Event] = []
 
     @property
     def done(self) -> bool:
@@ -112,21 +112,12 @@ class Decoder:
     def _read(self, events: list[Event]) -> list[Event]:
         self._events = []
         for event in events:
-            if type(event) is TextDelta and not self._waiting:
-                self.read_text(event)
+            name = READERS.get(type(event))
+            if name is None:
+                self._pass(event)
             else:
-                self._take(event)
+                getattr(self, name)(event)
         return self._events
-
-    def _take(self, event: Event) -> None:
-        if self._waiting:
-            self._wait(event)
-            return
-        name = READERS.get(type(event))
-        if name is None:
-            self._pass(event)
-        else:
-            getattr(self, name)(event)
 
     def _pass(self, event: Any) -> None:
         """Tell what is no text: under the key that its part has now."""
@@ -158,6 +149,7 @@ class Decoder:
 
     def read_part_start(self, event: PartStart) -> None:
         """Begin a part; a text begins with its first words."""
+        self._end_texts(event.choice, whole=True)
         if type(event.part) is not Text:
             self._events.append(replace(event, key=self._new_key(event.key)))
             return
@@ -258,16 +250,19 @@ class Decoder:
         self._answering(choice).parts.append(call)
 
     def read_part_end(self, event: PartEnd) -> None:
-        """End a part; a text may have to wait for that."""
+        """End a part; a text waits until it is known whether it was cut off."""
         said = self._texts.get(event.key)
         if said is None:
             self._pass(event)
-        elif said.listener.waits:
-            self._waiting = [event]
         else:
-            self._end_text(event, whole=True)
+            said.end = event
 
-    def _end_text(self, event: PartEnd, *, whole: bool) -> None:
+    def _end_texts(self, choice: int, *, whole: bool) -> None:
+        """End the texts of an answer that its wire has ended."""
+        for said in [said for said in self._texts.values() if said.choice == choice and said.end is not None]:
+            self._end_text(said.end, whole=whole)
+
+    def _end_text(self, event: Any, *, whole: bool) -> None:
         """End a text: what its wire says of it at the end stands in its last part."""
         said = self._texts.pop(event.key)
         self._tell_found(said, said.listener.close(whole=whole))
@@ -289,29 +284,9 @@ class Decoder:
             return part if more or said.key is not None else None
         return rest_of(part, self._reading.dialect) if more else None
 
-    def _wait(self, event: Event) -> None:
-        """Keep what comes until it is known whether the text that waits was cut off."""
-        ended: Any = self._waiting[0]
-        choice = self._texts[ended.key].choice
-        match event:
-            case ChoiceEnd() if event.index == choice:
-                whole = event.choice.finish_reason not in CUT
-            case PartStart() | CallStart() if event.choice == choice:
-                whole = True
-            case ErrorEnd():
-                whole = False
-            case MessageEnd():
-                whole = event.complete
-            case _:
-                self._waiting.append(event)
-                return
-        waiting, self._waiting = [*self._waiting[1:], event], []
-        self._end_text(ended, whole=whole)
-        for later in waiting:
-            self._take(later)
-
     def read_call_start(self, event: CallStart) -> None:
         """Begin a call of the wire's own."""
+        self._end_texts(event.choice, whole=True)
         answering = self._answering(event.choice)
         answering.native = True
         answering.answer.take(event.id)
@@ -329,6 +304,7 @@ class Decoder:
 
     def read_choice_end(self, event: ChoiceEnd) -> None:
         """End an answer: if there were calls in its text, it says so."""
+        self._end_texts(event.index, whole=event.choice.finish_reason not in CUT)
         self._tell_late(event.index)
         answering = self._answers.get(event.index)
         if answering is None or not answering.split:
@@ -341,8 +317,10 @@ class Decoder:
 
     def read_end(self, event: ErrorEnd | MessageEnd) -> None:
         """End what nothing ended."""
+        whole = isinstance(event, MessageEnd) and event.complete
         for key, said in list(self._texts.items()):
-            self._end_text(PartEnd(key, replace(said.start.part, text="")), whole=False)
+            unended = PartEnd(key, replace(said.start.part, text=""))
+            self._end_text(said.end or unended, whole=whole and said.end is not None)
         for choice in list(self._answers):
             self._tell_late(choice)
         self._events.append(event)

@@ -28,11 +28,6 @@ class BlockListener:
         self._begins = True
         self._late = late
 
-    @property
-    def waits(self) -> bool:
-        """Whether what is found depends on the text being whole."""
-        return self._scanner.waits
-
     def feed(self, text: str) -> list[str | ToolCall]:
         """Give what is heard with a piece of the text."""
         return self._hear(self._scanner.feed(text))

@@ -97,12 +97,6 @@ class Scanner:
         self._tell_words()
         return self._found
 
-    @property
-    def waits(self) -> bool:
-        """Whether what is found depends on the text being whole."""
-        form = self._form
-        return form is not None and (form.alone or form.closes("".join(self._line)))
-
     def _take(self, piece: str) -> None:
         """Take a piece of the present line, or the last one of it."""
         if self._state != SHOWN:
