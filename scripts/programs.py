@@ -1,4 +1,4 @@
-"""Installs the client programs that tests/programs tries, each in a folder of its own under .programs.
+"""Installs the client programs that tests/programs tries, each in a folder of its own: all, or those that are named.
 
 What cannot be installed is said with its reason, and its tests are skipped. Node comes as a package of Python's.
 """
@@ -6,6 +6,7 @@ What cannot be installed is said with its reason, and its tests are skipped. Nod
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ".programs")).resolve()
@@ -25,11 +26,11 @@ def run(*command: str, **environment: str) -> str:
     return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()[-300:]
 
 
-def main() -> int:
-    """Install what is not there yet."""
+def main(wanted: Collection[str]) -> int:
+    """Install what is wanted and not there yet."""
     FOLDER.mkdir(exist_ok=True)
     for name, package in PIP.items():
-        if not (FOLDER / name / "bin").exists():
+        if name in wanted and not (FOLDER / name / "bin").exists():
             problem = run(sys.executable, "-m", "venv", str(FOLDER / name))
             problem = problem or run(str(FOLDER / name / "bin" / "pip"), "install", "-q", package)
             print(f"{name}: {problem or 'installed'}")
@@ -40,7 +41,7 @@ def main() -> int:
     path = f"{node / 'bin'}{os.pathsep}{os.environ['PATH']}"
     npm = str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
     for name, package in NPM.items():
-        if not (FOLDER / name / "node_modules").exists():
+        if name in wanted and not (FOLDER / name / "node_modules").exists():
             place = str(FOLDER / name)
             problem = run(
                 str(node / "bin" / "node"), npm, "install", "--no-audit", "--prefix", place, package, PATH=path
@@ -50,4 +51,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:] or [*PIP, *NPM]))

@@ -53,6 +53,7 @@ PATTERNS = {
     "_GEMINI": "/v1beta/models/m:generateContent",
     "_MODEL": "/v1/models/m",
     "_RESPONSE": "/v1/responses/resp_1",
+    "_CONVERSATION": "/v1/conversations/conv_1",
 }
 NOBODYS = ["/", "/docs", "/openapi.json", "/debug", "/debug/pprof", "/admin", "/key/generate", "/keys", "/user/new"]
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECTX")

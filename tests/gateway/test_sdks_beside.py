@@ -120,7 +120,7 @@ ABSENT: dict[str, dict[str, Asking]] = {
         "a stored answer taken away": lambda client: client.responses.delete("resp_abc123"),
         "an answer called off": lambda client: client.responses.cancel("resp_abc123"),
         "items of an answer": lambda client: client.responses.input_items.list("resp_abc123"),
-        "conversations": lambda client: client.conversations.create(),
+        "conversations": lambda client: client.conversations.retrieve("conv_abc123"),
     },
     "anthropic": {
         "batches": lambda client: client.messages.batches.list(),

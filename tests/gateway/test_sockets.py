@@ -1,10 +1,15 @@
 """Responses over a WebSocket, asked by OpenAI's own client: lanes, what is added, limits and cuts."""
 
+import asyncio
 import contextlib
+import gc
 import json
-import threading
+import os
+import resource
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -16,6 +21,7 @@ from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, standing
 from tests.gateway.test_keys import Guarded, guarded
 from toolwire.gateway import sockets
+from toolwire.gateway.memory import ProcessMemory
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.types import Text, ToolCall
 
@@ -345,25 +351,81 @@ def test_a_key_that_is_revoked_or_may_not_ask_is_told_so_on_an_open_connection(g
         assert heard(socket)[-1]["status"] == 401
 
 
+def echo(request: Any, _turn: int) -> list[Any]:
+    """Answer with what was asked, in pieces."""
+    words = " ".join(message.text for message in request.messages if message.role == "user")
+    return [Text("You said "), Text(words)]
+
+
+async def converse(client: openai.AsyncOpenAI, name: str, cut: int | None = None) -> list[str]:
+    """Lead a conversation of three turns; the connection is cut once, after so many events of the second one."""
+    heard: list[str] = []
+    previous: Any = openai.omit
+    turn = 0
+    while turn < 3:
+        async with client.responses.connect() as connection:
+            while turn < 3:
+                asked: Any = {"model": "anthropic/m", "input": f"{name}-{turn}", "previous_response_id": previous}
+                await connection.response.create(**asked)
+                count, last = 0, None
+                async for event in connection:
+                    count += 1
+                    last = event
+                    if event.type in END or (turn == 1 and count == cut):
+                        break
+                if turn == 1 and cut is not None:
+                    cut = None
+                    connection._connection.transport.abort()  # a cable that is pulled
+                    break
+                assert last is not None
+                assert last.type == "response.completed"
+                heard.append(last.response.output_text)
+                previous, turn = last.response.id, turn + 1
+    return heard
+
+
 @pytest.mark.slow
-def test_a_hundred_conversations_at_once() -> None:
-    def play(request: Any, _turn: int) -> list[Any]:
-        return [f"You said {request.messages[-1].text}."]
+@pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")  # openai 3.52.0 does not
+def test_a_hundred_conversations_at_once_and_cuts_at_every_event() -> None:
+    async def lead(url: str) -> list[list[str]]:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="key") as client:
+            cuts = [at % 20 or None for at in range(100)]
+            return await asyncio.gather(*(converse(client, f"c{at}", cut) for at, cut in enumerate(cuts)))
 
-    def converse(at: int) -> None:
-        with opened(stood.url) as socket:
-            before: dict[str, Any] = {}
-            for turn in range(3):
-                create(socket, input=f"{at}-{turn}", **before)
-                last = heard(socket)[-1]
-                told.append((at, turn, text_of(last)))
-                before = {"previous_response_id": last["response"]["id"]}
+    with simulate(Scenario(echo, complete=False)) as model, standing(model.url) as stood:
+        told = asyncio.run(lead(stood.url))
+        asked = Counter(one.request.messages[-1].text for one in model.requests if one.request is not None)
+        until(lambda: len(stood.seen) >= 300)
+        endings = Counter(one["ending"] for one in stood.seen)
+    whole = [[f"c{at}-{turn}" for turn in range(3)] for at in range(100)]
+    assert told == [[f"You said {' '.join(said[: turn + 1])}" for turn in range(3)] for said in whole]
+    assert all(asked[said[0]] == asked[said[2]] == 1 for said in whole), "what was heard is not asked again"
+    assert max(asked.values()) <= 2, "the gateway asks nothing twice by itself"
+    assert set(endings) <= {"answer", "client gone"}
+    assert endings["answer"] >= 300
 
-    told: list[tuple[int, int, str]] = []
-    with simulate(Scenario(play, complete=False)) as model, standing(model.url) as stood:
-        threads = [threading.Thread(target=converse, args=(at,)) for at in range(100)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-    assert sorted(told) == [(at, turn, f"You said {at}-{turn}.") for at in range(100) for turn in range(3)]
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")  # likewise
+def test_connections_leave_nothing_behind() -> None:
+    """Ten minutes in `make torture`, seconds otherwise: what the process holds does not grow."""
+    seconds = 600 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 20
+
+    async def lead(url: str) -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="key") as client:
+            await asyncio.gather(*(converse(client, f"c{at}", at or None) for at in range(10)))
+
+    with simulate(Scenario(echo, complete=False)) as model, standing(model.url) as stood:
+        stood.gateway.tools.memory = ProcessMemory(1 << 20, 60)
+        begin, sizes = time.monotonic(), list[int]()
+        while time.monotonic() - begin < seconds:
+            asyncio.run(lead(stood.url))
+            model.requests.clear()
+            stood.seen.clear()
+            gc.collect()
+            sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+        assert stood.gateway.running == 0
+    settled = sizes[len(sizes) // 4 :]
+    assert len(settled) > 2
+    assert max(settled[-len(settled) // 3 :]) - max(settled[: len(settled) // 3 + 1]) < 24 * 1024 * 1024, settled

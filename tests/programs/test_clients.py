@@ -17,6 +17,8 @@ FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ROOT / ".programs"))
 TRIED: dict[tuple[str, str, str], str] = {}
 READS = tuple(name for name in WORDS_OF if name != "aider")  # it has no tools: it writes files in its own text
 # Each cell takes seconds: those that stop for good at a 503 are not tried with faults.
+ECHOES = ("claude", "codex", "codex-http", "gemini", "opencode")  # others look for the tools of servers by a search
+LOOKS = (*ECHOES, "qwen")
 RETRIES = ("claude", "codex", "codex-http", "gemini", "opencode")
 
 
@@ -61,6 +63,16 @@ def test_a_program_writes_and_reads_with_its_own_tools(program: str, wire: str, 
     if program in READS:
         assert len(told["read"]) == 2, told["output"]
         assert all("gr\u00fcn" in text for text in told["read"])
+    if program in ECHOES and (program.partition("-")[0], wire) != (
+        "codex",
+        "openai-responses",
+    ):  # it is in a namespace there
+        assert "gr\u00fcn!" in told["echoed"], told["output"]
+    if program in LOOKS and (program, wire) != (
+        "qwen",
+        "ollama",
+    ):  # it knows the model's name, and that it sees nothing
+        assert told["pictures"] == 1, told["output"]
 
 
 @pytest.mark.slow

@@ -1,9 +1,12 @@
 """One client program with one model: it writes a file with its own tool, and reads it twice in parallel.
 
+Where it can, it then uses a tool of an MCP server, and looks at a picture.
+
 usage: trial.py PROGRAM WIRE FOLDER [--faults]; it writes what became of it as one line of JSON. It is run in a network
 namespace of its own, so that the program reaches nothing but the gateway.
 """
 
+import base64
 import json
 import os
 import subprocess
@@ -13,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.testing import Fail, Scenario, simulate
-from toolwire.types import Text, Thinking, ToolCall, ToolResult
+from toolwire.types import Image, Text, Thinking, ToolCall, ToolResult
 
 TASK = "Write the words 'gr\u00fcn \"blue\"' into the file note.txt, read it twice, then say done."
 WORDS = 'gr\u00fcn "blue"\n'
@@ -97,12 +100,78 @@ def reading(folder: str, offered: set[str]) -> ToolCall | None:
     return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
 
 
+# An MCP server with one tool; it is there at once, for programs ask before a slow one has begun.
+_SERVER = """
+import json, sys
+schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+tool = {"name": "echo", "description": "Say it again.", "inputSchema": schema, "annotations": {"readOnlyHint": True}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    said, method = asked.get("params") or {}, asked["method"]
+    told = {}
+    if method == "initialize":
+        told = {"protocolVersion": said["protocolVersion"], "capabilities": {"tools": {}}}
+        told["serverInfo"] = {"name": "tiny", "version": "1"}
+    elif method == "tools/list":
+        told = {"tools": [tool]}
+    elif method == "tools/call":
+        told = {"content": [{"type": "text", "text": said["arguments"]["text"] + "!"}]}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": told}), flush=True)
+"""
+_PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC"
+
+
+def connect(program: str, home: Path) -> list[str]:
+    """Tell a program of the MCP server: in its own file of settings, or by what is given back."""
+    server = {"command": sys.executable, "args": ["-SE", str(home / "server.py")]}
+    (home / "server.py").write_text(_SERVER, encoding="utf-8")
+    whole = {"tiny": {"type": "local", "command": [server["command"], *server["args"]], "enabled": True}}
+    files: dict[str, tuple[str, Any]] = {
+        "claude": ("mcp.json", {"mcpServers": {"tiny": server}}),
+        "gemini": (".gemini/settings.json", {"mcpServers": {"tiny": server}}),
+        "qwen": (".qwen/settings.json", {"mcpServers": {"tiny": server}}),
+        "opencode": (".config/opencode/opencode.json", {"mcp": whole, "permission": "allow"}),
+    }
+    if program in files:
+        name, settings = files[program]
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(json.dumps(settings), encoding="utf-8")
+    if program == "claude":
+        return ["--mcp-config", str(home / "mcp.json")]
+    if program.startswith("codex"):
+        told = {"command": server["command"], "args": server["args"]}
+        return [word for name in told for word in ("-c", f"mcp_servers.tiny.{name}={json.dumps(told[name])}")]
+    return []
+
+
+def looking(folder: str, offered: set[str]) -> list[ToolCall]:
+    """Call the tool of the server, and what shows a picture."""
+    file = f"{folder}/dot.png"
+    echo = next((name for name in sorted(offered) if "tiny" in name and "echo" in name), None)
+    known = {"view_image": {"path": file}, "Read": {"file_path": file}, "read_file": {"file_path": file}}
+    known["read"] = {"filePath": file}
+    show = next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
+    called = ToolCall(None, echo, {"text": "gr\u00fcn"}) if echo else None
+    return [call for call in (called, show) if call is not None]
+
+
+def pictures(request: Any) -> int:
+    """Count the pictures that a model was shown."""
+    parts = [part for message in request.messages for part in message.parts]
+    shown = [part.content for part in parts if isinstance(part, ToolResult) and not isinstance(part.content, str)]
+    return sum(isinstance(part, Image) for part in [*parts, *(one for content in shown for one in content)])
+
+
 class Playing:
     """A model that does the task by what a program offers; its first words are errors, where that is wanted."""
 
     def __init__(self, folder: str, faults: int) -> None:
         self.folder, self.faults = folder, faults
         self.read: list[str] = []
+        self.echoed = ""
+        self.pictures = 0
+        self.waited = self.looked = False
 
     def __call__(self, request: Any, _turn: int) -> Any:
         """Answer one request."""
@@ -121,7 +190,15 @@ class Playing:
             return [Thinking("I write it first."), Text("I write the file."), write]
         if len(results) == 1:
             return [Thinking("I read it twice."), read, read]
-        self.read = [str(result.content) for result in results[1:]]
+        self.read = [str(result.content) for result in results[1:3]]
+        if "WaitForMcpServers" in offered and not self.waited:  # Claude Code's, for as long as a server begins
+            self.waited = True
+            return [Thinking("I wait."), ToolCall(None, "WaitForMcpServers", {})]
+        if not self.looked and (calls := looking(self.folder, offered)):
+            self.looked = True
+            return [Thinking("I look at it."), *calls]
+        self.echoed = next((str(result.content) for result in results[3:] if "!" in str(result.content)), "")
+        self.pictures = pictures(request)
         return [Text("done")]
 
 
@@ -130,6 +207,7 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
     home, work = folder / "home", folder / "work"
     for place in (home, work):
         place.mkdir(parents=True, exist_ok=True)
+    (work / "dot.png").write_bytes(base64.b64decode(_PICTURE))
     playing = Playing(str(work), faults)
     with simulate(Scenario(playing, complete=False), strict=True) as model:
         settings = folder / "toolwire.toml"
@@ -137,7 +215,8 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
         settings.write_text(f"[providers.there]\n{base}", encoding="utf-8")
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         command = [sys.executable, "-m", "toolwire", "launch", "--config", str(settings)]
-        command += ["--model", f"there/{MODELS[wire]}", program.partition("-")[0], "--", *WORDS_OF[program]]
+        command += ["--model", f"there/{MODELS[wire]}", program.partition("-")[0], "--"]
+        command += [*connect(program, home), *WORDS_OF[program]]
         start = time.monotonic()
         try:
             done = subprocess.run(
@@ -162,6 +241,8 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
         "exit": code,
         "file": note.read_bytes().decode() if note.exists() else None,
         "read": playing.read,
+        "echoed": playing.echoed,
+        "pictures": playing.pictures,
         "statuses": answered,
         "refused": refused,
         "seconds": round(time.monotonic() - start, 1),

@@ -93,7 +93,9 @@ def _opencode(place: Entrance) -> Told:
     """Choose of its two packages the one of the provider's own wire, so that bytes pass as they are."""
     package = "@ai-sdk/anthropic" if place.dialect == "anthropic" else "@ai-sdk/openai-compatible"
     limits = {"context": place.window, "output": place.output} if place.window and place.output else None
-    model: dict[str, Any] = {"name": place.model, **({"limit": limits} if limits else {})}
+    # Without these it shows no picture to a model that it does not know (1.18.33, 2026-11-22).
+    seen = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+    model: dict[str, Any] = {"name": place.model, **seen, **({"limit": limits} if limits else {})}
     provider = {
         "npm": package,
         "name": "toolwire",

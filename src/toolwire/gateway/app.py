@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidBody, ToolwireError
+from toolwire.gateway import conversations
 from toolwire.gateway.auditing import AuditedTurn, shown_keys
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, credential_in
@@ -235,7 +236,12 @@ class _Request:
             return
         if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
             raise Refused("not_found", _NO_SOCKET)
-        if asked.action in ("retrieve", "items") and self.method in ("GET", "DELETE"):
+        if asked.action == "conversation":
+            body = await self._read() if self.method == "POST" else b""
+            query = self.scope.get("query_string", b"").decode("latin-1")
+            told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
+            await self._reply(200, told)
+        elif asked.action in ("retrieve", "items") and self.method in ("GET", "DELETE"):
             await self._reply(*await fetch(self.gateway.tools, self._turns, asked, self.method))
         else:
             await self._answer_wire(asked)

@@ -13,6 +13,7 @@ from toolwire.types import Error, ErrorKind, ErrorReply
 _BEGINNINGS = (
     ("/v1/messages", "anthropic"),
     ("/v1/responses", "openai-responses"),
+    ("/v1/conversations", "openai-responses"),
     ("/v1beta", "gemini"),
     ("/api/", "ollama"),
 )

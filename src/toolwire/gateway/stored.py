@@ -23,6 +23,7 @@ from toolwire.gateway.endings import Refused
 from toolwire.gateway.memory import Memory
 from toolwire.providers import Provider
 from toolwire.providers.addressing import headers_of, url_of
+from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
 
 WIRE = "openai-responses"
@@ -31,6 +32,7 @@ _LONGEST_ID = 80
 _ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,100})"')
 _HEAD_BYTES = 4096
 _FIRST_ELSE = 300
+_LAST = frozenset({b"response.completed", b"response.incomplete"})
 _ENDS = (b"event: response.completed\n", b"event: response.incomplete\n")
 _OURS = "toolwire-summary:"
 _SHORT = "What was said before, in short:\n\n"
@@ -136,7 +138,8 @@ def whole(turns: Sequence[StoredTurn], body: bytes, provider: Provider) -> bytes
         items = [_unnamed(item) for item in items if not _is_bare(item)]
     read["input"] = [_said(item) for item in (*items, *as_items(read.get("input")))]
     if missing:
-        read.pop("previous_response_id")
+        read.pop("previous_response_id", None)
+        read.pop("conversation", None)
     return _write({**read, "previous_response_id": before} if before else read)
 
 
@@ -167,16 +170,29 @@ class Keeper:
 
     def __init__(self, place: Turns, members: Mapping[str, Any], maker: str, *, passes: bool, send: Any) -> None:
         self._place, self._members, self._maker, self._passes = place, members, maker, passes
+        self.adds: Callable[[list[Any]], Awaitable[None]] | None = None  # to a conversation
+        self.earlier: list[Any] = []  # what was said in it before
+        self._frames = EventStream()
         self._send: Callable[[bytes, bool], Awaitable[None]] = send
         self._head: bytes | None = b""
         self._streams = bytes(members.get("stream") or b"") == b"true"
 
     async def send(self, data: bytes, more: bool) -> None:
         """Hand on what is said; its end is kept first."""
-        if self._head is not None:
+        if self.adds is not None:
+            answers = [data]
+            if self._streams:
+                answers = [event_answer(event) for kind, event in self._frames.feed(data) if kind in _LAST]
+            for answer in answers:
+                _, kept = kept_of(self._members, answer, self._maker)
+                if kept is not None:
+                    await self.adds(kept.items)
+        if self._head is not None and is_kept(self._members):
             name, kept = self._noted(data) if self._passes else self._heard(data)
             if kept is not None:
                 self._head = None
+                if self.earlier and kept.answer:
+                    kept = replace(kept, asked=Raw(_write([*self.earlier, *as_items(_read(kept.asked))])))
                 await self._place.keep(name, kept)
         await self._send(data, more)
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import LossyTranslation, ToolwireError
+from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Accounts, Reservation
 from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing, conversation_of
@@ -144,7 +145,9 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
     place = _place(tools, incoming)
     if place is not None:
-        incoming.turns = await _earlier(place, incoming, members)
+        foreign = any(goal.provider.dialect != WIRE for goal in goals)
+        _check_background(incoming, members, foreign=foreign)
+        incoming.turns = await _earlier(place, incoming, members, foreign=foreign)
     reservation = await _reserve(tools, incoming, members, [*goals, *(longer.goals if longer is not None else ())])
     try:
         await _Asking(tools, incoming, members, client, served, place).ask(replace(way, goals=tuple(goals)))
@@ -171,8 +174,22 @@ def _place(tools: Tools, incoming: Incoming) -> Turns | None:
     return Turns([tools.memory, *([incoming.held] if incoming.held is not None else [])], incoming.owner)
 
 
-async def _earlier(place: Turns, incoming: Incoming, members: dict[str, Any]) -> list[StoredTurn]:
+def _check_background(incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> None:
+    """Refuse an answer that comes later, where nobody keeps it for the client or nobody could count it."""
+    limited = incoming.key is not None and bool(incoming.key.limits)
+    if bytes(members.get("background") or b"") == b"true" and (foreign or limited):
+        why = "this key has limits, and such an answer is not counted" if limited else "this model has no such answers"
+        message = f"background: must be false, for {why}; ask for a stream"
+        raise Refused("invalid_request", message, code="unsupported_parameter")
+
+
+async def _earlier(place: Turns, incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> list[StoredTurn]:
     """Give what a request goes on from: with a key, nothing but what that key has asked."""
+    if name := conversations.named_in(members):
+        turn = await conversations.turn_of(place, name)
+        if turn is None and (incoming.key is not None or foreign):
+            raise Refused("not_found", f"Conversation with id '{name[:80]}' not found.")
+        return [] if turn is None else [turn]
     previous = text_of(members.get("previous_response_id"))
     turns = await place.earlier(previous) if previous else []
     if previous and not turns and incoming.key is not None:
@@ -295,10 +312,14 @@ class _Asking(Struct):
 
     def _keeping(self, attempt: "_Attempt") -> Answering:
         """Keep an answer on its way to the client, if it wants that."""
-        if self.place is None or not is_kept(self.members):
+        name = conversations.named_in(self.members) if self.place is not None else ""
+        if self.place is None or not (name or is_kept(self.members)):
             return self.client
         maker = attempt.goal.provider.name
         keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, send=self.client.send)
+        if name:
+            keeper.adds = partial(conversations.add, self.place, name)
+            keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
         return Answering(self.client.begin, keeper.send)
 
     async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> "_Leg | None":

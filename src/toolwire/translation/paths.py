@@ -14,7 +14,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-Action = Literal["answer", "count", "models", "model", "version", "retrieve", "items", "compact", "other"]
+Action = Literal[
+    "answer", "count", "models", "model", "version", "retrieve", "items", "compact", "conversation", "other"
+]
 
 
 class Asked(Struct, frozen=True):
@@ -57,6 +59,9 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
 _GEMINI = re.compile(rf"/v1(?:beta|alpha)?/models/(?P<model>.+?)(?::(?P<verb>{'|'.join(filter(None, _VERBS))}))?")
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
 _RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)(?P<items>/input_items)?")
+_CONVERSATION = re.compile(
+    r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
+)
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
@@ -66,6 +71,8 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
         return _FIXED[path]
     if (match := _RESPONSE.fullmatch(path)) is not None:
         return Asked("items" if match["items"] else "retrieve", "openai-responses", "GET", match["id"])
+    if (match := _CONVERSATION.fullmatch(path)) is not None:
+        return Asked("conversation", "openai-responses", subject=match["rest"] or "")
     gemini, match = _GEMINI.fullmatch(path), _MODEL.fullmatch(path)
     if match is not None and (gemini is None or gemini["verb"] is None):
         vendor = vendor_of(headers) or "openai-chat"
