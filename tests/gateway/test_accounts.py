@@ -59,6 +59,22 @@ async def tries(accounts: Accounts, key: Key, count: int, **needs: int) -> list[
     return [one for one in got if isinstance(one, Reservation)]
 
 
+def test_who_is_overtaken_while_more_is_borrowed_is_not_refused(url: str) -> None:
+    async def lead() -> None:
+        key = made(url, limit_of("requests", "100/day"), limit_of("tokens", "10000/day"))
+        accounts = Accounts(LimitLedger(url), Clock())
+        (await accounts.reserve(key, {"requests": 1, "tokens": 10})).settle(None)
+        waits = asyncio.create_task(accounts.reserve(key, {"requests": 1, "tokens": 50}))
+        for _ in range(3):  # until it is known what is borrowed: tokens, since a request is here
+            await asyncio.sleep(0)
+        assert not waits.done()
+        await accounts.reserve(key, {"requests": 1, "tokens": 10})
+        assert isinstance(await waits, Reservation)
+        await accounts.close()
+
+    asyncio.run(lead())
+
+
 @pytest.mark.row("O17")
 def test_of_many_at_once_as_many_are_admitted_as_the_limit_says(url: str) -> None:
     async def lead() -> None:

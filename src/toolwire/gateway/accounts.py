@@ -252,9 +252,13 @@ class Accounts:
     def _serve(self, one: _Waiting, moved: Mapping[Place, Moved]) -> None:
         if one.answer.done():
             return
-        if _has(one.needs):
+        lacking = [place for account, place, amount in one.needs if account.free < amount]
+        short = [moved[place] for place in lacking if place in moved and moved[place].short]
+        if not lacking:
             one.answer.set_result(self._take(one.needs))
-        elif any(moved[place].others_spare for _, place, _ in one.needs if place in moved):
+        elif not short:  # a request that came meanwhile took what was here
+            self._waiting.append(one)
+        elif any(ones.others_spare for ones in short):
             one.answer.set_result(None)
         else:
             one.answer.set_exception(_refused(one.needs, self._now()))

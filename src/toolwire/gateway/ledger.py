@@ -104,9 +104,10 @@ class Move(Struct):
 
 
 class Moved(Struct):
-    """What came of a move: what was borrowed, and whether other processes hold what they do not use."""
+    """What came of a move: what was borrowed, whether it is too little, whether others hold what they do not use."""
 
     granted: int = 0
+    short: bool = False
     others_spare: bool = False
 
 
@@ -204,7 +205,8 @@ class LimitLedger:
             connection.execute(_held.insert(), mine | values)
         if taken + granted != found:
             connection.execute(_TAKE, {f"of_{key}": place[key] for key in place} | {"taken": taken + granted})
-        return Moved(granted, needed < sum(move.needs) and self._others_spare(connection, process, move.place))
+        short = needed < sum(move.needs)
+        return Moved(granted, short, short and self._others_spare(connection, process, move.place))
 
     def _others_spare(self, connection: sql.Connection, process: str, place: Place) -> bool:
         found = sql.select(_held.c.spare).where(_at(_held, place), _held.c.process != process, _held.c.spare > 0)
