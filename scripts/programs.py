@@ -1,7 +1,7 @@
 """Installs the client programs that tests/programs tries, each in a folder of its own: all, or those that are named.
 
-The versions are those that docs/programs says were tried. What cannot be installed is said with its reason, and its tests
-are skipped. Node comes as a package of Python's.
+The versions are those that docs/programs says were tried. What cannot be installed is said with its reason, and
+its tests are skipped. Node comes as a package of Python's.
 """
 
 import os

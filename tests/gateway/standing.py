@@ -20,8 +20,8 @@ from toolwire.gateway import Gateway, serving
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Routes
+from toolwire.gateway.turn import Tools
 from toolwire.gateway.upstream import Uplink
-from toolwire.gateway.way import Tools
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator
 from toolwire.testing.service import Received

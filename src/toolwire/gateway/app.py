@@ -28,7 +28,8 @@ from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
-from toolwire.gateway.way import JSON, Answering, Incoming, Served, Tools, lead
+from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
+from toolwire.gateway.way import lead
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error

@@ -23,7 +23,7 @@ from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Routes, Upward, providers_of
-from toolwire.gateway.way import Tools
+from toolwire.gateway.turn import Tools
 from toolwire.providers import PROVIDERS, Provider
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -1,0 +1,89 @@
+"""One turn through the gateway: what came in, what serves it, and what became of it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct, field
+
+from toolwire.gateway.accounts import Accounts
+from toolwire.gateway.auditing import Audit
+from toolwire.gateway.choosing import Choosing
+from toolwire.gateway.keys import Key
+from toolwire.gateway.memory import Memory
+from toolwire.gateway.prices import Prices, Tokens
+from toolwire.gateway.reports import Reports
+from toolwire.gateway.routes import Goal, Routes
+from toolwire.gateway.stored import StoredTurn
+from toolwire.translation.paths import Asked
+from toolwire.translation.reuse import Reuse
+from toolwire.types import Loss, Part, Usage
+from toolwire.wire.transport import AwaitedTransport, Bounds, Timeouts
+
+JSON = "application/json"
+
+
+class Tools(Struct):
+    """What the way of every request needs."""
+
+    routes: Routes
+    transport: AwaitedTransport
+    memory: Memory
+    reports: Reports
+    prices: Prices = Prices({})
+    choosing: Choosing = field(default_factory=Choosing)
+    reuse: Reuse = field(default_factory=Reuse)
+    accounts: Accounts | None = None
+    audit: Audit | None = None
+    timeouts: Timeouts = Timeouts()
+    bounds: Bounds = Bounds()
+    keep_alive: float = 15.0
+    stall: float = 60.0
+
+
+class Incoming(Struct):
+    """A request as it came in, and who made it."""
+
+    identity: str
+    asked: Asked
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+    key: Key | None = None
+    held: Memory | None = None  # what a connection keeps of its own turns
+    turns: list[StoredTurn] = []  # what it goes on from, the last one first
+
+    @property
+    def owner(self) -> str:
+        """Whose memory and reports are used: those of a key, or of nobody."""
+        return "" if self.key is None else self.key.id
+
+    @property
+    def size(self) -> int:
+        """How many bytes a provider reads for it."""
+        return len(self.body) + sum(kept.size for kept in self.turns)
+
+
+class Served(Struct):
+    """What became of a request: for the log, the figures and the bill."""
+
+    model: str = ""
+    goal: str = ""
+    status: int = 0
+    usage: Usage | None = None
+    ending: str = ""
+    losses: tuple[Loss, ...] = ()
+    asked: bool = False  # a provider was sent something
+    answered: Goal | None = None  # it began to answer well
+    heard: int = 0  # characters of an answer whose tokens nobody has counted
+    tokens: Tokens | None = None
+    cost: int = 0
+    before: tuple[tuple[Tokens, int], ...] = ()  # what answers took that broke off, and were asked for again
+    said: bytes | list[Part] = b""  # the answer as it was told, where its calls are recorded
+    legs: tuple["Served", ...] = ()  # what others took who went on with the answer
+
+
+class Answering(Struct):
+    """How the client is answered: a head once, then pieces, then an end."""
+
+    begin: Callable[[int, dict[str, str]], Awaitable[None]]
+    send: Callable[[bytes, bool], Awaitable[None]]
