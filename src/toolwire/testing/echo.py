@@ -38,7 +38,9 @@ def echo(request: Request, turn: Turn) -> list[ScriptStep]:
     if results := results_of(request.messages):
         lines = [f"{name or 'A tool'} gave: {words_of(result)}" for name, result in results]
         return [Text(text="\n".join(lines))]
-    text = next((message.text for message in reversed(request.messages) if message.role == "user"), "")
+    asked = next((message for message in reversed(request.messages) if message.role == "user"), None)
+    # The last text is what the user has typed: programs put their own reminders before it.
+    text = "" if asked is None else next((part.text for part in reversed(asked.parts) if isinstance(part, Text)), "")
     if (match := _FAIL.search(text)) is not None:
         status = int(match[1])
         return [Fail(Error(kind_of_status(status), "Failing, as you asked.", status))]
