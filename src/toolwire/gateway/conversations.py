@@ -9,6 +9,7 @@ Sources: openai 3.54.0, resources.conversations, ResponseCreateParams.conversati
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from msgspec import Raw, Struct
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.stored import StoredTurn, Turns, as_items
 
+_log = logging.getLogger(__name__)
 _MOST = 8 * 1024 * 1024  # bytes of one conversation
 _AT_ONCE = 20
 _PAGE, _LONGEST_PAGE = 20, 100
@@ -69,12 +71,13 @@ async def turn_of(turns: Turns, name: str) -> StoredTurn | None:
 
 
 async def add(turns: Turns, name: str, items: list[Any]) -> None:
-    """Add to a conversation what was said in a turn; one that would be too long stays as it is."""
+    """Add to a conversation what was said in a turn; one that would be too long stays as it is, and the log says so."""
     async with _lock(turns, name):
         kept = await _find(turns, name)
         if kept is not None:
             kept.items = [*kept.items, *_told(items, kept)]
-            await _keep(turns, kept)
+            if not await _keep(turns, kept):
+                _log.warning("conversation %s would be more than %d bytes: a turn of it is not kept", kept.id, _MOST)
 
 
 async def answer(turns: Turns, subject: str, method: str, body: bytes, query: str) -> bytes:
