@@ -1,6 +1,7 @@
 """What every test may use: hypothesis profiles, and the data that lies outside the repository."""
 
 import gc
+import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,10 @@ import pytest
 from hypothesis import settings
 
 from tests.corpus import Recording, found, recordings, suite_root
+
+# A shell in the background has its commands ignore Ctrl-C, and so would all that tests begin.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The first two are derandomized: a red test is red for everybody. The last seeks new examples.
 settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True)

@@ -116,12 +116,14 @@ def test_all_runs_end_right_while_workers_are_killed(  # noqa: PLR0915 - one sto
     told = sum("Whether it happened is unknown" in str(end.messages) for end in ends)
     assert unknown <= sum(str(end.messages).count("Whether it happened is unknown") for end in ends)
     sys.stdout.write(f"the longest waited (with a worker there, at all): {sorted(hill.waited)[-9:]}\n")
-    assert max(hill.waited)[0] <= LEASE + GRACE
+    longest = max(hill.waited, default=(0.0, 0.0))[0]  # the few kills of a short run may have met nobody at work
+    assert longest <= LEASE + GRACE
+    assert hill.waited or not FULL
     tally["runs of many workers that ended right"] += RUNS
     tally["seconds that they took"] += round(seconds)
     tally["workers killed"] += kills
     tally["runs that a dead worker led"] += len(hill.waited)
-    tally["milliseconds until the last one was taken over, at most"] += round(1000 * max(hill.waited)[0])
+    tally["milliseconds until the last one was taken over, at most"] += round(1000 * longest)
     tally["milliseconds in which no worker had begun"] += round(1000 * hill.nobody)
     tally["runs that were told of a call of which nobody knows whether it happened"] += told
     tally["calls of them that did not happen"] += unknown

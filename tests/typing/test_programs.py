@@ -20,7 +20,9 @@ import pytest
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 # What the programs of tests/programs do is shown there; here they are checked.
-SHORT = [path for path in sorted((HERE.parent / "programs").glob("*.py")) if not path.stem.startswith("test_")]
+# Beside them are the trials of client programs.
+TRIALS = {"conftest", "trial", "test_clients", "test_programs"}
+SHORT = [path for path in sorted((HERE.parent / "programs").glob("*.py")) if path.stem not in TRIALS]
 RIGHT, WRONG = (sorted((HERE / folder).glob("*.py")) for folder in ("right", "wrong"))
 BIN = Path(sys.executable).parent
 _EXPECTED = re.compile(r"  # error: ([\w-]+), (\w+)$")

@@ -148,6 +148,7 @@ class _Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        self.unread = self.headers.get("content-length", "0") != "0" or "transfer-encoding" in self.headers
         self.begun = False
         self.ended = False
         self.served = Served()
@@ -331,6 +332,7 @@ class _Request:
                     if size > most:
                         raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
                     if not message.get("more_body"):
+                        self.unread = False
                         return b"".join(pieces)
         except TimeoutError:
             raise Refused("timeout", f"the body took longer than {self.gateway.limits.seconds:g} s", 408) from None
@@ -386,12 +388,13 @@ class _Request:
             raise _Gone from None
 
     async def _refuse(self, error: Error) -> None:
-        """Tell an error: as a response, where nothing was said yet."""
+        """Tell an error: as a response, where nothing was said yet; nobody waits for the rest of a body after it."""
         self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
         if self.begun:
             return
         reply = reply_of(error, self.wire)
-        await self._reply(error.status or reply.status, reply.json, **reply.headers)
+        closes = {"connection": "close"} if self.unread else {}
+        await self._reply(error.status or reply.status, reply.json, **reply.headers, **closes)
 
     async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
         await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})

@@ -8,7 +8,7 @@ Rules of this file:
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
@@ -200,8 +200,9 @@ class AgentResolver(Resolver):
                 self._handlers[handler.tool.name] = handler
         self._recipes = dict(recipes or {})
 
-    resolve = on_the_class(Resolver.resolve)
-    aresolve = on_the_class(Resolver.aresolve)
+    if not TYPE_CHECKING:  # checkers see those of `Resolver`
+        resolve = on_the_class(Resolver.resolve)
+        aresolve = on_the_class(Resolver.aresolve)
 
     @on_the_class
     def available_tools(self) -> list[Tool]:

@@ -90,6 +90,8 @@ class Engine:
     """The engine of a database; it runs nothing before it is launched."""
 
     def __init__(self, url: str, owner: str) -> None:
+        self.url: str
+        self.db: sa.Engine
         self.url, self.db = _database(url)
         self._owner = owner
         self.launched: bool = False
@@ -100,7 +102,7 @@ class Engine:
         except sa.exc.OperationalError as problem:
             words = str(problem.orig).partition("\n")[0]
             raise StoreFailed(f"the database cannot be opened: {words}", path="Runs") from None
-        self.client = DBOSClient(
+        self.client: DBOSClient = DBOSClient(
             system_database_engine=self.db, serializer=_Json(), application_name=_APPLICATION, lazy=True
         )
 
