@@ -234,8 +234,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(lenient_model: Pl
     with lenient_model(Scenario([], complete=False)) as stood:
         limits, stood.gateway.limits = stood.gateway.limits, BodyLimits(body=1000)
         try:
-            refused = post(stood.url, "/v1/messages", b"x" * 2000)
-            assert (refused.status, refused.headers["connection"]) == (413, "close")
+            assert post(stood.url, "/v1/messages", b"x" * 2000).status == 413
             assert stood.requests == []
         finally:
             stood.gateway.limits = limits

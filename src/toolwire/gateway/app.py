@@ -42,6 +42,7 @@ _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _NO_SOCKET = "there is no WebSocket here"
 _ABOUT_BYTES = frozenset({"content-type", "content-length"})
+_GIVEN_UP = 408
 _GOOD = 200
 _LOSSES = "/toolwire/requests/"
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
@@ -148,7 +149,6 @@ class _Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        self.unread = self.headers.get("content-length", "0") != "0" or "transfer-encoding" in self.headers
         self.begun = False
         self.ended = False
         self.served = Served()
@@ -332,10 +332,10 @@ class _Request:
                     if size > most:
                         raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
                     if not message.get("more_body"):
-                        self.unread = False
                         return b"".join(pieces)
         except TimeoutError:
-            raise Refused("timeout", f"the body took longer than {self.gateway.limits.seconds:g} s", 408) from None
+            words = f"the body took longer than {self.gateway.limits.seconds:g} s"
+            raise Refused("timeout", words, _GIVEN_UP) from None
 
     async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")
@@ -388,12 +388,12 @@ class _Request:
             raise _Gone from None
 
     async def _refuse(self, error: Error) -> None:
-        """Tell an error: as a response, where nothing was said yet; nobody waits for the rest of a body after it."""
+        """Tell an error: as a response, where nothing was said yet. A body that was given up is not waited for."""
         self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
         if self.begun:
             return
         reply = reply_of(error, self.wire)
-        closes = {"connection": "close"} if self.unread else {}
+        closes = {"connection": "close"} if error.status == _GIVEN_UP else {}
         await self._reply(error.status or reply.status, reply.json, **reply.headers, **closes)
 
     async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
