@@ -61,8 +61,11 @@ class Hill:
     def look(self) -> None:
         """See which runs of the dead were taken over, and how long that took while some worker was there to do it."""
         before, self._looked = self._looked, time.monotonic()
-        ready, _, _ = select.select([one.stdout for one in self.workers if one.stdout], [], [], 0)
-        if not ready:  # each of them has just been begun
+        begun = select.poll()  # `select` takes no file of a number over 1,023
+        for one in self.workers:
+            if one.stdout is not None:
+                begun.register(one.stdout, select.POLLIN)
+        if not begun.poll(0):  # each of them has just been begun
             self.nobody += self._looked - before
         for name, (token, killed, nobody) in list(self.dead.items()):
             row = self.runs.core.register.row(name)
