@@ -123,7 +123,9 @@ class Terminal:
 
     def read(self) -> bool:
         """Read what there is; whether there may be more."""
-        if not select.select([self.fd], [], [], 0.02)[0]:
+        written = select.poll()
+        written.register(self.fd, select.POLLIN)
+        if not written.poll(20):
             return self.process.poll() is None
         try:
             data = os.read(self.fd, 65536)
