@@ -189,6 +189,14 @@ def worker(
     return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def await_a_call(folder: Path) -> None:
+    """Wait until a worker has done the first of its calls."""
+    late = time.monotonic() + 60
+    while not (folder / "done").exists():
+        assert time.monotonic() < late
+        time.sleep(0.01)
+
+
 @POSIX
 @pytest.mark.slow
 @pytest.mark.row("N2")
@@ -199,10 +207,7 @@ def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> No
         jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(runs_url, tmp_path))
-            late = time.monotonic() + 60
-            while not (tmp_path / "done").exists():
-                assert time.monotonic() < late
-                time.sleep(0.01)
+            await_a_call(tmp_path)
             workers[0].send_signal(signal.SIGKILL)
             workers.append(worker(runs_url, tmp_path))
             ends = [run.result(60) for run in jobs]
@@ -332,10 +337,7 @@ def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_ru
         jobs = [started(runs, n, base_url) for n in range(number)]
         try:
             workers.append(worker(url, tmp_path))
-            late = time.monotonic() + 60
-            while not (tmp_path / "done").exists():
-                assert time.monotonic() < late
-                time.sleep(0.01)
+            await_a_call(tmp_path)
             workers[0].send_signal(signal.SIGTERM)
             assert workers[0].wait(60) == 0
             workers.append(worker(url, tmp_path))

@@ -179,10 +179,9 @@ class _Request:
         served, audit = self.served, self.gateway.tools.audit
         if audit is None or not served.status:
             return
-        path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
         goal = served.legs[-1].goal if served.legs else served.goal
         losses = tuple(str(loss) for loss in served.losses if loss.severity == "semantic")
-        who = (self.identity, incoming.owner, self.wire, path, incoming.body, served.said)
+        who = (self.identity, incoming.owner, self.wire, incoming.full_path, incoming.body, served.said)
         await audit.record(AuditedTurn(*who, goal, losses, shown_keys(self.headers), time.time()))
 
     async def may_open(self) -> bool:

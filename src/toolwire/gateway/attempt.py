@@ -93,12 +93,11 @@ class Attempt:
         self.tools, self.incoming, self.goal, self.members = tools, incoming, goal, members
         self.strict, self.several = strict, several
         self.wire: Dialect = dialect(incoming.asked.dialect)
-        self.over = wording(goal.provider, goal.format)
-        same = incoming.asked.dialect == goal.provider.dialect and self.over is None
+        same = incoming.asked.dialect == goal.provider.dialect and wording(goal.provider, goal.format) is None
         self.passes = incoming.asked.action != "answer" or same
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
-        self._full_path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
+        self._full_path = incoming.full_path
 
     async def ask(self, served: Served) -> "AwaitedResponse | Failure":
         """Send the request; give the answer's head, or what went wrong."""

@@ -58,6 +58,11 @@ class Incoming(Struct):
         return "" if self.key is None else self.key.id
 
     @property
+    def full_path(self) -> str:
+        """The path with its query."""
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
     def size(self) -> int:
         """How many bytes a provider reads for it."""
         return len(self.body) + sum(kept.size for kept in self.turns)

@@ -240,9 +240,8 @@ class _Asking(Struct):
     async def _leg(self, goal: Goal, text: str, strict: bool) -> "Leg | None":
         """Ask one provider to go on; None where it does not, or the key has nothing left for it."""
         incoming, reservation, served, answer = self.incoming, None, Served(goal=goal.name), None
-        path = incoming.path + (f"?{incoming.query}" if incoming.query else "")
         try:
-            asked = GoingOn.of(dialect(incoming.asked.dialect), incoming.body, path, text, goal)
+            asked = GoingOn.of(dialect(incoming.asked.dialect), incoming.body, incoming.full_path, text, goal)
             again = replace(incoming, body=asked.body)
             members = members_of(asked.body)
             reservation = await _reserve(self.tools, again, members, [goal], requests=0)

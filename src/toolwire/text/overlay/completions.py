@@ -22,6 +22,7 @@ from toolwire.text.format import Format
 from toolwire.text.format import format as _format
 from toolwire.text.overlay.dialect import TextDialect
 from toolwire.text.overlay.requests import READ_HERE
+from toolwire.text.overlay.stream_decoder import Around
 from toolwire.text.quoting import Given
 from toolwire.text.rows import core, turns_of
 from toolwire.types import Context, Encoded, Event, Loss, Message, Request, Response
@@ -165,27 +166,12 @@ def _rewritten(frames: Iterable[Frame], change: Callable[[_Body], _Body]) -> byt
     return said
 
 
-class _Decoder:
+class _Decoder(Around):
     """Reads a stream of completions as one of chat."""
 
     def __init__(self, inner: StreamDecoder) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._frames = EventStream()
-
-    @property
-    def done(self) -> bool:
-        """Whether the wire has ended the answer."""
-        return self._inner.done
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is read."""
-        return self._inner.over
-
-    @property
-    def ignored(self) -> int:
-        """How many bytes came after that."""
-        return self._inner.ignored
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""

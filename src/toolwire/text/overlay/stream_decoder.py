@@ -73,18 +73,11 @@ class _Answering:
         self.split = False
 
 
-class Decoder:
-    """Reads a stream through the decoder of its wire."""
+class Around:
+    """What is read through the decoder of a wire ends where that one ends."""
 
-    def __init__(self, inner: StreamDecoder, reading: Reading) -> None:
+    def __init__(self, inner: StreamDecoder) -> None:
         self._inner = inner
-        self._reading = reading
-        self._keys: dict[int, int] = {}
-        self._next = 0
-        self._texts: dict[int, _Spoken] = {}
-        self._answers: dict[int, _Answering] = {}
-        self._shell = Response()
-        self._events: list[Event] = []
 
     @property
     def done(self) -> bool:
@@ -100,6 +93,20 @@ class Decoder:
     def ignored(self) -> int:
         """How many bytes came after that."""
         return self._inner.ignored
+
+
+class Decoder(Around):
+    """Reads a stream through the decoder of its wire."""
+
+    def __init__(self, inner: StreamDecoder, reading: Reading) -> None:
+        super().__init__(inner)
+        self._reading = reading
+        self._keys: dict[int, int] = {}
+        self._next = 0
+        self._texts: dict[int, _Spoken] = {}
+        self._answers: dict[int, _Answering] = {}
+        self._shell = Response()
+        self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
