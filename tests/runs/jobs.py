@@ -45,27 +45,40 @@ def work(part: int) -> str:
 TOOLS = [work]
 
 
-SERVED: list[int] = []
-"""How many questions were open when each of them came."""
-_OPEN, _PAUSE = [0], [0.0]
-_LOCK = threading.Lock()
+class Model(ThreadingHTTPServer):
+    """A served model: `open` says how many questions it has, `asked` how many there were when each one came."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(("127.0.0.1", 0), _Question)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+        self.seconds, self.open = seconds, 0
+        self.asked: list[int] = []
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        with self._lock:
+            self.open += 1
+            self.asked.append(self.open)
+
+    def end(self) -> None:
+        with self._lock:
+            self.open -= 1
 
 
-class _Model(BaseHTTPRequestHandler):
+class _Question(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 60.0
+    server: Model
 
     def do_POST(self) -> None:
-        with _LOCK:
-            _OPEN[0] += 1
-            SERVED.append(_OPEN[0])
+        self.server.begin()
         try:
             self._answer()
         finally:
-            with _LOCK:
-                _OPEN[0] -= 1
+            self.server.end()
 
     def _answer(self) -> None:
-        time.sleep(_PAUSE[0])
+        time.sleep(self.server.seconds)
         sent = self.rfile.read(int(self.headers["content-length"]))
         if not sent:  # who asked was killed
             return
@@ -85,14 +98,13 @@ class _Model(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def serving(seconds: float = 0.0) -> Iterator[str]:
-    """Serve the model, which takes so long; give its address."""
-    _PAUSE[0] = seconds
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Model)
+def serving(seconds: float = 0.0) -> Iterator[Model]:
+    """Serve the model, which takes so long."""
+    server = Model(seconds)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+        yield server
     finally:
         server.shutdown()
         server.server_close()

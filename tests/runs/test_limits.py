@@ -105,11 +105,10 @@ def test_a_figure_that_limits_nothing_is_refused(runs: Runs, value: Any) -> None
 @POSIX
 @pytest.mark.slow
 def test_two_workers_keep_one_limit(runs_url: str, tmp_path: Path) -> None:
-    jobs.SERVED.clear()
     workers = []
-    with contextmanager(jobs.serving)(seconds=0.3) as base_url, Runs(runs_url) as runs:
+    with contextmanager(jobs.serving)(seconds=0.3) as model, Runs(runs_url) as runs:
         runs.limit("openai", at_once=2)
-        started = [jobs.started(runs, number, base_url) for number in range(8)]
+        started = [jobs.started(runs, number, model.url) for number in range(8)]
         try:
             workers += [worker(runs_url, tmp_path, lease=10.0) for _ in range(2)]
             ends = [run.result(120) for run in started]
@@ -118,4 +117,4 @@ def test_two_workers_keep_one_limit(runs_url: str, tmp_path: Path) -> None:
                 one.kill()
                 one.communicate()
     assert [end.ending for end in ends] == ["answer"] * 8
-    assert max(jobs.SERVED) == 2
+    assert max(model.asked) == 2

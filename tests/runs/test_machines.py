@@ -88,8 +88,8 @@ def test_all_runs_end_right_while_workers_are_killed(  # noqa: PLR0915 - one sto
 ) -> None:
     moment = random.Random(SEED)  # noqa: S311 - a choice, not a secret
     kills = 0
-    with contextmanager(serving)() as base_url, Runs(database.url, lease=LEASE) as runs:
-        jobs = [started(runs, number, base_url, TURNS) for number in range(RUNS)]
+    with contextmanager(serving)() as model, Runs(database.url, lease=LEASE) as runs:
+        jobs = [started(runs, number, model.url, TURNS) for number in range(RUNS)]
         left, begun = {run.id for run in jobs}, time.monotonic()
         hill = Hill(runs, database.url, tmp_path)
         late = begun + PATIENCE

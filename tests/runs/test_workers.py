@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.jobs import PARTS, SERVED, serving, started
+from tests.runs.jobs import PARTS, serving, started
 from tests.runs.killing import ROOT, begun, check, ended, program
 from tests.runs.scripted import Busy, given, turns
 from tests.runs.victim import lines
@@ -59,9 +59,8 @@ def test_a_hundred_starts_of_one_id_are_one_run(tmp_path: Path) -> None:
 @pytest.mark.row("N10")
 def test_two_processes_start_one_id_at_once_a_hundred_times(runs_url: str, tmp_path: Path) -> None:
     number = 100
-    SERVED.clear()
-    with contextmanager(serving)() as base_url, Runs(runs_url) as runs:
-        twins = [program("begins", "together", runs_url, tmp_path, number, base_url) for _ in range(2)]
+    with contextmanager(serving)() as model, Runs(runs_url) as runs:
+        twins = [program("begins", "together", runs_url, tmp_path, number, model.url) for _ in range(2)]
         try:
             waited(lambda: len(list(tmp_path.glob("ready-*"))) == len(twins))
             for one in range(number):
@@ -73,7 +72,7 @@ def test_two_processes_start_one_id_at_once_a_hundred_times(runs_url: str, tmp_p
                 twin.kill()
     wanted = [f"run-{one} all parts are done" for one in range(number)]
     assert [(code, words.splitlines()) for code, words, _ in said] == [(0, wanted)] * 2, said
-    assert len(SERVED) == number
+    assert len(model.asked) == number
 
 
 @POSIX
@@ -102,8 +101,8 @@ def test_another_process_is_told_the_same_from_the_beginning_and_the_middle(runs
 def test_a_thousand_runs_that_are_started_again_do_not_all_ask_at_once(tmp_path: Path) -> None:
     number, most = 1000, 8
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    with contextmanager(serving)(seconds=600.0) as base_url:
-        first = program("begins", "many", url, number, base_url)
+    with contextmanager(serving)(seconds=600.0) as silent:
+        first = program("begins", "many", url, number, silent.url)
         assert first.stdout is not None
         assert first.stdout.readline() == "begun\n"
         first.send_signal(signal.SIGKILL)
@@ -120,8 +119,8 @@ def test_a_thousand_runs_that_are_started_again_do_not_all_ask_at_once(tmp_path:
 @POSIX
 @pytest.mark.slow
 def test_a_run_that_was_taken_from_a_queue_and_never_begun_is_found(runs_url: str, tmp_path: Path) -> None:
-    with contextmanager(serving)() as base_url, Runs(runs_url, lease=2.0) as runs:
-        job = started(runs, 1, base_url)
+    with contextmanager(serving)() as model, Runs(runs_url, lease=2.0) as runs:
+        job = started(runs, 1, model.url)
         first = worker(runs_url, tmp_path, TOOLWIRE_FAILPOINT="before-claim")
         assert first.wait(60) == -signal.SIGKILL
         first.communicate()
@@ -203,8 +202,8 @@ def await_a_call(folder: Path) -> None:
 def test_a_dead_workers_runs_are_taken_over(runs_url: str, tmp_path: Path) -> None:
     number = 6
     workers: list[subprocess.Popen[str]] = []
-    with contextmanager(serving)() as base_url, Runs(runs_url, lease=2.0) as runs:
-        jobs = [started(runs, n, base_url) for n in range(number)]
+    with contextmanager(serving)() as model, Runs(runs_url, lease=2.0) as runs:
+        jobs = [started(runs, n, model.url) for n in range(number)]
         try:
             workers.append(worker(runs_url, tmp_path))
             await_a_call(tmp_path)
@@ -333,8 +332,8 @@ def test_a_worker_that_is_told_to_stop_hands_its_runs_on(tmp_path: Path, made_ru
     shutil.copy(made_runs, tmp_path / "runs.db")
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     workers: list[subprocess.Popen[str]] = []
-    with contextmanager(serving)() as base_url, Runs(url, lease=60.0) as runs:
-        jobs = [started(runs, n, base_url) for n in range(number)]
+    with contextmanager(serving)() as model, Runs(url, lease=60.0) as runs:
+        jobs = [started(runs, n, model.url) for n in range(number)]
         try:
             workers.append(worker(url, tmp_path))
             await_a_call(tmp_path)
