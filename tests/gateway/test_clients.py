@@ -331,3 +331,23 @@ def _damage(value: Any, chance: random.Random) -> None:
         _damage(value[key], chance)
     elif key != "model":
         value[key] = chance.choice(odd)
+
+
+@pytest.mark.row("O15")
+@pytest.mark.parametrize("wire", WIRES)
+def test_who_reads_nothing_for_a_time_is_let_go_of(wire: str) -> None:
+    async def stalled() -> None:
+        async with slow_model(words=b"word " * 20_000, pause=0.0) as (model, url):
+            with standing(url, stall=0.5) as stood:
+                reader, writer = await connect(stood.url)
+                path, body = question(wire, "openai/m")
+                writer.write(head(path, body) + body)
+                await reader.readuntil(b"\r\n\r\n")
+                await until(lambda: model.open == 1, 5)
+                await until(lambda: model.open == 0, 20)
+                await until(lambda: bool(stood.seen), 5)
+                assert stood.seen[0]["ending"] == "client gone"
+                writer.transport.abort()
+                await asyncio.sleep(0)
+
+    asyncio.run(stalled())

@@ -4,7 +4,7 @@ Rules of this file:
 - Every path is one of a wire, or one of ours; anything else is the 404 of the wire that it looks like.
 - A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback.
 - Before the first byte an error is a response; after it the connection is closed, and never looks finished.
-- A client that goes away ends its request: what waits for a provider is cancelled.
+- A client that goes away ends its request: what waits for a provider is cancelled. Its connection tells that.
 """
 
 import asyncio
@@ -140,6 +140,10 @@ class _Gone(Exception):
     """The client has left."""
 
 
+LEFT = "toolwire.left"
+"""Where a request's scope has what its connection calls when the client leaves; None once it has left."""
+
+
 class _Request:
     """One HTTP request."""
 
@@ -155,6 +159,7 @@ class _Request:
         self.wire = wire_near(self.path, self.headers)
         self.key: Key | None = None
         self.audited: Incoming | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> None:
         """Answer, and say what became of it."""
@@ -166,7 +171,7 @@ class _Request:
         except InvalidBody as problem:
             await self._refuse(Error("invalid_request", str(problem), 400))
         except _Gone:
-            self.served.ending = "client gone"
+            self.served.ending = self.served.ending or "client gone"
         except Exception:  # noqa: BLE001 - whatever fails here is told to the client as ours
             _log.exception("request %s failed", self.identity)
             await self._refuse(Error("server", "the gateway failed; its log says why", 500))
@@ -342,16 +347,15 @@ class _Request:
         incoming.held = self.scope.get("toolwire.held")
         if self.gateway.tools.audit is not None and asked.action == "answer":
             self.audited = incoming
-        task = asyncio.current_task()
-        watch = asyncio.ensure_future(self._watch(task))
+        self._task = asyncio.current_task()
+        if self.scope.setdefault(LEFT, self._leave) is None:
+            raise _Gone
         try:
             await lead(self.gateway.tools, incoming, client or Answering(self._begin, self._send), self.served)
         except asyncio.CancelledError:
-            if not watch.done() or watch.cancelled() or not watch.result():
+            if self.scope[LEFT] is not None:
                 raise
             raise _Gone from None
-        finally:
-            watch.cancel()
         self._report()
 
     def _report(self) -> None:
@@ -360,14 +364,10 @@ class _Request:
         report = {"request": self.identity, "model": served.model, "goal": served.goal, "losses": losses}
         self.gateway.tools.reports.file(self.identity, self.owner, report)
 
-    async def _watch(self, task: "asyncio.Task[Any] | None") -> bool:
-        """Wait until the client leaves, and end what is done for it."""
-        while (await self._receive())["type"] != "http.disconnect":
-            continue
-        if not self.ended and task is not None:
-            task.cancel()
-            return True
-        return False
+    def _leave(self) -> None:
+        """End what is done for a client that has left."""
+        if not self.ended and self._task is not None:
+            self._task.cancel()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.begun, self.served.status = True, status
@@ -380,11 +380,7 @@ class _Request:
 
     async def _send(self, data: bytes, more: bool) -> None:
         self.ended = not more
-        try:
-            async with asyncio.timeout(self.gateway.tools.stall):
-                await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
-        except TimeoutError:
-            raise _Gone from None
+        await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
 
     async def _refuse(self, error: Error) -> None:
         """Tell an error: as a response, where nothing was said yet. A body that was given up is not waited for."""

@@ -363,16 +363,12 @@ class Attempt:
             if self.tools.audit is not None:
                 served.said = stream.parts if seams is None else seams.parts
             if seams is None:
-                served.usage = stream.usage
-                if not finished or served.usage is None:
-                    served.heard = _length(stream.parts)
+                _note(stream, served, finished=finished)
         error = None if problem is None else Error("server", f"{_BROKE}: {problem.kind}", code="incomplete")
         last = stream.close(error)
-        served.ending = "broke off" if stream.broken else "continued" if served.legs else "answer"
         if seams is None:
-            served.usage = stream.usage
-            if stream.broken:
-                served.heard = _length(stream.parts)
+            _note(stream, served, finished=not stream.broken)
+        served.ending = "broke off" if stream.broken else "continued" if served.legs else "answer"
         served.losses = (*served.losses, *stream.losses)
         if last is None:
             raise Refused("server", f"{_BROKE} where no word can follow")
@@ -466,6 +462,13 @@ class Attempt:
 
 def _nothing() -> None:
     """Settle nothing: the first answer is settled with its request."""
+
+
+def _note(stream: ExchangedStream | PassedStream, served: Served, *, finished: bool) -> None:
+    """Note what a stream has said so far; who leaves once all is said has an answer."""
+    served.usage, served.ending = stream.usage, "answer" if stream.whole else ""
+    if not finished or served.usage is None:
+        served.heard = _length(stream.parts)
 
 
 def _length(parts: Iterable[Part]) -> int:

@@ -70,7 +70,7 @@ class PassedStream:
         self._heard = Accumulator()
         self._last = b"\n"
         self._failed = False
-        self._complete = False
+        self.whole: bool = False
 
     def feed(self, data: bytes) -> bytes:
         """Give the bytes as they are."""
@@ -86,7 +86,7 @@ class PassedStream:
                 case ErrorEnd():
                     self._failed = True
                 case MessageEnd():
-                    self._complete = event.complete
+                    self.whole = event.complete
             self._heard.feed(event)
 
     @property
@@ -100,7 +100,7 @@ class PassedStream:
         self._hear(self._decoder.close())
         told = failed is self._failed  # else it is what was cut off that is wrong, and nobody said so
         reason = self._heard.response.finish_reason if told else None
-        broken = ending(reason, complete=self._complete, failed=failed)
+        broken = ending(reason, complete=self.whole, failed=failed)
         self.broken = self._failed or broken is not None
         if broken is None:
             return b""

@@ -8,6 +8,7 @@ Rules of this file:
 """
 
 import math
+import time
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -44,16 +45,18 @@ class Prices:
 
     def __init__(self, said: Mapping[str, PriceSettings]) -> None:
         self._said = said
-        self._known: dict[tuple[str, date], Any] = {}
+        self._known: dict[str, Any] = {}
+        self._hour, self._today = -1, date.min
 
     def of(self, goal: Goal) -> Any:
         """Give the price of a model at a provider; None where nobody knows it."""
-        place = goal.name, date.today()  # noqa: DTZ011 - a day of a list of prices
-        if place not in self._known:
-            if len(self._known) > 10_000:
-                self._known.clear()
-            self._known[place] = self._said.get(goal.name) or _listed(*place, goal.model)
-        return self._known[place]
+        hour = int(time.time() // 3600)
+        if hour != self._hour or len(self._known) > 10_000:
+            self._hour, self._today = hour, date.today()  # noqa: DTZ011 - a day of a list of prices
+            self._known.clear()
+        if goal.name not in self._known:
+            self._known[goal.name] = self._said.get(goal.name) or _listed(goal.name, self._today, goal.model)
+        return self._known[goal.name]
 
     def cost(self, goal: Goal, tokens: Tokens) -> int:
         """Say what tokens cost; what has no price costs nothing."""

@@ -1,12 +1,14 @@
 """The gateway on a socket: uvicorn with times for those who are slow, and an end that lets streams finish.
 
 Rules of this file:
-- Whoever is connected says what they want within a time, or is gone.
+- Whoever is connected says what they want within a time, and takes what they are told within a time, or is gone.
+- A request whose client has gone is told so by its connection.
 - A signal to stop lets what runs come to its end, for a while.
 """
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 import threading
@@ -17,19 +19,22 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from toolwire.gateway.app import Gateway
+from toolwire.gateway.app import LEFT, Gateway
 
 _HEAD_SECONDS = 15.0
 _HEAD_BYTES = 65_536
 _DRAIN_SECONDS = 30
 _LEAVING_SECONDS = 2.0
+_YOUNG = 10_000  # objects after which what is garbage is looked for
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
 class _Patient(HttpToolsProtocol):
     """A connection whose client has a time and a size for the head of each request."""
 
+    stall: float
     _timer: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
     _head = 0
 
     def data_received(self, data: bytes) -> None:
@@ -68,11 +73,28 @@ class _Patient(HttpToolsProtocol):
             raise ValueError("the head of this request is too long")
         super().on_headers_complete()
 
+    def pause_writing(self) -> None:
+        """Begin to wait for a client that does not read."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.stall, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: the client reads."""
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """Stop waiting, and tell the request that runs."""
+        for timer in (self._timer, self._stalled):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
+        if self.cycle is not None and not self.cycle.response_complete:
+            scope: Any = self.cycle.scope
+            leave, scope[LEFT] = scope.get(LEFT), None
+            if leave is not None:
+                leave()
 
 
 class _Server(uvicorn.Server):
@@ -119,7 +141,7 @@ def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
     """Say how a gateway is served."""
     return uvicorn.Config(
         gateway,
-        http=_Patient,
+        http=type("_PatientFor", (_Patient,), {"stall": gateway.tools.stall}),
         loop="uvloop",
         ws="websockets-sansio" if gateway.websocket and find_spec("websockets") else "none",
         ws_max_size=gateway.limits.body,
@@ -144,7 +166,9 @@ def serve(
     again: Callable[[], Any] | None = None,
     connections: int = 4096,
 ) -> None:
-    """Serve until a signal says stop; `again` is called when one says that the settings are to be read anew."""
+    """Serve until a signal says stop, and do nothing else; one that says to read the settings anew calls `again`."""
+    gc.freeze()  # what was imported stays, and is not looked through again and again
+    gc.set_threshold(_YOUNG, 20, 50)
     _Server(config_of(gateway, connections), ready, again).run([opened])
 
 

@@ -390,6 +390,11 @@ class ExchangedStream:
         return b"".join(last) + self.encoder.close()
 
     @property
+    def whole(self) -> bool:
+        """Whether the model has said all that it had to say."""
+        return self._reason is not None and not self._failed
+
+    @property
     def parts(self) -> list[Part]:
         """What the answer is made of so far."""
         return [] if self._heard is None else self._heard.response.message.parts
