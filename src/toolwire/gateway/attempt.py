@@ -20,7 +20,7 @@ from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused
 from toolwire.gateway.headers import coming_down, going_up
-from toolwire.gateway.passing import PassedStream, may_be_signed, signatures_of, with_model, with_models
+from toolwire.gateway.passing import PassedStream, counts_in, may_be_signed, signatures_of, with_model, with_models
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
@@ -326,8 +326,9 @@ class Attempt:
         """Read what an answer that passes says of its cost, and who signed it."""
         if self.incoming.asked.action != "answer":
             return
+        signed = self.goal.provider.dialect in self.tools.routes.shared and may_be_signed(body)
         try:
-            response = self.wire.decode_response(msgspec.json.decode(body))
+            response = self.wire.decode_response(msgspec.json.decode(body) if signed else counts_in(body))
         except (ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
             return
         served.usage = response.usage

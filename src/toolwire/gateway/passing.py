@@ -17,8 +17,10 @@ from toolwire.dialects import Dialect
 from toolwire.encoding.finish import ending
 from toolwire.streams.accumulation import Accumulator
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
-from toolwire.wire.bodies import place_of
+from toolwire.wire.bodies import members_of, place_of
 
+# The members of an answer in which the wires count its tokens.
+_COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 # The keys under which the wires write what only its maker can read.
 _SIGNED = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"thought_signature"')
 
@@ -40,6 +42,12 @@ def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:
             if type(request) is dict and "model" in request:
                 request["model"] = model
     return msgspec.json.encode(read)
+
+
+def counts_in(body: bytes) -> dict[str, Any]:
+    """Give of an answer what says how many tokens it took."""
+    members = members_of(body)
+    return {name: msgspec.json.decode(members[name]) for name in _COUNTED if name in members}
 
 
 def may_be_signed(body: bytes) -> bool:
