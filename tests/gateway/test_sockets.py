@@ -266,6 +266,17 @@ def test_a_client_that_leaves_at_any_event_ends_its_turn(lenient_model: Playing)
             assert heard(socket)[0]["error"]["code"] == "model_not_found"
 
 
+def test_a_client_that_leaves_lets_go_of_its_provider_at_once(lenient_model: Playing) -> None:
+    with lenient_model(Scenario([[Text("One, "), Wait(20.0), Text("two.")]], complete=False)) as stood:
+        with opened(stood.url) as socket:
+            create(socket, input="Hello")
+            socket.recv(timeout=10)
+        left = time.monotonic()
+        until(lambda: bool(stood.seen))
+        assert [one["ending"] for one in stood.seen] == ["client gone"]
+        assert time.monotonic() - left < 3  # a turn that nobody ended would be cancelled after five
+
+
 def test_a_connection_ends_after_its_time(monkeypatch: pytest.MonkeyPatch, strict_model: Playing) -> None:
     monkeypatch.setattr(sockets, "_SECONDS", 0.3)
     with strict_model([]) as stood, opened(stood.url) as socket:

@@ -28,7 +28,7 @@ from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
-from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
+from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
 from toolwire.gateway.way import lead
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, read_path
@@ -138,10 +138,6 @@ class Gateway:
 
 class _Gone(Exception):
     """The client has left."""
-
-
-LEFT = "toolwire.left"
-"""Where a request's scope has what its connection calls when the client leaves; None once it has left."""
 
 
 class _Request:

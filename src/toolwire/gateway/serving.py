@@ -19,7 +19,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from toolwire.gateway.app import LEFT, Gateway
+from toolwire.gateway.app import Gateway
+from toolwire.gateway.turn import leave
 
 _HEAD_SECONDS = 15.0
 _HEAD_BYTES = 65_536
@@ -92,9 +93,7 @@ class _Patient(HttpToolsProtocol):
         super().connection_lost(exc)
         if self.cycle is not None and not self.cycle.response_complete:
             scope: Any = self.cycle.scope
-            leave, scope[LEFT] = scope.get(LEFT), None
-            if leave is not None:
-                leave()
+            leave(scope)
 
 
 class _Server(uvicorn.Server):

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct, field
 
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.stored import Turns, as_items, event_answer, kept_of
+from toolwire.gateway.turn import leave
 from toolwire.wire.framing import EventStream
 
 PATH = "/v1/responses"
@@ -88,24 +89,31 @@ class Socket:
         self._lanes: dict[Any, _Lane] = {}
         self._waiting: dict[str, list[_Steer]] = {}
         self._done: dict[str, None] = {}
-        self._gone = asyncio.Event()
+        self._asked: list[dict[str, Any]] = []  # the scopes of what is answered now
+        self._gone = False
 
     async def run(self) -> None:
         """Serve the connection until it ends."""
         await self._send({"type": "websocket.accept"})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
-                while not self._gone.is_set() and (message := await self._receive())["type"] == "websocket.receive":
+                while not self._gone and (message := await self._receive())["type"] == "websocket.receive":
                     await self._hear(message)
-                self._gone.set()
-        if not self._gone.is_set():
+                self._leave()
+        if not self._gone:
             await self._refuse({}, "this connection is an hour old; open another", "websocket_connection_limit_reached")
             await self._send({"type": "websocket.close", "code": 1000})
-        self._gone.set()
+        self._leave()
         if tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
             _, late = await asyncio.wait(tasks, timeout=_PATIENCE)
             for task in late:
                 task.cancel()
+
+    def _leave(self) -> None:
+        """End what is asked for a client that has left."""
+        self._gone = True
+        for scope in self._asked:
+            leave(scope)
 
     async def _hear(self, message: Mapping[str, Any]) -> None:
         try:
@@ -125,7 +133,7 @@ class Socket:
             async with asyncio.timeout(self._stall):
                 await self._send({"type": "websocket.send", "text": event.decode()})
         except (TimeoutError, OSError, RuntimeError):  # nobody listens any more
-            self._gone.set()
+            self._leave()
 
     async def _tell(self, lane: _Lane, kind: str, **more: Any) -> None:
         """Say something of ours, with its number."""
@@ -216,19 +224,19 @@ class Socket:
         """Ask the gateway itself, and say each event as it comes."""
         lane.answering, lane.failed, lane.count, lane.ended = "", True, 0, b""
         heard = _Heard(self, lane, _members(body))
-        asked = [{"type": "http.request", "body": _write({**body, "stream": True}), "more_body": False}]
 
         async def receive() -> dict[str, Any]:
-            if asked:
-                return asked.pop()
-            await self._gone.wait()
-            return {"type": "http.disconnect"}
+            return {"type": "http.request", "body": _write({**body, "stream": True}), "more_body": False}
 
         about = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
         headers = [*self._headers, (b"content-type", b"application/json")]
         scope = {**self._scope, **about, "headers": headers, "toolwire.held": self._held.memories[0]}
-        await self._app(scope, receive, heard.send)
-        if not heard.ended and not self._gone.is_set():
+        self._asked.append(scope)
+        try:
+            await self._app(scope, receive, heard.send)
+        finally:
+            self._asked.remove(scope)
+        if not heard.ended and not self._gone:
             lane.ended = b"{}"
             await self._refuse(lane.mark, "the answer broke off before it was whole", "incomplete", 502)
 

@@ -1,6 +1,7 @@
 """One turn through the gateway: what came in, what serves it, and what became of it."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -19,6 +20,15 @@ from toolwire.types import Loss, Part, Usage
 from toolwire.wire.transport import AwaitedTransport, Bounds, Timeouts
 
 JSON = "application/json"
+LEFT = "toolwire.left"
+"""Where a request's scope has what its connection calls when the client leaves; None once it has left."""
+
+
+def leave(scope: dict[str, Any]) -> None:
+    """Tell a request that its client has left."""
+    told, scope[LEFT] = scope.get(LEFT), None
+    if told is not None:
+        told()
 
 
 class Tools(Struct):
