@@ -91,6 +91,18 @@ def test_what_its_own_provider_holds_passes(strict_model: Playing) -> None:
         assert (sent or {})["input"] == "More"
 
 
+@pytest.mark.parametrize("wire", FOREIGN)
+def test_an_answer_that_is_whole_cannot_be_cancelled(wire: str, strict_model: Playing) -> None:
+    with strict_model([["One."]]) as stood:
+        client = client_of(stood.url)
+        first = client.responses.create(model=f"{NAMES[wire]}/m", input="Hello")
+        with pytest.raises(openai.BadRequestError, match="background"):
+            client.responses.cancel(first.id)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.cancel("resp_unknown")
+        assert post(stood.url, f"/v1/responses/{first.id}/input_items", b"{}").status == 405
+
+
 def test_a_conversation_changes_its_provider(strict_model: Playing) -> None:
     with strict_model([["One."], ["Two."], ["Three."]]) as stood:
         client = client_of(stood.url)
@@ -165,6 +177,7 @@ def test_an_answer_belongs_to_the_key_that_asked_for_it(wire: str, guarded: Guar
         lambda: yours.responses.retrieve(first.id),
         lambda: yours.responses.delete(first.id),
         lambda: yours.responses.input_items.list(first.id),
+        lambda: yours.responses.cancel(first.id),
         lambda: yours.responses.create(model=model, input="More", previous_response_id=first.id),
     ):
         with pytest.raises(openai.APIStatusError) as refused:

@@ -45,6 +45,8 @@ _ABOUT_BYTES = frozenset({"content-type", "content-length"})
 _GIVEN_UP = 408
 _GOOD = 200
 _LOSSES = "/toolwire/requests/"
+# What may be done with a stored answer.
+_STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
 _REQUEST_IDS = {"anthropic": b"request-id"}
 _FIGURES = "text/plain; version=1.0.0; charset=utf-8"
@@ -243,7 +245,7 @@ class _Request:
             query = self.scope.get("query_string", b"").decode("latin-1")
             told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
             await self._reply(200, told)
-        elif asked.action in ("retrieve", "items") and self.method in ("GET", "DELETE"):
+        elif self.method in _STORED.get(asked.action, ()):
             await self._reply(*await fetch(self.gateway.tools, self._turns, asked, self.method))
         else:
             await self._answer_wire(asked)

@@ -43,7 +43,7 @@ class ProcessMemory:
     """Kept in this process."""
 
     def __init__(self, size: int, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
-        self._size, self._seconds, self._now = size, seconds, now
+        self.size, self._seconds, self._now = size, seconds, now
         self._kept: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
         self.bytes: int = 0
 
@@ -67,7 +67,7 @@ class ProcessMemory:
             self._kept[owner, key] = self._now(), value
             self.bytes += _cost(owner, key, value)
         oldest = self._now() - self._seconds
-        while self._kept and (self.bytes > self._size or next(iter(self._kept.values()))[0] < oldest):
+        while self._kept and (self.bytes > self.size or next(iter(self._kept.values()))[0] < oldest):
             self._forget(next(iter(self._kept)))
 
     def forget(self, owner: str, keys: Iterable[str]) -> None:

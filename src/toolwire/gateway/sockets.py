@@ -15,6 +15,7 @@ import contextlib
 import secrets
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -26,6 +27,7 @@ from toolwire.wire.framing import EventStream
 
 PATH = "/v1/responses"
 _HELD = 32 * 1024 * 1024  # bytes of turns that a connection keeps
+_ALL_HELD = 512 * 1024 * 1024  # bytes that all connections keep: each has its share
 _SECONDS = 3600.0  # how long a connection lasts (OpenAI's limit)
 _LANES = 32
 _STEERS = 16
@@ -47,6 +49,15 @@ _OWED = {
     "apply_patch_call": ("apply_patch_call_output", ("call_id",)),
     "tool_search_call": ("tool_search_output", ("call_id", "execution")),
 }
+
+
+_OPEN: "WeakSet[Any]" = WeakSet()
+
+
+def _share() -> None:
+    """Give each open connection the same share of what all may keep."""
+    for memory in list(_OPEN):
+        memory.size = min(_HELD, _ALL_HELD // len(_OPEN))
 
 
 class _Steer(Struct):
@@ -86,6 +97,7 @@ class Socket:
             if name not in _HOP and not name.startswith(b"sec-websocket-")
         ]
         self._held = Turns([ProcessMemory(_HELD, _SECONDS)], owner)
+        _OPEN.add(self._held.memories[0])
         self._lanes: dict[Any, _Lane] = {}
         self._waiting: dict[str, list[_Steer]] = {}
         self._done: dict[str, None] = {}
@@ -94,6 +106,7 @@ class Socket:
 
     async def run(self) -> None:
         """Serve the connection until it ends."""
+        _share()
         await self._send({"type": "websocket.accept"})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):

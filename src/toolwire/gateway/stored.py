@@ -29,6 +29,7 @@ from toolwire.wire.transport import HttpRequest, TransportError
 WIRE = "openai-responses"
 _MOST = 16 * 1024 * 1024  # bytes of one kept turn
 _LONGEST_ID = 80
+_RESTS = {"items": "/input_items", "cancel": "/cancel"}
 _ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,100})"')
 _HEAD_BYTES = 4096
 _FIRST_ELSE = 300
@@ -282,12 +283,14 @@ def _of_user(item: Any, name: str) -> dict[str, Any] | None:
 
 
 async def fetch(tools: Any, place: Turns, asked: Any, method: str) -> tuple[int, bytes]:
-    """Show or forget a stored answer, here or where it is."""
+    """Show, forget or cancel a stored answer, here or where it is."""
     kept = await place.find(asked.subject)
     if kept is None or (kept.there and kept.maker not in tools.routes.providers):
         raise Refused("not_found", f"Response with id '{asked.subject}' not found.")
     if kept.there:
         return await _fetch_there(tools, place, tools.routes.providers[kept.maker], asked, method)
+    if asked.action == "cancel":
+        raise Refused("invalid_request", "Only an answer that was asked for in the background can be cancelled.")
     if method == "DELETE":
         await place.forget(asked.subject)
         return 200, _write({"id": asked.subject, "object": "response", "deleted": True})
@@ -295,7 +298,7 @@ async def fetch(tools: Any, place: Turns, asked: Any, method: str) -> tuple[int,
 
 
 async def _fetch_there(tools: Any, place: Turns, provider: Provider, asked: Any, method: str) -> tuple[int, bytes]:
-    rest = "/input_items" if asked.action == "items" else ""
+    rest = _RESTS.get(asked.action, "")
     request = HttpRequest(method, url_of(provider, f"/v1/responses/{asked.subject}{rest}"), headers_of(provider), b"")
     try:
         answer = await tools.transport.asend(request, tools.timeouts)

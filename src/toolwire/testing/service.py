@@ -38,6 +38,7 @@ _NOT_JSON = {
     "gemini": "Invalid JSON payload received.",
     "ollama": "invalid character in the body",
 }
+_NOT_SIMULATED = frozenset({"other", "items", "cancel"})
 _UNKNOWN_MODEL = {
     "openai-chat": "The model `{}` does not exist or you do not have access to it.",
     "openai-responses": "The requested model '{}' does not exist.",
@@ -131,7 +132,7 @@ class Service:
         method, path = received.method, received.path
         asked = read_path(path, received.headers)
         verb = asked is not None and asked.action == "model" and method == "POST" != asked.method  # one of no wire
-        if asked is None or asked.action == "other" or verb:
+        if asked is None or asked.action in _NOT_SIMULATED or verb:
             raise Rejection(f"Invalid URL ({method} {path})", status=404, kind="not_found")
         received.dialect = asked.dialect
         if method != asked.method and (method, asked.method) != ("HEAD", "GET"):

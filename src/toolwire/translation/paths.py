@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 Action = Literal[
-    "answer", "count", "models", "model", "version", "retrieve", "items", "compact", "conversation", "other"
+    "answer", "count", "models", "model", "version", "retrieve", "items", "cancel", "compact", "conversation", "other"
 ]
 
 
@@ -58,7 +58,12 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
 # A name may have a colon of its own, as in `qwen3:8b`.
 _GEMINI = re.compile(rf"/v1(?:beta|alpha)?/models/(?P<model>.+?)(?::(?P<verb>{'|'.join(filter(None, _VERBS))}))?")
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
-_RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)(?P<items>/input_items)?")
+_RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)(?:/(?P<rest>input_items|cancel))?")
+_OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
+    None: ("retrieve", "openai-responses", "GET"),
+    "input_items": ("items", "openai-responses", "GET"),
+    "cancel": ("cancel", "openai-responses", "POST"),
+}
 _CONVERSATION = re.compile(
     r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
 )
@@ -70,7 +75,7 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
     if path in _FIXED:
         return _FIXED[path]
     if (match := _RESPONSE.fullmatch(path)) is not None:
-        return Asked("items" if match["items"] else "retrieve", "openai-responses", "GET", match["id"])
+        return Asked(*_OF_ANSWERS[match["rest"]], subject=match["id"])
     if (match := _CONVERSATION.fullmatch(path)) is not None:
         return Asked("conversation", "openai-responses", subject=match["rest"] or "")
     gemini, match = _GEMINI.fullmatch(path), _MODEL.fullmatch(path)
