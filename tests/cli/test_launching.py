@@ -123,6 +123,21 @@ def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path) -> None
         assert package["npm"] == ("@ai-sdk/anthropic" if own else "@ai-sdk/openai-compatible")
 
 
+@pytest.mark.parametrize("order", ["before", "behind", "behind, with =", "both"])
+def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(order: str, tmp_path: Path) -> None:
+    model = "openai/gpt-4.1"
+    words = {
+        "before": ["--simulate", "--model", model, "llm"],
+        "behind": ["llm", "--model", model, "--simulate"],
+        "behind, with =": ["llm", f"--model={model}", "--simulate"],
+        "both": ["--simulate", "llm", "--model", model],
+    }[order]
+    done = launched(tmp_path, place(tmp_path), *words, "-p", "say", "--", "--model", "its own", "7")
+    assert (done.returncode, done.stderr) == (7, "")
+    assert heard(tmp_path)["words"][-5:] == ["-p", "say", "--model", "its own", "7"]
+    assert heard(tmp_path)["told"]["LLM_MODEL"] == "gpt-4o-mini"
+
+
 def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path) -> None:
     environment = place(tmp_path)
     with simulate(Scenario([["Hi."]], complete=False)) as model:
@@ -146,6 +161,8 @@ def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path) -> No
         (["claude"], "needs a key of anthropic: export ANTHROPIC_API_KEY=..."),
         (["codex"], "needs a key of openai-responses: export OPENAI_API_KEY=..."),
         (["--model", "gemini/gemini-2.5-pro", "claude"], "needs a key of gemini: export GEMINI_API_KEY=..."),
+        (["claude", "--model", "nobody/m"], "there is no provider 'nobody'"),
+        (["claude", "--model"], "--model: expected one argument"),
         (["--model", "nobody/m", "claude"], "there is no provider 'nobody'"),
         (["aider"], "must be told which model to ask: --model PROVIDER/MODEL"),
         (["clade"], "did you mean claude?"),

@@ -34,12 +34,25 @@ _FROM_KEYS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if ha
 def add(commands: Any) -> None:
     """Add the command of this file."""
     command = commands.add_parser("launch", help="start a coding agent or another client program with any model")
-    command.add_argument("--model", metavar="M", default="", help="PROVIDER/MODEL, or a route of the settings")
-    command.add_argument("--config", metavar="FILE", default=None, help="a file of settings (default: none)")
-    command.add_argument("--simulate", action="store_true", help="answer with a simulated model; needs no key")
+    _add_options(command)
     command.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what the program is told")
     command.set_defaults(run=run)
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--model", metavar="M", default="", help="PROVIDER/MODEL, or a route of the settings")
+    command.add_argument("--config", metavar="FILE", default=None, help="a file of settings (default: none)")
+    command.add_argument("--simulate", action="store_true", help="answer with a simulated model; needs no key")
+
+
+def _read(options: argparse.Namespace) -> list[str]:
+    """Take our options that stand behind the program; give what it is told: the rest, and all behind the mark."""
+    words, own = options.arguments, argparse.ArgumentParser("toolwire launch", add_help=False, allow_abbrev=False)
+    _add_options(own)
+    mark = words.index("--") if "--" in words else len(words)
+    _, rest = own.parse_known_args(words[:mark], options)
+    return [*rest, *words[mark + 1 :]]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
     except ImportError as problem:
         raise MissingExtra(str(problem.name), "start the gateway", "serve") from problem
-    program = PROGRAMS[options.program]
+    program, words = PROGRAMS[options.program], _read(options)
     command = shutil.which(program.command)
     if command is None:
         raise UserError(f"{program.command} is not installed here; this installs it: {program.install}")
@@ -70,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         told = program.told(_place(program, routes, model, url, folder))
         for name, text in told.files.items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        return _run([command, *told.arguments, *_after_mark(options.arguments)], _environment(program, told))
+        return _run([command, *told.arguments, *words], _environment(program, told))
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -124,10 +137,6 @@ def _place(program: Program, routes: Any, model: str, url: str, folder: str) -> 
         known.context_window if known is not None else None,
         known.max_output if known is not None else None,
     )
-
-
-def _after_mark(arguments: list[str]) -> list[str]:
-    return arguments[1:] if arguments[:1] == ["--"] else arguments
 
 
 def _environment(program: Program, told: Told, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
