@@ -35,8 +35,15 @@ def _run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except (ToolwireError, OSError) as problem:
-        print(f"toolwire: {safe(str(problem))}", file=sys.stderr)
+        print(f"toolwire: {safe(_told(problem))}", file=sys.stderr)
         return _USAGE
+
+
+def _told(problem: Exception) -> str:
+    """Say what went wrong, and with which file."""
+    if isinstance(problem, OSError) and problem.strerror and problem.filename is not None:
+        return f"{problem.filename}: {problem.strerror}"
+    return str(problem)
 
 
 def _nobody() -> TextIO:

@@ -36,7 +36,8 @@ def add(commands: Any) -> None:
     command = commands.add_parser("launch", help="start a coding agent or another client program with any model")
     _add_options(command)
     command.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
-    command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what the program is told")
+    words = command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGS", help="what it is told")
+    words.required = False
     command.set_defaults(run=run)
 
 
