@@ -69,7 +69,7 @@ class Handler:
         problems = self.problems(call)
         if not problems:
             try:
-                bound = self.bind(_arguments_of(call), context)
+                bound = self.bind({"input": call.raw} if call.custom else call.plain_arguments, context)
             except InvalidField as problem:
                 problems = [f"field {problem.field}: {problem.reason}"]
         if problems:
@@ -91,10 +91,6 @@ RunnableTool = Handler | DeclaredTool | Callable[..., object]
 def _has_text(call: ToolCall) -> bool:
     """Whether a call has free text, or the object that it stands in on wires without such calls."""
     return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
-
-
-def _arguments_of(call: ToolCall) -> dict[str, Any]:
-    return {"input": call.raw} if call.custom else call.plain_arguments
 
 
 def _bind_whole(function: Callable[..., Any]) -> _Bind:

@@ -166,7 +166,6 @@ def _refuse_waiting(waiting: list[str], place: int) -> None:
 
 
 def _check_tools(request: WireRequest) -> None:
-    """Check the schemas of the declared tools, and the choice among them."""
     functions: list[tuple[Path, dict[str, Any]]] = [
         (("tools", place, tool["type"]), tool[tool["type"]]) for place, tool in enumerate(request.body.get("tools", ()))
     ]
@@ -184,7 +183,6 @@ def _forced(choice: Any) -> str | None:
 
 
 def _check_settings(request: WireRequest) -> None:
-    """Check what depends on other settings, and on the model."""
     body, model, family = request.body, request.model, family_of(request.model)
     effort = body.get("reasoning_effort")
     check_sampling(body, model, effort)

@@ -344,7 +344,6 @@ def _written(schema: Any) -> str:
 
 
 def _reached(schema: Schema, definitions: dict[str, Schema]) -> dict[str, Schema]:
-    """Find the definitions that a schema needs."""
     reached: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:
