@@ -25,8 +25,7 @@ from toolwire.testing.rules_openai_responses import conversation
 from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
-from toolwire.testing.strictness import judge
-from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted
+from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted, judge
 from toolwire.translation.paths import Asked, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
