@@ -16,7 +16,6 @@ from toolwire.errors import InvalidBody, MissingExtra
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("config", help="show or check a gateway's settings, or import LiteLLM's")
-    command.set_defaults(run=lambda options: options.parser.print_help() or 0)
     actions = command.add_subparsers(metavar="ACTION")
     for name, run, text in (
         ("show", _show, "print the settings as they are understood, as JSON"),

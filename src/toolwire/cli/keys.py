@@ -22,7 +22,6 @@ _LIMITS = {
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("keys", help="make, list, show and revoke the keys of a gateway")
-    command.set_defaults(run=lambda options: options.parser.print_help() or 0)
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="make a key, and print it once")
     create.add_argument("--name", required=True, help="whose key it is")
@@ -46,7 +45,6 @@ def add(commands: Any) -> None:
 
 
 def _ledger(options: argparse.Namespace) -> Any:
-    """Open the ledger while it is needed."""
     try:
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
     except ImportError as problem:

@@ -51,11 +51,10 @@ def add(commands: Any) -> None:
 def _opened(options: argparse.Namespace, **more: Any) -> Any:
     from toolwire.runs import Runs  # noqa: PLC0415 - an extra, and only where it is wanted
 
-    return Runs(options.database or usual_runs(make=True), **more)
+    return Runs(options.database or usual_runs(), **more)
 
 
 def _tools_of(name: str) -> Any:
-    """Load the tools that are named."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise UserError(f"must be MODULE:TOOLS, not {name!r}", path="worker")
@@ -113,7 +112,6 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _said(event: Any) -> str:
-    """Say an event in a line."""
     words = getattr(event, "content", None) or getattr(event, "message", None) or ""
     calls = ", ".join(f"{call.name} {json.dumps(call.arguments)}" for call in getattr(event, "tool_calls", ()))
     return " ".join(f"{type(event).__name__}: {calls or words}".split())
