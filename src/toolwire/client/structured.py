@@ -34,7 +34,7 @@ from toolwire.errors import InvalidField, InvalidSchema, NoStructuredOutput
 from toolwire.loop.steps import ANSWER, Done, Ending
 from toolwire.providers import Provider
 from toolwire.resolvers.functions.annotations import json_type_of
-from toolwire.resolvers.functions.json_types import UnreadableValue, copied
+from toolwire.resolvers.functions.json_types import UnreadableValue
 from toolwire.schema import prune_nulls
 from toolwire.schema.document import measure
 from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
@@ -55,6 +55,7 @@ from toolwire.types import (
     ToolChoice,
     ToolResult,
 )
+from toolwire.types.frozen import copied
 from toolwire.wire.arguments import argument_text, parse_arguments
 
 _VALUE = "value"

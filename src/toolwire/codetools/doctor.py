@@ -45,7 +45,6 @@ class _ProbeSite(Struct, frozen=True):
     options: dict[str, Any]
 
     def run(self, command: str) -> str:
-        """Run a command, and give what it wrote to stdout."""
         with sandbox.launching(self.workspace, self.options, command) as launch:
             ended = run(launch, _SECONDS)
         return bytes(ended.stdout.head).decode("utf-8", "replace").strip()

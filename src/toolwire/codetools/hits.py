@@ -166,7 +166,6 @@ class Report:
         return "\n".join([*lines, *([""] if self._lines and told else []), *told])
 
     def _told(self) -> list[str]:
-        """Say what is left out, and how to get it."""
         is_cut = any(line.endswith(_CUT) for line in self._lines)
         notices = (
             (

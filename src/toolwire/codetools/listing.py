@@ -169,7 +169,6 @@ class _Growth:
         self.unreadable = self.unseen = 0
 
     def grown(self, fd: int) -> _ShownFolder:
-        """Grow from an open folder."""
         top = _ShownFolder((), levels_above(self._place))
         self._fill(top, fd)
         while self._queue:

@@ -92,7 +92,6 @@ class _Look:
         self._deadline = time.monotonic() + LOOK_SECONDS
 
     def masks(self, further: Iterable[str]) -> list[Mask]:
-        """Find what is to be covered."""
         for top in self._tops:
             folders: list[tuple[tuple[str, ...], bool]] = [((), False)]
             while folders:

@@ -148,7 +148,6 @@ def _size(answer: Fetched) -> str:
 
 
 def _notices(answer: Fetched, window: TextWindow, limit: int) -> list[str]:
-    """Say what is not there, and how to get it."""
     notices = []
     if not window.count:
         notices.append("[There is no content.]")

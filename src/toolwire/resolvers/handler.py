@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
-from toolwire.resolvers.functions.json_types import copied
 from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
 from toolwire.streams.settling import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
+from toolwire.types.frozen import copied
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
