@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from toolwire.errors import InvalidBody, MissingExtra
+from toolwire.cli.parsing import wanting
+from toolwire.errors import InvalidBody
 
 
 def add(commands: Any) -> None:
@@ -40,10 +41,8 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    try:
+    with wanting("serve", "to check the settings"):
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "check the settings", "serve") from problem
     path = options.file or options.config
     settings = starting.settings_from(path)
     starting.check_listening(settings, settings.server.listen)
@@ -54,10 +53,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    try:
+    with wanting("tools", "to read YAML", "PyYAML"):
         import yaml  # noqa: PLC0415 - an extra
-    except ImportError as problem:
-        raise MissingExtra("PyYAML", "read YAML", "tools") from problem
     from toolwire.config.litellm import read_litellm, toml_of  # noqa: PLC0415 - of this command alone
     from toolwire.providers import PROVIDERS  # noqa: PLC0415 - likewise
 

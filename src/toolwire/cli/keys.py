@@ -10,7 +10,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from toolwire.errors import InvalidField, MissingExtra
+from toolwire.cli.parsing import wanting
+from toolwire.errors import InvalidField
 
 _LIMITS = {
     "requests": ("60/min", "requests in a window: N/min, N/hour or N/day; a bare N is a minute"),
@@ -45,10 +46,8 @@ def add(commands: Any) -> None:
 
 
 def _ledger(options: argparse.Namespace) -> Any:
-    try:
+    with wanting("serve", "to keep keys"):
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "keep keys", "serve") from problem
     return contextlib.closing(starting.ledger_of(starting.settings_from(options.config), options.config))
 
 

@@ -21,8 +21,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.cli.keeping import state_folder
+from toolwire.cli.parsing import wanting
 from toolwire.cli.programs import PROGRAMS, Entrance, Program, Told
-from toolwire.errors import MissingExtra, UserError
+from toolwire.errors import UserError
 from toolwire.providers import catalogue, named
 
 _OTHERS_WRITE = 0o022
@@ -44,11 +45,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run a program until it ends; its exit status is given."""
-    try:
+    with wanting("serve", "to start the gateway"):
         from toolwire.gateway import serving, starting  # noqa: PLC0415 - an extra
         from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "start the gateway", "serve") from problem
     program = PROGRAMS[options.program]
     command = shutil.which(program.command)
     if command is None:

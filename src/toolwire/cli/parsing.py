@@ -6,14 +6,16 @@ Rules of this file:
 """
 
 import argparse
+import contextlib
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import toolwire
+from toolwire.errors import MissingExtra
 
 _EPILOG = """\
 examples:
@@ -54,6 +56,15 @@ class _Parser(argparse.ArgumentParser):
         if task is not None:
             self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
         self.error(f"unexpected: {' '.join(more)}")
+
+
+@contextlib.contextmanager
+def wanting(extra: str, purpose: str, library: str = "") -> Iterator[None]:
+    """Import what an extra brings, or say which one that is."""
+    try:
+        yield
+    except ImportError as problem:
+        raise MissingExtra(library or str(problem.name), extra, purpose) from problem
 
 
 def _did_you_mean(word: str, known: Any) -> str:
