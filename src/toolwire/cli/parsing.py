@@ -10,12 +10,11 @@ import contextlib
 import importlib
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import toolwire
-from toolwire.errors import MissingExtra
+from toolwire.errors import MissingExtra, meant
 
 _EPILOG = """\
 examples:
@@ -43,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what cannot be used, and what may have been meant."""
         if (found := _CHOICE.search(message)) is not None:
-            message += _did_you_mean(found["word"], re.findall(r"[^', ]+", found["known"]))
+            message += meant(found["word"], re.findall(r"[^', ]+", found["known"]))
         super().error(message)
 
     def refuse(self, more: list[str], options: argparse.Namespace) -> NoReturn:
@@ -52,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
         task = getattr(options, "task", None)
         if unknown is not None:
             name = unknown.partition("=")[0]
-            self.error(f"unknown option {name}{_did_you_mean(name, self._option_string_actions)}")
+            self.error(f"unknown option {name}{meant(name, self._option_string_actions)}")
         if task is not None:
             self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
         self.error(f"unexpected: {' '.join(more)}")
@@ -65,11 +64,6 @@ def wanting(extra: str, purpose: str, library: str = "") -> Iterator[None]:
         yield
     except ImportError as problem:
         raise MissingExtra(library or str(problem.name), extra, purpose) from problem
-
-
-def _did_you_mean(word: str, known: Any) -> str:
-    near = get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

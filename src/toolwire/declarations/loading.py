@@ -161,22 +161,16 @@ class _FoundHandler(Struct, frozen=True):
 
     def running(self, declared: Tool, sensitive: Collection[str]) -> Handler:
         """Give what runs the tool that the file declares."""
-        own, bind = self.handler, self.handler.bind
-        if declared.custom and self.takes is not None:
-            bind = _bind_text
+        own = self.handler
+        takes_text = declared.custom and self.takes is not None
         return Handler(
             declared,
             own.function,
-            bind,
+            (lambda arguments, _context: ((arguments["input"],), {})) if takes_text else own.bind,
             sensitive=tuple(dict.fromkeys((*own.sensitive, *sensitive))),
             preview=own.preview,
             read=own.read,
         )
-
-
-def _bind_text(arguments: dict[str, Any], _context: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Give a function the text of the model, and nothing else."""
-    return (arguments["input"],), {}
 
 
 def _read_handler(target: Any) -> _FoundHandler:

@@ -225,10 +225,11 @@ def _is_broken(text: str) -> bool:
 
 def safe(text: str) -> str:
     r"""Write what could steer a terminal, hide, or turn the writing around as its number (`\x1b`)."""
-    return _UNSAFE.sub(_number, text)
+    return _UNSAFE.sub(spelled, text)
 
 
-def _number(found: re.Match[str]) -> str:
+def spelled(found: re.Match[str]) -> str:
+    r"""Write a character that was found in some text, and cannot be shown, as `\xNN` or `\uNNNN`."""
     code = ord(found.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
