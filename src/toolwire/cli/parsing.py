@@ -46,7 +46,6 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
     def refuse(self, more: list[str], options: argparse.Namespace) -> NoReturn:
-        """Say why these arguments are too many."""
         unknown = next((word for word in more if word.startswith("-")), None)
         task = getattr(options, "task", None)
         if unknown is not None:

@@ -151,7 +151,6 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _seconds(text: str) -> float:
-    """Read how long: 90m, 2h, 7d."""
     if text[:-1].isdigit() and text[-1:] in _UNITS:
         return float(text[:-1]) * _UNITS[text[-1]]
     raise argparse.ArgumentTypeError(f"{text!r} is no time: give 90m, 2h, 7d")

@@ -122,8 +122,6 @@ class _GuardedStream(httpcore2.NetworkStream):
 
 
 class _Backend(httpcore2.SyncBackend):
-    """Connects guarded."""
-
     def connect_tcp(
         self, host: str, port: int, timeout: float | None = None, *args: Any, **options: Any
     ) -> httpcore2.NetworkStream:
@@ -158,8 +156,6 @@ def _transport_error(problem: Exception, where: str) -> TransportError:
 
 
 class _HttpxResponse:
-    """An answer of httpx2."""
-
     def __init__(self, response: httpx2.Response, guard: _Guard, between: float | None) -> None:
         self.status: int = response.status_code
         self.headers = {name.lower(): value for name, value in response.headers.items()}

@@ -39,8 +39,6 @@ class _Finding(Struct, frozen=True):
 
 
 class _ProbeSite(Struct, frozen=True):
-    """Where probes run."""
-
     workspace: Workspace
     options: dict[str, Any]
 

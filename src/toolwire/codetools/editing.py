@@ -59,8 +59,6 @@ class EditRequest(Struct, frozen=True):
 
 
 class _EditedFile(Struct):
-    """A file that is to be edited, and its edits."""
-
     spot: FileSpot
     edits: list[EditRequest]
 

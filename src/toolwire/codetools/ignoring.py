@@ -32,8 +32,6 @@ class _Rule(Struct, frozen=True):
 
 
 class _IgnoreFile:
-    """One file of rules."""
-
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self._rules = rules
         self._tests: list[Test | None] = [None] * len(rules)

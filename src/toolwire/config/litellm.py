@@ -69,7 +69,6 @@ class _Import:
         self.left: list[str] = []
 
     def model(self, place: str, entry: Any) -> None:
-        """Take over one deployment."""
         said = entry.get("litellm_params") if type(entry) is dict else None
         name, model = (entry.get("model_name"), said.get("model")) if type(said) is dict else (None, None)
         if not (type(said) is dict and isinstance(name, str) and isinstance(model, str)):

@@ -31,7 +31,6 @@ class _Expected(Struct, frozen=True):
 
 
 def _one_of(*words: str) -> _Expected:
-    """Make a kind of some words."""
     return _Expected(f"must be {' or '.join(words)}", lambda value: value in words)
 
 

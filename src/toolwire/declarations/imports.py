@@ -48,7 +48,6 @@ def read_path(written: str, allow: Collection[str] | None) -> ImportPath:
 
 
 def _check_allowed(module: str, allow: Collection[str] | None) -> None:
-    """Refuse a module that may not be imported."""
     if allow is None:
         if module.partition(".")[0] in _BY_NAME_ONLY:
             raise Misnamed(f"the module {module} reaches the whole machine; allow must name it")

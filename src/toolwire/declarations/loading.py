@@ -22,7 +22,7 @@ from toolwire.declarations.nodes import Node, Problems, below, shown, suggestion
 from toolwire.errors import InvalidField, InvalidSchema, ToolwireError
 from toolwire.resolvers import filtered, prefixed, renamed
 from toolwire.resolvers.functions import FunctionTool, tool
-from toolwire.resolvers.handler import Handler, handlers_of
+from toolwire.resolvers.handler import Handler, bind_text, handlers_of
 from toolwire.resolvers.protocol import resolver_of
 from toolwire.types import Tool
 
@@ -126,7 +126,6 @@ class Loader:
             return None
 
     def _check_names(self, node: Node, field: str, there: list[str]) -> None:
-        """Note each name that a resolver does not have."""
         for step, member in node.members():
             name = step if isinstance(step, str) else member.value
             if name not in there:
@@ -166,7 +165,7 @@ class _FoundHandler(Struct, frozen=True):
         return Handler(
             declared,
             own.function,
-            (lambda arguments, _context: ((arguments["input"],), {})) if takes_text else own.bind,
+            bind_text if takes_text else own.bind,
             sensitive=tuple(dict.fromkeys((*own.sensitive, *sensitive))),
             preview=own.preview,
             read=own.read,

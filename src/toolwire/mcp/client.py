@@ -190,7 +190,6 @@ def _wait(begun: "concurrent.futures.Future[T]") -> T:
 
 
 def _problems(call: ToolCall) -> list[str]:
-    """Say why a call cannot be sent."""
     if not call.runs:
         return [call.error or "they were cut off"]
     if call.custom:

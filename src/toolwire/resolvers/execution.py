@@ -305,7 +305,6 @@ class _Running(Struct, frozen=True):
         return _working(job, self.resolve, self.context, self.record)
 
     def ended(self, job: _Job, reason: str, ending: CallEnding) -> ToolResult:
-        """Give the result of a call that was stopped."""
         result = failure(job.call, _UNAPPROVED if self.record.is_unapproved(job.call) else reason)
         self.record.end(job.call, result, ending)
         return result

@@ -93,6 +93,11 @@ def _has_text(call: ToolCall) -> bool:
     return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
 
 
+def bind_text(arguments: dict[str, Any], _context: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Call with the text of the model, and nothing else."""
+    return (arguments["input"],), {}
+
+
 def _bind_whole(function: Callable[..., Any]) -> _Bind:
     """Call with all arguments as one map, and with the context if it is taken."""
     if places_of(function) == 1:
@@ -141,10 +146,7 @@ def _of_function(source: FunctionTool) -> Handler:
             f"has the method {source.tool.name!r} without its object: pass the method of an object",
             path="AgentResolver",
         )
-    if source.tool.custom:
-        bind: _Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
-    else:
-        bind = signature.bind
+    bind: _Bind = bind_text if source.tool.custom else signature.bind
     return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
 
 

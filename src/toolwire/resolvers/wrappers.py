@@ -124,8 +124,6 @@ Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | 
 
 
 class _Approved(_Renamed):
-    """A resolver that asks before it runs a call."""
-
     def __init__(self, resolver: Any, ask: Approve, only: Collection[str] | None = None) -> None:
         super().__init__(resolver, lambda name: name, lambda name: name)
         self._ask = ask

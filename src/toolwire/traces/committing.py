@@ -32,8 +32,6 @@ _Chain = tuple[str, str]
 
 
 class _Head(Struct, frozen=True):
-    """The last row of a store."""
-
     position: int = 0
     ledger: str = ZEROS
 

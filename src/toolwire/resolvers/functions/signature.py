@@ -197,8 +197,6 @@ def _own_names(function: Any) -> frozenset[str]:
 
 
 class _Reader:
-    """Reads one parameter after the other."""
-
     def __init__(self, walk: Walk, docstring: Docstring) -> None:
         self.walk: Walk = walk
         self.docstring: Docstring = docstring
