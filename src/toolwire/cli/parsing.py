@@ -68,7 +68,8 @@ def wanting(extra: str, purpose: str, library: str = "") -> Iterator[None]:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments of a command, or end with what is wrong with them."""
     promise = str(toolwire.__doc__).partition("\n")[0]
-    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)
+    looks = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=looks)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
     for name in _PARTS:
@@ -77,9 +78,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if more:
         options.parser.refuse(more, options)
     return options
-
-
-_Formatter = argparse.RawDescriptionHelpFormatter
 
 
 def count(text: str) -> int:
