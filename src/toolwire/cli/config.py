@@ -62,9 +62,9 @@ def _import(options: argparse.Namespace) -> int:
         tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
-    imported = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
-    print(toml_of(imported.settings), end="")
-    for line in imported.left:
+    settings, left = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
+    print(toml_of(settings), end="")
+    for line in left:
         print(f"# not taken over: {line}")
         print(f"not taken over: {line}", file=sys.stderr)
     return 0
