@@ -1,8 +1,11 @@
 """What is published: a wheel that holds the package, all of it and nothing else."""
 
+import ast
 import subprocess
 import sys
+import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,3 +42,20 @@ def test_the_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> 
     code = f"import sys; sys.path.insert(0, {str(wheel)!r}); import toolwire; print(toolwire.__file__)"
     shown = subprocess.check_output([sys.executable, "-I", "-c", code], cwd=tmp_path, text=True)
     assert shown.startswith(str(wheel))
+
+
+def _missing_extras() -> Iterator[tuple[str, str, str]]:
+    """Find each place that says which extra is missing: the file, the extra, and what it is for."""
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "").lstrip("_") == "MissingExtra":
+                said = [one.value for one in node.args[1:] if isinstance(one, ast.Constant)]
+                if len(said) == 2:  # else it is handed on
+                    yield file.relative_to(SOURCE).as_posix(), str(said[0]), str(said[1])
+
+
+def test_what_says_that_an_extra_is_missing_names_an_extra() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras, said = set(project["optional-dependencies"]), list(_missing_extras())
+    assert len(said) > 8
+    assert [one for one in said if one[1] not in extras or not one[2].startswith(("to ", "for "))] == []

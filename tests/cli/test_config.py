@@ -1,6 +1,7 @@
 """`toolwire config`: settings shown and checked, and LiteLLM's taken over with a list of what was not."""
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -199,3 +200,18 @@ def test_what_is_wrong_with_settings_is_said_with_its_place(
     told = capsys.readouterr().err
     assert said in told
     assert "secret" not in told
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        ("toolwire.gateway", ["config", "check"], "is needed to check the settings: pip install 'toolwire[serve]'"),
+        ("yaml", ["config", "import", "x.yaml"], "PyYAML is needed to read YAML: pip install 'toolwire[tools]'"),
+    ],
+)
+def test_an_extra_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], module: str, words: list[str], said: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main(words) == 2
+    assert said in capsys.readouterr().err

@@ -27,7 +27,7 @@ from toolwire.client.clearing import NOTHING, Clearance, Clearing, ConversationC
 from toolwire.dialects import dialect
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.service import Service
-from toolwire.testing.strictness import refusal
+from toolwire.testing.wires import refusal
 from toolwire.types import Opaque
 
 HEADERS = {"anthropic": {"x-api-key": "k", "anthropic-version": "2026-10-21"}}

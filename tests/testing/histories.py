@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from toolwire.testing.rules import Rejection, ServerMemory, WireRequest
 from toolwire.testing.rules_anthropic import prefix_of
 from toolwire.testing.sealing import seal, token
-from toolwire.testing.strictness import refusal
+from toolwire.testing.wires import refusal
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 STRICT: dict[str, Any] = {

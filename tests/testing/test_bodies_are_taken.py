@@ -32,7 +32,7 @@ from toolwire import (
 )
 from toolwire.dialects import NAMES
 from toolwire.testing.rules import ServerMemory, WireRequest
-from toolwire.testing.strictness import refusal
+from toolwire.testing.wires import refusal
 
 NEWEST_API = {"api_version": "2026-10-21"}
 OLDER = {"anthropic-version": "2023-06-01", "anthropic-beta": "any"}

@@ -21,7 +21,7 @@ from tests.wires import requests_of
 from toolwire.testing import rules_anthropic, rules_gemini, rules_openai_chat, rules_openai_responses
 from toolwire.testing.rules import ServerMemory, WireRequest
 from toolwire.testing.service import Service
-from toolwire.testing.strictness import refusal
+from toolwire.testing.wires import refusal
 
 pytestmark = pytest.mark.slow  # many values are generated
 

@@ -248,7 +248,7 @@ class Agent:
 
         name = durable or uuid.uuid4().hex[:12]
         self.screen.line(f"[run {name}: toolwire run --durable {name} goes on with it]", "note")
-        with Runs(usual_runs(make=True)) as runs:
+        with Runs(usual_runs()) as runs:
             client = self.client
             run = runs.start(
                 context, client.provider, client.model, id=name, tools=self.resolver, on_event=tell, **settings

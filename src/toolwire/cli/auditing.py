@@ -79,7 +79,6 @@ def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
 
 
 def _list_(options: argparse.Namespace) -> int:
-    """Show calls, one to a line."""
     with _open(options) as store:
         page = store.traces(after=options.after, limit=options.limit, newest=options.newest, **_filters(options))
         for one in page.rows:
@@ -90,7 +89,6 @@ def _list_(options: argparse.Namespace) -> int:
 
 
 def _line(one: traces.Trace) -> str:
-    """Give a call in one line."""
     said = " ".join(f"{name}={value!r}" for name, value in one.arguments.items())
     columns = (
         f"{one.position:>7}",

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from toolwire.errors import InvalidBody, MissingExtra
+from toolwire.cli.parsing import wanting
+from toolwire.errors import InvalidBody
 
 
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("config", help="show or check a gateway's settings, or import LiteLLM's")
-    command.set_defaults(run=lambda options: options.parser.print_help() or 0)
     actions = command.add_subparsers(metavar="ACTION")
     for name, run, text in (
         ("show", _show, "print the settings as they are understood, as JSON"),
@@ -41,10 +41,8 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    try:
+    with wanting("serve", "to check the settings"):
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "check the settings", "serve") from problem
     path = options.file or options.config
     settings = starting.settings_from(path)
     starting.check_listening(settings, settings.server.listen)
@@ -55,10 +53,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    try:
+    with wanting("tools", "to read YAML", "PyYAML"):
         import yaml  # noqa: PLC0415 - an extra
-    except ImportError as problem:
-        raise MissingExtra("PyYAML", "read YAML", "tools") from problem
     from toolwire.config.litellm import read_litellm, toml_of  # noqa: PLC0415 - of this command alone
     from toolwire.providers import PROVIDERS  # noqa: PLC0415 - likewise
 
@@ -66,9 +62,9 @@ def _import(options: argparse.Namespace) -> int:
         tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
-    imported = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
-    print(toml_of(imported.settings), end="")
-    for line in imported.left:
+    settings, left = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
+    print(toml_of(settings), end="")
+    for line in left:
         print(f"# not taken over: {line}")
         print(f"not taken over: {line}", file=sys.stderr)
     return 0

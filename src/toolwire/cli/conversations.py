@@ -74,12 +74,10 @@ def is_id(text: str) -> bool:
 
 
 def _folder_of_all() -> Path:
-    """Give the folder in which conversations are kept."""
     return state_folder("--session FILE") / "conversations"
 
 
 def _newest_first() -> list[Path]:
-    """List the files of conversations."""
     with contextlib.suppress(OSError):
         return sorted(_folder_of_all().glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     return []

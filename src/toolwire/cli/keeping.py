@@ -18,19 +18,18 @@ def state_folder(option: str) -> Path:
     return home / "toolwire"
 
 
-def usual_runs(*, make: bool = False) -> str:
-    """Give the address of the usual database of runs; its folder may be made."""
-    folder = state_folder("--database sqlite:///FILE")
-    if make:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return f"sqlite:///{folder / 'runs.db'}"
+def usual_runs() -> str:
+    """Give the address of the usual database of runs, and make its folder."""
+    return _database("runs.db", "--database sqlite:///FILE", make=True)
 
 
-def usual_store(*, make: bool = False) -> str:
+def usual_store(*, make: bool) -> str:
     """Give the address of the usual store of traces; its folder may be made."""
-    if configured := os.environ.get(TRACES):
-        return configured
-    folder = state_folder("sqlite:///FILE")
+    return os.environ.get(TRACES) or _database("traces.db", "sqlite:///FILE", make=make)
+
+
+def _database(name: str, option: str, *, make: bool) -> str:
+    folder = state_folder(option)
     if make:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return f"sqlite:///{folder / 'traces.db'}"
+    return f"sqlite:///{folder / name}"

@@ -10,7 +10,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from toolwire.errors import InvalidField, MissingExtra
+from toolwire.cli.parsing import wanting
+from toolwire.errors import InvalidField
 
 _LIMITS = {
     "requests": ("60/min", "requests in a window: N/min, N/hour or N/day; a bare N is a minute"),
@@ -22,7 +23,6 @@ _LIMITS = {
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("keys", help="make, list, show and revoke the keys of a gateway")
-    command.set_defaults(run=lambda options: options.parser.print_help() or 0)
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="make a key, and print it once")
     create.add_argument("--name", required=True, help="whose key it is")
@@ -46,11 +46,8 @@ def add(commands: Any) -> None:
 
 
 def _ledger(options: argparse.Namespace) -> Any:
-    """Open the ledger while it is needed."""
-    try:
+    with wanting("serve", "to keep keys"):
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "keep keys", "serve") from problem
     return contextlib.closing(starting.ledger_of(starting.settings_from(options.config), options.config))
 
 

@@ -21,8 +21,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.cli.keeping import state_folder
+from toolwire.cli.parsing import wanting
 from toolwire.cli.programs import PROGRAMS, Entrance, Program, Told
-from toolwire.errors import MissingExtra, UserError
+from toolwire.errors import UserError
 from toolwire.providers import catalogue, named
 
 _OTHERS_WRITE = 0o022
@@ -58,11 +59,9 @@ def _read(options: argparse.Namespace) -> list[str]:
 
 def run(options: argparse.Namespace) -> int:
     """Run a program until it ends; its exit status is given."""
-    try:
+    with wanting("serve", "to start the gateway"):
         from toolwire.gateway import serving, starting  # noqa: PLC0415 - an extra
         from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "start the gateway", "serve") from problem
     program, words = PROGRAMS[options.program], _read(options)
     command = shutil.which(program.command)
     if command is None:

@@ -6,13 +6,15 @@ Rules of this file:
 """
 
 import argparse
+import contextlib
+import importlib
 import re
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import toolwire
+from toolwire.errors import MissingExtra, meant
 
 _EPILOG = """\
 examples:
@@ -25,6 +27,7 @@ models: `toolwire models` lists their names, as PROVIDER/NAME
 exit codes: 0 an answer, or done; 1 an error, or a strict translation that would lose something; 2 the input or the
 arguments cannot be used; 3 a limit was reached; 130 interrupted by Ctrl-C
 """
+_PARTS = "agents conversations translation tools text simulating serving launching keys config auditing runs".split()
 _SAME = {"help": "--help", "version": "--version"}
 _CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
 
@@ -34,82 +37,47 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.set_defaults(parser=self)
+        self.set_defaults(parser=self, run=lambda options: options.parser.print_help() or 0)
 
     def error(self, message: str) -> NoReturn:
         """Say what cannot be used, and what may have been meant."""
         if (found := _CHOICE.search(message)) is not None:
-            message += _did_you_mean(found["word"], re.findall(r"[^', ]+", found["known"]))
+            message += meant(found["word"], re.findall(r"[^', ]+", found["known"]))
         super().error(message)
 
     def refuse(self, more: list[str], options: argparse.Namespace) -> NoReturn:
-        """Say why these arguments are too many."""
         unknown = next((word for word in more if word.startswith("-")), None)
         task = getattr(options, "task", None)
         if unknown is not None:
             name = unknown.partition("=")[0]
-            self.error(f"unknown option {name}{_did_you_mean(name, self._option_string_actions)}")
+            self.error(f"unknown option {name}{meant(name, self._option_string_actions)}")
         if task is not None:
             self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
         self.error(f"unexpected: {' '.join(more)}")
 
 
-def _did_you_mean(word: str, known: Any) -> str:
-    """Name the nearest word that is known."""
-    near = get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
+@contextlib.contextmanager
+def wanting(extra: str, purpose: str, library: str = "") -> Iterator[None]:
+    """Import what an extra brings, or say which one that is."""
+    try:
+        yield
+    except ImportError as problem:
+        raise MissingExtra(library or str(problem.name), extra, purpose) from problem
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the arguments of a command, or end with what is wrong with them."""
-    from toolwire.cli import (  # noqa: PLC0415
-        agents,
-        auditing,
-        config,
-        conversations,
-        keys,
-        launching,
-        runs,
-        serving,
-        simulating,
-        text,
-        tools,
-        translation,
-    )
-
     promise = str(toolwire.__doc__).partition("\n")[0]
-    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=_Formatter)
+    looks = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=looks)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
-    parser.set_defaults(run=_help)
     commands = parser.add_subparsers(metavar="COMMAND")
-    rooms = (
-        agents,
-        conversations,
-        translation,
-        tools,
-        text,
-        simulating,
-        serving,
-        launching,
-        keys,
-        config,
-        auditing,
-        runs,
-    )
-    for part in rooms:
-        part.add(commands)
+    for name in _PARTS:
+        importlib.import_module(f"toolwire.cli.{name}").add(commands)
     options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
     if more:
         options.parser.refuse(more, options)
     return options
-
-
-def _help(options: argparse.Namespace) -> int:
-    options.parser.print_help()
-    return 0
-
-
-_Formatter = argparse.RawDescriptionHelpFormatter
 
 
 def count(text: str) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.cli.keeping import state_folder
-from toolwire.cli.screen import Screen
+from toolwire.cli.screen import Screen, is_terminal
 from toolwire.errors import UserError
 
 _PROMPT, _MORE = "you> ", "...> "
@@ -28,17 +28,13 @@ _MARKED = "set enable-bracketed-paste on"
 
 def task_of(task: str | None) -> str | None:
     """Give a task with what stands on standard input, which may be the task itself; None where there is neither."""
-    given = sys.stdin.read() if task == "-" and _is_terminal() else _piped()
+    given = sys.stdin.read() if task == "-" and is_terminal(sys.stdin) else _piped()
     words = "" if task in (None, "-") else str(task).strip()
     if task == "-" and not given.strip():
         raise UserError("standard input has no task", path="run")
     if words and given.strip():
         return f"{words}\n\nStandard input:\n\n{given}"
     return words or given.strip() or None
-
-
-def _is_terminal() -> bool:
-    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def _piped() -> str:
@@ -64,7 +60,7 @@ class Prompts:
         self.screen: Screen = screen
         self._history: Path | None = None
         self._over = False
-        if _is_terminal():
+        if is_terminal(sys.stdin):
             with contextlib.suppress(ImportError):
                 self._edit(commands)
 
@@ -84,7 +80,7 @@ class Prompts:
 
     def next(self) -> str | None:
         """Read a prompt; None at the end of the input."""
-        if self._over or not _is_terminal():
+        if self._over or not is_terminal(sys.stdin):
             return None if self._over else sys.stdin.readline() or None
         try:
             text = self._line(_PROMPT)

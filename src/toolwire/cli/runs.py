@@ -51,11 +51,10 @@ def add(commands: Any) -> None:
 def _opened(options: argparse.Namespace, **more: Any) -> Any:
     from toolwire.runs import Runs  # noqa: PLC0415 - an extra, and only where it is wanted
 
-    return Runs(options.database or usual_runs(make=True), **more)
+    return Runs(options.database or usual_runs(), **more)
 
 
 def _tools_of(name: str) -> Any:
-    """Load the tools that are named."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise UserError(f"must be MODULE:TOOLS, not {name!r}", path="worker")
@@ -113,7 +112,6 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _said(event: Any) -> str:
-    """Say an event in a line."""
     words = getattr(event, "content", None) or getattr(event, "message", None) or ""
     calls = ", ".join(f"{call.name} {json.dumps(call.arguments)}" for call in getattr(event, "tool_calls", ()))
     return " ".join(f"{type(event).__name__}: {calls or words}".split())
@@ -153,7 +151,6 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _seconds(text: str) -> float:
-    """Read how long: 90m, 2h, 7d."""
     if text[:-1].isdigit() and text[-1:] in _UNITS:
         return float(text[:-1]) * _UNITS[text[-1]]
     raise argparse.ArgumentTypeError(f"{text!r} is no time: give 90m, 2h, 7d")

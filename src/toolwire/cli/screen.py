@@ -112,7 +112,6 @@ class Screen:
         self._column += needed
 
     def _pour(self) -> None:
-        """Write what has its place."""
         ready, self._ready = self._ready, ""
         if ready:
             self._put(ready, self._look)
@@ -218,6 +217,11 @@ class Screen:
         except OSError as problem:
             self.problem = problem
             _give_up(self.stream)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person may be at this stream, which may be closed, or not be there at all."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def shortened(text: str, limit: int) -> str:

@@ -9,7 +9,7 @@ import functools
 import sys
 from typing import Any
 
-from toolwire.errors import MissingExtra
+from toolwire.cli.parsing import wanting
 
 
 def add(commands: Any) -> None:
@@ -25,11 +25,9 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve until it is enough."""
-    try:
+    with wanting("serve", "to serve the gateway"):
         from toolwire.gateway import serving, starting  # noqa: PLC0415 - an extra
         from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
-    except ImportError as problem:
-        raise MissingExtra(str(problem.name), "serve the gateway", "serve") from problem
     settings = starting.settings_from(options.config)
     address = options.listen or settings.server.listen
     starting.check_listening(settings, address)

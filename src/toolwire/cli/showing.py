@@ -11,7 +11,7 @@ Rules of this file:
 import json
 from collections.abc import Callable, Iterable
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -95,16 +95,6 @@ def show_change(screen: Screen, preview: str, lines: int) -> None:
     """Show what a call would do: what goes in one look, what comes in another."""
     for line in cut(preview, lines, 200 * lines):
         screen.line(f"  {line}", _CHANGES.get(line[:1], ""))
-
-
-class Shows(Protocol):
-    """Shows the events of a conversation, in one way or another."""
-
-    def tell(self, event: Any) -> None:
-        """Show an event, if it is one to be seen."""
-
-    def give_up(self) -> None:
-        """Show what waited to be told as the answer, and is none."""
 
 
 class Showing:
@@ -246,6 +236,9 @@ class JsonShowing:
                 self.put("result", **names, content=words_of(event), is_error=event.is_error)
             case Retrying():
                 self.put("retry", seconds=event.seconds, error=event.error.message)
+
+
+Shows = Showing | JsonShowing
 
 
 def _for_the_model(seconds: float) -> str:

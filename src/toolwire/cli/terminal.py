@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
-from toolwire.cli.screen import Screen
+from toolwire.cli.screen import Screen, is_terminal
 from toolwire.cli.showing import show_change, show_running
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Tool, ToolCall
@@ -68,12 +68,14 @@ class Approving:
 
     def _ask(self, call: ToolCall, preview: str) -> bool | str:
         screen = self.screen if self.screen.terminal and not self.screen.quiet else Screen(sys.stderr)
-        if not (screen.terminal and _is_terminal(sys.stdin)):
+        if not (screen.terminal and is_terminal(sys.stdin)):
             show_change(self.screen, preview, _PART)
             return NOBODY
         show_change(screen, preview, WHOLE)
         with contextlib.suppress(ImportError, OSError):
-            _forget_what_was_typed()
+            import termios  # noqa: PLC0415 - not on every system
+
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         screen.write(_QUESTION.format(tool=call.name), "question")
         answer = typed(self.cancel)
         if answer is None:
@@ -101,16 +103,6 @@ def typed(cancel: Cancel, fd: int | None = None, wait: Callable[..., Any] = sele
             data = os.read(fd, 4096)
             return data.decode(errors="replace") if data else None
     return None
-
-
-def _is_terminal(stream: Any) -> bool:
-    return stream is not None and not stream.closed and stream.isatty()
-
-
-def _forget_what_was_typed() -> None:
-    import termios  # noqa: PLC0415 - not on every system
-
-    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 class Interrupts:

@@ -88,11 +88,9 @@ class Client(Dialogue):
             await close()
 
     async def __aenter__(self) -> Self:
-        """Give the client."""
         return self
 
     async def __aexit__(self, *_problem: object) -> None:
-        """Close the connections."""
         await self.close()
 
 
@@ -105,7 +103,6 @@ class Stream(ConversationStream[T_co]):
     _drive = staticmethod(aflow)
 
     async def __aiter__(self) -> AsyncIterator[StreamItem]:
-        """Give what is shown, as it comes."""
         async for item in self._items:
             yield item
 
@@ -129,11 +126,9 @@ class Stream(ConversationStream[T_co]):
         await self._items.aclose()
 
     async def __aenter__(self) -> Self:
-        """Give the stream."""
         return self
 
     async def __aexit__(self, *_problem: object) -> None:
-        """Stop here."""
         await self.close()
 
 
@@ -155,7 +150,6 @@ class EventStream(AnswerStream):
         return self
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """Give the events as they come."""
         while self._held:
             yield self._held.pop()
         async for event in self._items:
@@ -174,11 +168,9 @@ class EventStream(AnswerStream):
         await self._items.aclose()
 
     async def __aenter__(self) -> Self:
-        """Give the stream."""
         return self
 
     async def __aexit__(self, *_problem: object) -> None:
-        """Stop here."""
         await self.close()
 
 

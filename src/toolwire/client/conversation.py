@@ -145,14 +145,12 @@ def check_media(messages: Iterable[Message]) -> None:
     """Refuse a picture, a file or a sound of a user's own whose URL is none: a path on this machine, for example."""
     for place, message in enumerate(messages):
         for index, part in enumerate(message.content if isinstance(message.content, list) else ()):
-            if isinstance(part, Image | Document | Audio) and part.opaque is None and _is_no_url(part.url):
+            if not isinstance(part, Image | Document | Audio) or part.opaque is not None or part.url is None:
+                continue
+            if not _SCHEME.match(part.url):
                 kind, at = type(part).__name__, f"messages[{place}].content[{index}]"
                 what = f"is not a URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
                 raise InvalidField("url", what, path=at)
-
-
-def _is_no_url(url: str | None) -> bool:
-    return url is not None and not _SCHEME.match(url)
 
 
 def _with_handlers(tools: Any, context: Context | None) -> Any:
@@ -301,7 +299,6 @@ def _recorded_in_a_storm(setup: RunSetup, done: Done) -> Work[None]:
 
 
 def _recorded(setup: RunSetup, step: LoopStep) -> Work[None]:
-    """Record the calls that have got their results."""
     if setup.recording is not None:
         yield from setup.recording.settling(step, len(setup.request.messages))
 
@@ -333,7 +330,6 @@ def _outcome(
 
 
 def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: Clock) -> Work[Outcome]:
-    """Ask the model."""
     request = step.request
     sent.tokens = step.tokens
     if setup.clearing is not None:
@@ -364,7 +360,8 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
         "cancel": account.clock.stop,
         "record": CallRecord(ran.append, secrecy),
     }
-    execute = Ask(account.execute, (tools, setup.resolve or _nobody), options, account.aexecute)
+    resolve = setup.resolve or (lambda call: ("error", f"nothing here runs {call.name!r}"))
+    execute = Ask(account.execute, (tools, resolve), options, account.aexecute)
     try:
         if setup.journal is None:
             results = yield execute
@@ -388,10 +385,6 @@ def _with_hint(setup: RunSetup, done: Done) -> Done:
     names = [name for name in detect(done.message.text, tools=setup.request.tools).names if name != "tagged"]
     reads = f"; it is read with {' or '.join(f'format={name!r}' for name in names)}" if names else ""
     return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_TAKEN}{reads}")
-
-
-def _nobody(call: Any) -> Any:
-    return "error", f"nothing here runs {call.name!r}"
 
 
 def _telling(listener: _Listener | None, event: Any) -> Work[None]:

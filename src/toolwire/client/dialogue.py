@@ -158,7 +158,8 @@ class Dialogue:
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
         check_able(leads.get("cancel"), "cancel", "is_set", "telling")
-        options = _taken(settings, AROUND if _is_form(settings.get("output")) else AROUND[:-1])
+        # An `Output` is just a setting of the wire.
+        options = _taken(settings, AROUND[:-1] if isinstance(settings.get("output"), Output) else AROUND)
         check_able(options.get("approve"), "approve", "__call__")
         upstream = self._upstream(settings)
         given = None if options.get("resolver") is None else runner_of(options["resolver"], "resolver")
@@ -226,11 +227,6 @@ def _resolving(resolver: Any, request: Any, options: dict[str, Any]) -> Any:
     return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.get("context"))[1]
 
 
-def _is_form(output: Any) -> bool:
-    """Whether a type or a schema is wanted as the answer, and not just a setting of the wire."""
-    return output is not None and not isinstance(output, Output)
-
-
 def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
     """Give the turn with the form that its answer must have."""
     from toolwire.client.structured import AnswerForm  # noqa: PLC0415 - only where a form is wanted
@@ -254,7 +250,6 @@ def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[
 
 
 def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
-    """Give what records the calls of a conversation."""
     from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
     from toolwire.traces.trace import Scope  # noqa: PLC0415 - the same
 
@@ -285,7 +280,6 @@ def _failed(event: Any) -> bool:
 
 
 def _showing(on_chunk: OnChunk, event: Any) -> Work[None]:
-    """Show what an event shows, and pass it on."""
     shown = _shown(event)
     if shown is not None:
         yield Ask(on_chunk, (shown,))

@@ -276,11 +276,7 @@ def _once(
 
 def _asked(holder: Any, name: str, *arguments: Any) -> Ask:
     """Ask a transport or its answer; one of sync code alone, or that needs no closing, lacks some of the names."""
-    return Ask(getattr(holder, name, _nothing), arguments, awaited=getattr(holder, f"a{name}", None))
-
-
-def _nothing() -> None:
-    """Do nothing."""
+    return Ask(getattr(holder, name, lambda: None), arguments, awaited=getattr(holder, f"a{name}", None))
 
 
 def _read_answer(
@@ -323,7 +319,6 @@ def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
 
 
 def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
-    """Read a body to its end."""
     data = bytearray()
     while piece := (yield _asked(answer, "read")):
         data += piece
@@ -441,7 +436,6 @@ class _Reading:
 def _read_stream(
     upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
 ) -> Work[_Once]:
-    """Read a stream, and emit its events as they come."""
     decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream, request)
     sent.heard = reading.accumulator
     try:

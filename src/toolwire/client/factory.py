@@ -35,7 +35,6 @@ class _AnyResponse(type(Response)):  # type: ignore[misc]
         model: str = "",
         usage: Usage | Mapping[str, Any] | None = None,
     ) -> Response:
-        """Make a response."""
         words = [] if content is None else [Text(content)]
         message = Message("assistant", [*words, *tool_calls])
         return Response.of(message, finish_reason, model=model, usage=Usage.of(usage))
@@ -77,7 +76,7 @@ class LLMFactory:
         given: dict[str, Any] = dict(options)
         of_server = {name: given.pop(name) for name in Provider.__struct_fields__ if name in given}
         meant = [_meant(name) for name in names]
-        others = of_server if "base_url" in of_server else _without_key(of_server)
+        others = {name: of_server[name] for name in of_server if name != "api_key" or "base_url" in of_server}
         return Client(
             [
                 (f"{provider}/{model}" if model else provider, of_server if provider == meant[0][0] else others)
@@ -85,10 +84,6 @@ class LLMFactory:
             ],
             **given,
         )
-
-
-def _without_key(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name != "api_key"}
 
 
 def _meant(name: str | None) -> tuple[str, str | None]:

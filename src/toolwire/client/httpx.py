@@ -52,19 +52,17 @@ class _Guard:
         self.stopped = False
         self._stream: Any = None
 
-    def __enter__(self) -> None:
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Keep the calls of this thread to it."""
         _present.guard = self
-        self._telling = self.stop.telling(self._give_up) if self.stop is not None else None
-        if self._telling is not None:
-            self._telling.__enter__()
-
-    def __exit__(self, *raised: object) -> None:
-        _present.guard = None
-        if self._telling is not None:
-            self._telling.__exit__(*raised)  # type: ignore[arg-type]
+        try:
+            with contextlib.nullcontext() if self.stop is None else self.stop.telling(self._give_up):
+                yield
+        finally:
+            _present.guard = None
 
     def attend(self, stream: Any) -> None:
-        """Note which stream is waited for."""
         self._stream = stream
 
     def left(self, timeout: float | None) -> float | None:
@@ -108,33 +106,25 @@ class _GuardedStream(httpcore2.NetworkStream):
         return guard.left(timeout)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read some bytes."""
         return self._stream.read(max_bytes, self._limit(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write all bytes."""
         self._stream.write(buffer, self._limit(timeout))
 
     def close(self) -> None:
-        """Close."""
         self._stream.close()
 
     def start_tls(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
-        """Go on encrypted."""
         return _GuardedStream(self._stream.start_tls(*args, **options))
 
     def get_extra_info(self, info: str) -> Any:
-        """Say something of the connection."""
         return self._stream.get_extra_info(info)
 
 
 class _Backend(httpcore2.SyncBackend):
-    """Connects guarded."""
-
     def connect_tcp(
         self, host: str, port: int, timeout: float | None = None, *args: Any, **options: Any
     ) -> httpcore2.NetworkStream:
-        """Connect."""
         guard = _present.guard
         limit = timeout if guard is None else guard.left(timeout)
         return _GuardedStream(super().connect_tcp(host, port, limit, *args, **options))
@@ -166,8 +156,6 @@ def _transport_error(problem: Exception, where: str) -> TransportError:
 
 
 class _HttpxResponse:
-    """An answer of httpx2."""
-
     def __init__(self, response: httpx2.Response, guard: _Guard, between: float | None) -> None:
         self.status: int = response.status_code
         self.headers = {name.lower(): value for name, value in response.headers.items()}
@@ -178,9 +166,8 @@ class _HttpxResponse:
         guard.attend(response.extensions.get("network_stream"))
 
     def read(self) -> bytes:
-        """Give the next piece."""
         try:
-            with self._guard:
+            with self._guard.watching():
                 if self._pieces is None:
                     self._pieces = self._response.iter_bytes()
                 return next(self._pieces, b"")
@@ -189,7 +176,6 @@ class _HttpxResponse:
         raise TransportError("cancelled", _STOPPED) if self._guard.stopped else failure
 
     async def aread(self) -> bytes:
-        """Give the next piece."""
         if self._apieces is None:
             self._apieces = self._response.aiter_bytes()
         try:
@@ -207,7 +193,6 @@ class _HttpxResponse:
         self.close()
 
     async def afinish(self) -> None:
-        """Read what is on its way, for a moment; then let go of the connection."""
         self._guard.deadline = time.monotonic() + _MOMENT
         with contextlib.suppress(TransportError):
             while await self.aread():
@@ -219,7 +204,6 @@ class _HttpxResponse:
         self._response.close()
 
     async def aclose(self) -> None:
-        """Let go of the connection: it is given back if all was read, else closed."""
         try:
             if self._apieces is not None:
                 # Python would close it in a task of its own, which whoever ends the event loop would cut off.
@@ -272,7 +256,7 @@ class HttpxTransport:
         client, guard = self._sync_client(), _Guard(stop)
         over = _deadlines(guard, timeouts)
         try:
-            with guard:
+            with guard.watching():
                 response = client.send(_built(client, request, timeouts), stream=True, follow_redirects=False)
                 guard.deadline = over
                 return _HttpxResponse(response, guard, timeouts.between)

@@ -34,7 +34,7 @@ from toolwire.errors import InvalidField, InvalidSchema, NoStructuredOutput
 from toolwire.loop.steps import ANSWER, Done, Ending
 from toolwire.providers import Provider
 from toolwire.resolvers.functions.annotations import json_type_of
-from toolwire.resolvers.functions.json_types import UnreadableValue, copied
+from toolwire.resolvers.functions.json_types import UnreadableValue
 from toolwire.schema import prune_nulls
 from toolwire.schema.document import measure
 from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
@@ -55,6 +55,7 @@ from toolwire.types import (
     ToolChoice,
     ToolResult,
 )
+from toolwire.types.frozen import copied
 from toolwire.wire.arguments import argument_text, parse_arguments
 
 _VALUE = "value"
@@ -93,10 +94,9 @@ class WantedForm(Struct, frozen=True):
     wrapped: bool
     validator: Validator
     convert: Callable[[Any], Any]
-    name: str | None = None
 
     @classmethod
-    def of(cls, output: Any, name: str | None = None) -> Self:
+    def of(cls, output: Any) -> Self:
         """Read what is wanted: a type, any annotation of a tool's parameter, or a JSON Schema."""
         made = None if isinstance(output, Mapping) else json_type_of(output, path=PATH)
         try:
@@ -104,7 +104,7 @@ class WantedForm(Struct, frozen=True):
             wrapped = not _has_named_fields(schema)
             if wrapped:
                 schema = _wrap(schema)
-            return cls(schema, wrapped, Validator(schema), convert, name)
+            return cls(schema, wrapped, Validator(schema), convert)
         except InvalidSchema as problem:
             message = str(problem).removeprefix(f"{problem.path}: ")
             path = f"{PATH}.{problem.path}" if problem.path else PATH
@@ -123,10 +123,6 @@ class WantedForm(Struct, frozen=True):
             raise InvalidField(field, problem.reason) from problem.__cause__
         except RecursionError:
             raise InvalidField("answer", "is nested too deeply") from None
-
-    def pruned(self, answer: dict[str, Any]) -> dict[str, Any]:
-        """Take out the nulls by which a strict model says that a field is absent."""
-        return prune_nulls(answer, self.schema)
 
 
 def _own_copy(schema: Mapping[Any, Any]) -> dict[str, Any]:
@@ -225,7 +221,7 @@ def prepare(request: Request, wanted: WantedForm, way: Way) -> Request:
     if any(getattr(tool, "name", None) == ANSWER for tool in request.tools):
         raise InvalidField("tools", f"has a tool named {ANSWER}: that name is reserved for the answer")
     if way.kind == "native":
-        output = Output("schema", wanted.schema, wanted.name, strict=True if way.strict else None)
+        output = Output("schema", wanted.schema, strict=True if way.strict else None)
         return replace(request, output=output)
     context = request.context
     if way.kind == "tool":
@@ -305,9 +301,8 @@ def _unread(response: Response, *, others: bool) -> tuple[Any, tuple[str, ...]] 
 
 
 def _valued(answer: dict[str, Any], wanted: WantedForm, way: Way, text: str) -> ReadValue | AnswerProblems:
-    """Make the value of an answer that is an object."""
     if way.strict:
-        answer = wanted.pruned(answer)
+        answer = prune_nulls(answer, wanted.schema)
     problems = wanted.problems(answer)
     if not problems:
         try:

@@ -86,11 +86,9 @@ class Client(Dialogue):
             close()
 
     def __enter__(self) -> Self:
-        """Give the client."""
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        """Close the connections."""
         self.close()
 
 
@@ -103,7 +101,6 @@ class Stream(ConversationStream[T_co]):
     _drive = staticmethod(flow)
 
     def __iter__(self) -> Iterator[StreamItem]:
-        """Give what is shown, as it comes."""
         for item in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
             yield item
 
@@ -127,11 +124,9 @@ class Stream(ConversationStream[T_co]):
         self._items.close()
 
     def __enter__(self) -> Self:
-        """Give the stream."""
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        """Stop here."""
         self.close()
 
 
@@ -153,7 +148,6 @@ class EventStream(AnswerStream):
         return self
 
     def __iter__(self) -> Iterator[Event]:
-        """Give the events as they come."""
         while self._held:
             yield self._held.pop()
         for event in self._items:  # noqa: UP028 - `yield from` would close the stream when a loop is left
@@ -172,11 +166,9 @@ class EventStream(AnswerStream):
         self._items.close()
 
     def __enter__(self) -> Self:
-        """Give the stream."""
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        """Stop here."""
         self.close()
 
 

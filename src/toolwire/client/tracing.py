@@ -20,10 +20,10 @@ from msgspec.structs import replace
 from toolwire.client.exchange import Sent, Upstream
 from toolwire.loop import AskModel, Done, LoopStep
 from toolwire.resolvers import RunSecrets
-from toolwire.resolvers.functions.json_types import copied
 from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.traces.trace import Scope, Trace
 from toolwire.types import Message, ToolCall, ToolResult
+from toolwire.types.frozen import copied
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallEnding, Ran
 from toolwire.work.waiting import Ask, Work

@@ -177,7 +177,6 @@ def _check_host(host: str, rules: FetchRules) -> None:
 
 
 def _is_name(host: str) -> bool:
-    """Whether a host is a name that can be looked up."""
     return len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.split("."))) and number_of(host) is None
 
 

@@ -39,13 +39,10 @@ class _Finding(Struct, frozen=True):
 
 
 class _ProbeSite(Struct, frozen=True):
-    """Where probes run."""
-
     workspace: Workspace
     options: dict[str, Any]
 
     def run(self, command: str) -> str:
-        """Run a command, and give what it wrote to stdout."""
         with sandbox.launching(self.workspace, self.options, command) as launch:
             ended = run(launch, _SECONDS)
         return bytes(ended.stdout.head).decode("utf-8", "replace").strip()

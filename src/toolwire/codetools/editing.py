@@ -39,7 +39,7 @@ from toolwire.codetools.files import (
 from toolwire.codetools.journal import Change, commit, recover
 from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.matching import CRLF, LF, Unmatched, edit, ends_in_crlf, hint
-from toolwire.codetools.paths import FileSpot, PathRefused, ProjectPath, Workspace, saying
+from toolwire.codetools.paths import FileSpot, PathRefused, ProjectPath, Workspace, held, saying
 from toolwire.codetools.replacing import replace, sweep
 from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
@@ -59,8 +59,6 @@ class EditRequest(Struct, frozen=True):
 
 
 class _EditedFile(Struct):
-    """A file that is to be edited, and its edits."""
-
     spot: FileSpot
     edits: list[EditRequest]
 
@@ -286,9 +284,6 @@ def _opened(workspace: Workspace, files: list[_EditedFile], held: contextlib.Exi
 def _note(desk: Desk, change: Change) -> None:
     """Note that a file that was written was seen."""
     spot = change.found.spot
-    with contextlib.suppress(OSError):
-        fd = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
-        try:
-            remember(desk.seen, key_of(fd, spot.place), fd, change.data)
-        finally:
-            os.close(fd)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError), held(os.open(spot.name, flags, dir_fd=spot.folder)) as fd:
+        remember(desk.seen, key_of(fd, spot.place), fd, change.data)

@@ -272,7 +272,6 @@ class _Metered(httpcore2.AsyncNetworkStream):
         self.stream, self.left = stream, _HEAD_BYTES
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - of the client
-        """Read what has come."""
         data = await self.stream.read(min(max_bytes, _PIECE_BYTES), timeout)
         self.left -= len(data)
         if self.left < 0:
@@ -280,11 +279,9 @@ class _Metered(httpcore2.AsyncNetworkStream):
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Send bytes."""
         await self.stream.write(buffer, timeout)
 
     async def aclose(self) -> None:
-        """Close the connection."""
         await self.stream.aclose()
 
 

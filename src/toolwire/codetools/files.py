@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.paths import READ, FileSpot, PathRefused, ProjectPath, Workspace, real_parts, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, ProjectPath, Workspace, held, real_parts, saying
 from toolwire.codetools.spelling import shown
 
 CHUNK = 256 * 1024
@@ -86,11 +86,9 @@ def standing(workspace: Workspace, spot: FileSpot) -> Iterator[Standing | None]:
     if fd is None:
         yield None
         return
-    try:
+    with held(fd):
         workspace.check_file(fd, spot.place)
         yield Standing(spot, fd, os.fstat(fd), key_of(fd, spot.place))
-    finally:
-        os.close(fd)
 
 
 def check_writable(found: Standing) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
-from toolwire.codetools.spelling import shown, spelled
+from toolwire.codetools.spelling import shown
+from toolwire.work.results import spelled
 
 _CUT = " [cut]"
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -166,7 +167,6 @@ class Report:
         return "\n".join([*lines, *([""] if self._lines and told else []), *told])
 
     def _told(self) -> list[str]:
-        """Say what is left out, and how to get it."""
         is_cut = any(line.endswith(_CUT) for line in self._lines)
         notices = (
             (

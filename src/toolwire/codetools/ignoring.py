@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from toolwire.codetools.paths import READ, ProjectPath, folder_of
+from toolwire.codetools.paths import READ, ProjectPath, folder_of, held
 from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
 
 _NAME = ".gitignore"
@@ -32,8 +32,6 @@ class _Rule(Struct, frozen=True):
 
 
 class _IgnoreFile:
-    """One file of rules."""
-
     def __init__(self, rules: Sequence[_Rule]) -> None:
         self._rules = rules
         self._tests: list[Test | None] = [None] * len(rules)
@@ -109,18 +107,10 @@ def levels_above(place: ProjectPath) -> list[Level]:
 def _rules_of(folder: int) -> _IgnoreFile | None:
     """Read the `.gitignore` of an open folder; None if it has none, or no rules in it."""
     try:
-        fd = os.open(_NAME, READ | os.O_NOFOLLOW, dir_fd=folder)
+        with held(os.open(_NAME, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
+            return parsed(os.read(fd, _MAX_BYTES)) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     except OSError:
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        data = os.read(fd, _MAX_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    return parsed(data)
 
 
 def parsed(data: bytes) -> _IgnoreFile | None:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.files import Standing, file_place, read_all
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, held, saying
 from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 
@@ -131,11 +131,8 @@ def _stage(change: Change, entry: _Change) -> None:
 
 def _write(folder: int, name: str, data: bytes, old: Standing | None) -> None:
     """Write a new file, by a name that nobody has."""
-    fd = create(folder, name, 0o600)
-    try:
+    with held(create(folder, name, 0o600)) as fd:
         fill(fd, data, old)
-    finally:
-        os.close(fd)
 
 
 def _sync_all(folders: list[int]) -> None:
@@ -276,11 +273,8 @@ def _digest_at(folder: int, name: str) -> str | None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
-    try:
+    with held(os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
         return read_all(fd, FILE_BYTES + 1)
-    finally:
-        os.close(fd)
 
 
 def _is_there(folder: int, name: str) -> bool:

@@ -99,7 +99,11 @@ class CodeTools(Resolver):
         self.workspace: Workspace = Workspace(cwd, self._roots, **self._kept)
         recover(self.workspace)
         self.desk: Desk = Desk(self.workspace, dict(options))
-        self._handlers = {tool.name: self._handler(tool) for tool in TOOLS if tool.name in self._wanted}
+        self._handlers = {
+            tool.name: Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
+            for tool in TOOLS
+            if tool.name in self._wanted
+        }
 
     def at(self, cwd: str | os.PathLike[str]) -> "CodeTools":
         """Give the tools for another folder; for the same folder, give the same object again."""
@@ -134,9 +138,6 @@ class CodeTools(Resolver):
             return f"it would be refused: {'; '.join(problems)}"
         module = importlib.import_module("toolwire.codetools.previewing")
         return module.preview(self.desk, call.name, call.plain_arguments)  # type: ignore[no-any-return]
-
-    def _handler(self, tool: Tool) -> Handler:
-        return Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
 
     @on_the_class
     def available_tools(self) -> list[Tool]:

@@ -60,7 +60,7 @@ def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, igno
                     if len(found) == limit:
                         found.append("")
                         break
-                    found.append(shown(_path_below(workspace, place, entry.path)))
+                    found.append(shown(workspace.name_of(place.inside(entry.path))))
     return _found(found, limit, walk, pattern)
 
 
@@ -86,11 +86,6 @@ def _reach(pattern: str) -> tuple[str, float]:
         plain += 1
     beginning = "".join(f"{name}/" for name in names[:plain])
     return beginning, float("inf") if "**" in pattern or "{" in pattern else len(names) - 1
-
-
-def _path_below(workspace: Workspace, place: ProjectPath, path: str) -> str:
-    inside = "/".join((*place.parts, path)) if path else place.path
-    return inside if place.root is workspace.cwd else f"{place.root.path}/{inside}"
 
 
 def _opened_folder(workspace: Workspace, place: ProjectPath) -> Any:
@@ -169,7 +164,6 @@ class _Growth:
         self.unreadable = self.unseen = 0
 
     def grown(self, fd: int) -> _ShownFolder:
-        """Grow from an open folder."""
         top = _ShownFolder((), levels_above(self._place))
         self._fill(top, fd)
         while self._queue:
@@ -224,7 +218,7 @@ def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: i
     growth = _Growth(desk.workspace, place, max_depth, max_entries)
     with _opened_folder(desk.workspace, place) as fd:
         top = growth.grown(fd)
-    name = shown(_path_below(desk.workspace, place, ""))
+    name = shown(desk.workspace.name_of(place))
     lines = [f"{name}/" if name != "/" else name, *_drawn(top)]
     if not top.rows:
         lines.append("(empty folder)")
@@ -263,7 +257,7 @@ def file_info(desk: Any, path: str) -> str:
     status = workspace.status(place)
     kind = _kind(status.st_mode)
     rows = {
-        "path": shown(_path_below(workspace, place, "")),
+        "path": shown(workspace.name_of(place)),
         "type": kind,
         "size": f"{status.st_size} bytes ({size_of(status.st_size)})",
         "modified": moment(status.st_mtime_ns),

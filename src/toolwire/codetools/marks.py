@@ -86,7 +86,6 @@ def _kill(is_meant: Callable[[bytes], bool]) -> bool:
 
 
 def _environments() -> Iterator[tuple[int, bytes]]:
-    """Give the processes whose environment can be read."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             yield int(name), file.read()

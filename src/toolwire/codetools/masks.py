@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from toolwire.codetools.paths import FOLDER, MAX_PATH, OWN, Root, Workspace
+from toolwire.codetools.paths import MAX_PATH, OWN, Root, Workspace, folder_of
 from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
 
@@ -92,7 +92,6 @@ class _Look:
         self._deadline = time.monotonic() + LOOK_SECONDS
 
     def masks(self, further: Iterable[str]) -> list[Mask]:
-        """Find what is to be covered."""
         for top in self._tops:
             folders: list[tuple[tuple[str, ...], bool]] = [((), False)]
             while folders:
@@ -181,12 +180,8 @@ class _Look:
 
 def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str]]:
     """List a folder: the names of all that is in it, and those of folders."""
-    fd = root.open(parts, FOLDER | os.O_NOFOLLOW)
-    try:
-        with os.scandir(fd) as scan:
-            entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scan]
-    finally:
-        os.close(fd)
+    with folder_of(root, parts, os.O_NOFOLLOW) as fd, os.scandir(fd) as scan:
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scan]
     return [name for name, _ in entries], [name for name, is_folder in entries if is_folder]
 
 

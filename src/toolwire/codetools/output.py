@@ -10,7 +10,7 @@ Rules of this file:
 import re
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
-from toolwire.codetools.spelling import spelled
+from toolwire.work.results import spelled
 
 CHUNK = 64 * 1024
 _MOSTLY = 0.3

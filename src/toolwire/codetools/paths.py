@@ -101,9 +101,9 @@ class ProjectPath(Struct, frozen=True):
         """The path from the root."""
         return "/".join(self.parts) or "."
 
-    def inside(self, name: str) -> "ProjectPath":
-        """Give the place of an entry of this folder."""
-        return ProjectPath(self.root, (*self.parts, name), f"{self.given.rstrip('/')}/{name}")
+    def inside(self, path: str) -> "ProjectPath":
+        """Give the place of what is in this folder."""
+        return ProjectPath(self.root, (*self.parts, *path.split("/")), f"{self.given.rstrip('/')}/{path}")
 
 
 class FileSpot(Struct, frozen=True):
@@ -226,6 +226,10 @@ class Workspace:
         if writes and any(self.protected.fullmatch(folded(name)) for name in place.parts):
             raise PathRefused("protected", place.given, "it is protected: it is not written here")
 
+    def name_of(self, place: ProjectPath) -> str:
+        """Give the path to show: from the project folder, or the whole one where it is in another root."""
+        return place.path if place.root is self.cwd else f"{place.root.path}/{place.path}"
+
     def is_secret(self, parts: Iterable[str]) -> bool:
         """Whether a path leads to what is kept secret."""
         return any(self.secret.fullmatch(name) and name not in _EXAMPLES for name in map(folded, parts))
@@ -243,11 +247,9 @@ class Workspace:
         """Open a regular file, to read it here; opening never waits."""
         with saying(place.given):
             fd = place.root.open(place.parts, READ)
-        try:
+        with held(fd):
             self.check_file(fd, place)
             yield fd
-        finally:
-            os.close(fd)
 
     def check_file(self, fd: int, place: ProjectPath) -> None:
         """Refuse what is no regular file that may be read under each of its names."""
@@ -279,11 +281,9 @@ class Workspace:
         """Open a folder, to list it."""
         with saying(place.given):
             fd = place.root.open(place.parts, FOLDER)
-        try:
+        with held(fd):
             self._check_real(fd, place, writes=False)
             yield fd
-        finally:
-            os.close(fd)
 
     @contextlib.contextmanager
     def open_parent(self, place: ProjectPath, *, make: bool = False) -> Iterator[FileSpot]:
@@ -328,13 +328,17 @@ def _take_away(name: str, folder: int, failed: type[BaseException] | None, *_: o
 
 
 @contextlib.contextmanager
-def folder_of(root: Root, parts: tuple[str, ...]) -> Iterator[int]:
-    """Open a folder of a root."""
-    fd = root.open(parts, FOLDER)
+def held(fd: int) -> Iterator[int]:
+    """Close what is open in the end."""
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+def folder_of(root: Root, parts: tuple[str, ...], flags: int = 0) -> contextlib.AbstractContextManager[int]:
+    """Open a folder of a root."""
+    return held(root.open(parts, FOLDER | flags))
 
 
 def kind_of(mode: int) -> str | None:

@@ -182,7 +182,6 @@ class _Reader(HTMLParser):
         self.rawdata = ""
 
     def end(self) -> None:
-        """Write what is left at the end of the page."""
         if not self.until and (self.cdata_elem is not None or not _TAG.match(self.rawdata)):
             self.handle_data(unescape(self.rawdata))
         self._end_link()
@@ -191,7 +190,6 @@ class _Reader(HTMLParser):
             self._end_code()
 
     def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
-        """Begin an element."""
         self.skipping += tag in _SKIPPED
         if self.skipping:
             return
@@ -220,7 +218,6 @@ class _Reader(HTMLParser):
                 self._begin_link(attributes)
 
     def handle_endtag(self, tag: str) -> None:
-        """End an element."""
         if self.skipping or tag in _SKIPPED:
             self.skipping = max(self.skipping - (tag in _SKIPPED), 0)
             return

@@ -160,7 +160,6 @@ def _text_of(found: LineWindow) -> tuple[str, list[str]]:
 
 
 def _rest(found: LineWindow, size: int) -> list[str]:
-    """Say what is left out, and how to get it."""
     if not found.more:
         return []
     if found.cut:

@@ -149,7 +149,10 @@ class Run:
                 self._stop.holds(None)
 
     def _read(self, process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
-        _widen(process.stdout)
+        import fcntl  # noqa: PLC0415 - there is none on every system, and ripgrep runs on Linux only
+
+        with contextlib.suppress(OSError, AttributeError):  # a pipe that holds more has two processes wait less
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, CHUNK)  # type: ignore[arg-type]
         with selectors.DefaultSelector() as selector:
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
@@ -170,14 +173,6 @@ class Run:
                         self.errors += data[: max(_KEPT_ERRORS - len(self.errors), 0)]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(self._deadline - time.monotonic(), 0.1))
-
-
-def _widen(pipe: Any) -> None:
-    """Let a pipe hold more, so that two processes wait less for each other."""
-    import fcntl  # noqa: PLC0415 - there is none on every system, and ripgrep runs on Linux only
-
-    with contextlib.suppress(OSError, AttributeError):
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CHUNK)
 
 
 def complaint(path: str, query: Query, folder: int, stop: SearchStop) -> str | None:

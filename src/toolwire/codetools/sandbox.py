@@ -251,7 +251,6 @@ def _is_same(path: str, fd: int) -> bool:
 
 
 def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
-    """Give the variables of a command."""
     own = {
         "PATH": PATH,
         "HOME": home,
@@ -288,7 +287,6 @@ def _who() -> tuple[str, str]:
 
 
 def _shell() -> str:
-    """Give the absolute path of bash."""
     for path in _SHELLS:
         if os.access(path, os.X_OK):
             return path

@@ -153,7 +153,7 @@ class Search:
         for path in sorted(gathering.records):
             if self._report.full:
                 return
-            self._show(self._inside(path), gathering.records[path])
+            self._show(self._place.inside(path), gathering.records[path])
         if gathering.more and not self._report.full:
             self._report.full = "limit"
 
@@ -210,7 +210,7 @@ class Search:
         if found is None:
             self._report.changed += 1
         else:
-            self._report.add(self._name(place), found)
+            self._report.add(self._workspace.name_of(place), found)
 
     # Without.
 
@@ -223,7 +223,7 @@ class Search:
         lines, reading = self._lines()
         reading.stops_at_nul = False
         found = fitting(fd, lines, self._query, reading, self._goes_on)
-        self._report.add(self._name(self._place), found)
+        self._report.add(self._workspace.name_of(self._place), found)
         self._report.long_lines += reading.long_lines
 
     def _walk(self, fd: int) -> None:
@@ -265,18 +265,10 @@ class Search:
             os.close(fd)
         if not fits:
             return
-        place = self._inside(path)
+        place = self._place.inside(path)
         with contextlib.suppress(PathRefused, Binary), self._workspace.reading(place) as safe:
             if found := fitting(safe, lines, self._query, reading, self._goes_on):
-                self._report.add(self._name(place), found)
-
-    def _inside(self, path: str) -> ProjectPath:
-        place = self._place
-        return ProjectPath(place.root, (*place.parts, *path.split("/")), f"{place.given.rstrip('/')}/{path}")
-
-    def _name(self, place: ProjectPath) -> str:
-        """Give the path to show: from the project folder, or the whole one where it is in another root."""
-        return place.path if place.root is self._workspace.cwd else f"{place.root.path}/{place.path}"
+                self._report.add(self._workspace.name_of(place), found)
 
 
 def _read_again(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:

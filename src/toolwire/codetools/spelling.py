@@ -20,12 +20,6 @@ def shown(name: str) -> str:
     return _UNSAYABLE.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in os.fsencode(found.group())), name)
 
 
-def spelled(found: re.Match[str]) -> str:
-    r"""Write a character that was found in some text, and cannot be shown, as `\xNN` or `\uNNNN`."""
-    code = ord(found[0])
-    return rf"\x{code:02x}" if code < 0x100 else rf"\u{code:04x}"
-
-
 def meant(name: str) -> str:
     """Read a name that was written by `shown`."""
     parts = ESCAPED.split(name)

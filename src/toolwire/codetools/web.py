@@ -8,10 +8,9 @@ Rules of this file:
 """
 
 import asyncio
-import base64
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from http.client import responses
 from typing import Any
 from urllib.parse import unquote, unquote_plus
@@ -23,6 +22,7 @@ from toolwire.codetools.files import Desk
 from toolwire.codetools.readable import GUESSED, TextWindow, codec_of, decoded, is_text, is_whole, read_page
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
+from toolwire.scrubbing.forms import in_base64
 from toolwire.work.threads import TooManyThreads, in_thread
 
 _MAX_HTTP_BYTES = 10 * HTTP_BYTES
@@ -148,7 +148,6 @@ def _size(answer: Fetched) -> str:
 
 
 def _notices(answer: Fetched, window: TextWindow, limit: int) -> list[str]:
-    """Say what is not there, and how to get it."""
     notices = []
     if not window.count:
         notices.append("[There is no content.]")
@@ -165,7 +164,7 @@ def _notices(answer: Fetched, window: TextWindow, limit: int) -> list[str]:
 
 
 def _secret_in(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None:
-    """Name the variable whose secret value stands in one of the texts, plain or in a usual encoding."""
+    """Name the variable whose secret value stands in one of the texts, plain or as base64 or hex has it."""
     readings: list[str] = []
     for text in texts:
         once, twice = unquote(text), unquote(unquote(text))
@@ -173,17 +172,9 @@ def _secret_in(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None
     sent = "\n".join(readings)
     for name, value in variables.items():
         is_secret = _SECRET_NAME.search(name) and isinstance(value, str) and len(value) >= _SHORTEST_SECRET
-        if is_secret and any(form in sent for form in _forms(value)):
+        if not is_secret:
+            continue
+        data = value.encode(errors="surrogateescape")
+        if any(form in sent for form in (value, data.hex(), data.hex().upper(), *in_base64(data))):
             return name
     return None
-
-
-def _forms(value: str) -> Iterator[str]:
-    """Give a value as it is, and as base64 and hex have it wherever it stands in what was encoded."""
-    data = value.encode(errors="surrogateescape")
-    yield from (value, data.hex(), data.hex().upper())
-    for shift in range(3):
-        # The characters at both ends depend on what stands beside the value.
-        whole = base64.b64encode(b"\0" * shift + data).decode()
-        inner = whole[(0, 2, 3)[shift] : len(whole) - (4 if (shift + len(data)) % 3 else 0)]
-        yield from (inner, inner.replace("+", "-").replace("/", "_"))

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from toolwire.config.settings import MODEL_NAME
 
@@ -52,13 +51,6 @@ _INSTEAD = {
 }
 
 
-class _Imported(Struct, frozen=True):
-    """Settings of ours as tables, and what could not be taken over, by place."""
-
-    settings: dict[str, Any]
-    left: list[str]
-
-
 class _Import:
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self.addresses = addresses
@@ -69,7 +61,6 @@ class _Import:
         self.left: list[str] = []
 
     def model(self, place: str, entry: Any) -> None:
-        """Take over one deployment."""
         said = entry.get("litellm_params") if type(entry) is dict else None
         name, model = (entry.get("model_name"), said.get("model")) if type(said) is dict else (None, None)
         if not (type(said) is dict and isinstance(name, str) and isinstance(model, str)):
@@ -181,8 +172,8 @@ def _pairs(value: list[Any]) -> Iterator[tuple[str, list[str]]]:
             yield str(source), [str(other) for other in (others if type(others) is list else [others])]
 
 
-def read_litellm(tables: Any, addresses: Mapping[str, str]) -> _Imported:
-    """Read LiteLLM's settings, as its YAML gives them; `addresses` says where our providers are."""
+def read_litellm(tables: Any, addresses: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Give LiteLLM's settings as ours, and what was not taken over; `addresses` says where our providers are."""
     done = _Import(addresses)
     tables = tables if type(tables) is dict else {}
     for at, entry in enumerate(tables.get("model_list") or ()):
@@ -194,7 +185,7 @@ def read_litellm(tables: Any, addresses: Mapping[str, str]) -> _Imported:
             done.left.append(f"{name}: has no setting here")
         done.section(name, said)
     made = {"providers": done.providers, "routes": dict(done.routes()), "prices": done.prices}
-    return _Imported({name: table for name, table in made.items() if table}, done.left)
+    return {name: table for name, table in made.items() if table}, done.left
 
 
 def toml_of(settings: Mapping[str, Any]) -> str:

@@ -9,13 +9,12 @@ Rules of this file:
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from toolwire.errors import UserError
+from toolwire.errors import UserError, meant
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -157,8 +156,11 @@ def read_settings(text: str, where: str = "toolwire.toml") -> GatewaySettings:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"{name} is not a section" + (f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}")
+    return f"{name} is not a section{_hint(name, known)}"
+
+
+def _hint(name: str, known: list[str]) -> str:
+    return meant(name, known) or f"; there are: {', '.join(known)}"
 
 
 def _told(section: str, problem: str, kind: Any) -> str:
@@ -168,9 +170,7 @@ def _told(section: str, problem: str, kind: Any) -> str:
     if match := re.search(r"unknown field `(\w+)`", text):
         inner = kind if isinstance(kind, type) and issubclass(kind, Struct) else kind.__args__[-1]
         known = [one.encode_name for one in msgspec.structs.fields(inner)]
-        near = get_close_matches(match[1], known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-        return f"{place}.{match[1]} is not a setting; {hint}"
+        return f"{place}.{match[1]} is not a setting{_hint(match[1], known)}"
     return f"{place}: {text}"
 
 

@@ -30,12 +30,7 @@ class _Expected(Struct, frozen=True):
     each: "_Expected | None" = None
 
 
-def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and value > 0
-
-
 def _one_of(*words: str) -> _Expected:
-    """Make a kind of some words."""
     return _Expected(f"must be {' or '.join(words)}", lambda value: value in words)
 
 
@@ -43,7 +38,7 @@ _ANY = _Expected("must be given", lambda _: True)
 _TEXT = _Expected("must be a text", lambda value: type(value) is str)
 _NAME = _Expected("must be a text that is not empty", lambda value: type(value) is str and value != "")
 _FLAG = _Expected("must be true or false", lambda value: type(value) is bool)
-_AMOUNT = _Expected("must be a number above 0", _is_amount)
+_AMOUNT = _Expected("must be a number above 0", lambda value: type(value) in (int, float) and value > 0)
 _MAP = _Expected("must be a map", lambda value: type(value) is dict)
 _LIST = _Expected("must be a list", lambda value: type(value) is list)
 _NAMES = _Expected("must be a list of texts", lambda value: type(value) is list, _NAME)

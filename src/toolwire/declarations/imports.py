@@ -7,7 +7,6 @@ Rules of this file:
 - The modules of `_BY_NAME_ONLY` reach the whole machine: they are imported only where `allow` names them.
 """
 
-import difflib
 import importlib
 import inspect
 from collections.abc import Collection
@@ -15,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
+
+from toolwire.errors import meant
 
 _BY_NAME_ONLY = frozenset(
     "builtins code ctypes importlib marshal multiprocessing nt os pickle posix pty runpy shutil signal"
@@ -47,7 +48,6 @@ def read_path(written: str, allow: Collection[str] | None) -> ImportPath:
 
 
 def _check_allowed(module: str, allow: Collection[str] | None) -> None:
-    """Refuse a module that may not be imported."""
     if allow is None:
         if module.partition(".")[0] in _BY_NAME_ONLY:
             raise Misnamed(f"the module {module} reaches the whole machine; allow must name it")
@@ -83,8 +83,8 @@ def _attribute(owner: Any, name: str, way: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError:
-        near = difflib.get_close_matches(name, [one for one in dir(owner) if not one.startswith("_")], n=1)
-        raise Misnamed(f"{way} has no {name}{f'; did you mean {near[0]}?' if near else ''}") from None
+        known = [one for one in dir(owner) if not one.startswith("_")]
+        raise Misnamed(f"{way} has no {name}{meant(name, known)}") from None
     except Exception as problem:
         raise Misnamed(f"{way} cannot give {name}: {type(problem).__name__}: {problem}") from problem
 

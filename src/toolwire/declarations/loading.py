@@ -22,7 +22,7 @@ from toolwire.declarations.nodes import Node, Problems, below, shown, suggestion
 from toolwire.errors import InvalidField, InvalidSchema, ToolwireError
 from toolwire.resolvers import filtered, prefixed, renamed
 from toolwire.resolvers.functions import FunctionTool, tool
-from toolwire.resolvers.handler import Handler, handlers_of
+from toolwire.resolvers.handler import Handler, bind_text, handlers_of
 from toolwire.resolvers.protocol import resolver_of
 from toolwire.types import Tool
 
@@ -126,7 +126,6 @@ class Loader:
             return None
 
     def _check_names(self, node: Node, field: str, there: list[str]) -> None:
-        """Note each name that a resolver does not have."""
         for step, member in node.members():
             name = step if isinstance(step, str) else member.value
             if name not in there:
@@ -161,22 +160,16 @@ class _FoundHandler(Struct, frozen=True):
 
     def running(self, declared: Tool, sensitive: Collection[str]) -> Handler:
         """Give what runs the tool that the file declares."""
-        own, bind = self.handler, self.handler.bind
-        if declared.custom and self.takes is not None:
-            bind = _bind_text
+        own = self.handler
+        takes_text = declared.custom and self.takes is not None
         return Handler(
             declared,
             own.function,
-            bind,
+            bind_text if takes_text else own.bind,
             sensitive=tuple(dict.fromkeys((*own.sensitive, *sensitive))),
             preview=own.preview,
             read=own.read,
         )
-
-
-def _bind_text(arguments: dict[str, Any], _context: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Give a function the text of the model, and nothing else."""
-    return (arguments["input"],), {}
 
 
 def _read_handler(target: Any) -> _FoundHandler:

@@ -8,7 +8,6 @@ Rules of this file:
 - The limits are checked while the tree is built, so that no text costs more than they allow.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from toolwire.errors import DeclarationError
+from toolwire.errors import DeclarationError, meant
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
@@ -112,9 +111,8 @@ def brief(text: str, limit: int) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Say which known word was probably meant, or which there are."""
     words = sorted(known)
-    near = difflib.get_close_matches(word[:_MAX_SHOWN], words, n=1)
-    if near:
-        return f"did you mean {near[0]}?"
+    if near := meant(word, words):
+        return near.removeprefix("; ")
     return f"known: {', '.join(words[:20])}{', ...' if len(words) > 20 else ''}" if words else "there are none"
 
 

@@ -99,7 +99,7 @@ class StoredMemory:
 
             from toolwire.gateway.database import open_database  # noqa: PLC0415 - likewise
         except ImportError as problem:
-            raise MissingExtra("SQLAlchemy", "keep the memory in a database", "serve") from problem
+            raise MissingExtra("SQLAlchemy", "serve", "to keep the memory in a database") from problem
         self._sql = sqlalchemy
         self._size, self._seconds, self._now, self._swept = size, seconds, now, 0.0
         self._engine = open_database(url)

@@ -97,7 +97,7 @@ def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
 
         from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - likewise
     except ImportError as problem:
-        raise MissingExtra("SQLAlchemy", "keep keys", "serve") from problem
+        raise MissingExtra("SQLAlchemy", "serve", "to keep keys") from problem
     try:
         return LimitLedger(url_of_database(settings.server.database, path))
     except SQLAlchemyError as problem:
@@ -111,7 +111,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
         from toolwire.gateway.metrics import Metrics, spans  # noqa: PLC0415 - an extra
         from toolwire.gateway.upstream import Uplink  # noqa: PLC0415 - an extra
     except ImportError as problem:
-        raise MissingExtra(str(problem.name), "serve the gateway", "serve") from problem
+        raise MissingExtra(str(problem.name), "serve", "to serve the gateway") from problem
     accounts = Accounts(ledger_of(settings, path)) if settings.server.needs_keys else None
     prices = Prices(settings.prices)
     uplink = Uplink(upstream_of(settings, path))
@@ -133,7 +133,7 @@ def _audit_of(said: TraceSettings, path: str | None, keys: Callable[[], list[str
     try:
         from toolwire.traces.store import open as open_store  # noqa: PLC0415 - an extra
     except ImportError as problem:
-        raise MissingExtra(str(problem.name), "record calls", "traces") from problem
+        raise MissingExtra(str(problem.name), "traces", "to record calls") from problem
     url, key = url_of_database(said.url, path), os.environ.get("TOOLWIRE_TRACES_KEY")
     return Audit(open_store(url, key=key, failing=said.failing), keys, stops=said.failing == "stop")
 

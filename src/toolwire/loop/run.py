@@ -130,7 +130,6 @@ class _Run(Struct):
         return ended
 
     def _present(self) -> Request:
-        """Give the request of the present turn."""
         request = self.request
         if not self.added:
             return request
@@ -183,7 +182,6 @@ class _Run(Struct):
         return None if self.limits.tokens is None else self.limits.tokens - used
 
     def _take(self, answer: Any) -> Done | None:
-        """Take what the model said."""
         match answer:
             case Cancelled(response=partial):
                 if partial is not None:

@@ -66,10 +66,7 @@ class _LineThread:
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._until_over())
-
-    async def _until_over(self) -> None:
-        await self._over.wait()
+            runner.run(self._over.wait())
 
     async def _do(self, method: str, *arguments: Any) -> Any:
         if self.line is None:
@@ -193,7 +190,6 @@ def _wait(begun: "concurrent.futures.Future[T]") -> T:
 
 
 def _problems(call: ToolCall) -> list[str]:
-    """Say why a call cannot be sent."""
     if not call.runs:
         return [call.error or "they were cut off"]
     if call.custom:

@@ -73,7 +73,6 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         self._ended = ended
 
     async def run(self, *arguments: Any, **keywords: Any) -> None:
-        """Receive until the server is gone, and tell."""
         try:
             await super().run(*arguments, **keywords)
         finally:
@@ -82,7 +81,6 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: Any = None, **rest: Any
     ) -> dict[str, Any]:
-        """Send a request, and give its answer or what stands in for it."""
         answer = await super().send_raw_request(method, params, opts, **rest)
         if method == "tools/call":
             stand_in = {"content": [], "isError": True, "resultType": "complete"}
@@ -94,7 +92,6 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 def _answer_of(result: Result) -> dict[str, Any]:
-    """Give the answer that came with its stand-in."""
     answer: dict[str, Any] = (result.meta or {})[_ANSWER]
     return answer
 
@@ -136,16 +133,13 @@ class _Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether calls can be sent."""
         return self._ready.done() and not self._over.is_set() and not (self._child and self._child.gone)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it is left."""
         return self._task is not None and self._task.done()
 
     async def open(self) -> None:
-        """Connect, and list the tools."""
         self._task = asyncio.create_task(self._live())
         await self._ready
 
@@ -258,7 +252,6 @@ class _Connection:
         return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
 
     async def refresh(self) -> None:
-        """List the tools anew."""
         with anyio.fail_after(self._terms.connect_timeout):
             self._listed(await self.list_tools())
 
@@ -409,7 +402,7 @@ class Line:
         try:
             answer = await connection.call(call.name, call.plain_arguments)
         except MCPError as problem:
-            if problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN and self._has_sessions:
+            if problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN and isinstance(self._target, Http):
                 await connection.close()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
@@ -428,10 +421,6 @@ class Line:
         if problem.code == INVALID_PARAMS and problem.message.lower().startswith(_UNKNOWN):
             raise UnknownTool(call.name, [safe(name) for name in self._names() if name != call.name])
         return failure(call, f"{FAILED}{safe(problem.message)}")
-
-    @property
-    def _has_sessions(self) -> bool:
-        return isinstance(self._target, Http)
 
     def _names(self) -> list[str]:
         return [tool.name for tool in self.tools or ()]

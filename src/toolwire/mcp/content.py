@@ -169,7 +169,6 @@ def _fields(kind: str, rest: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _beside(rest: Mapping[Any, Any], **form: Any) -> Opaque | None:
-    """Keep what a block says beside its part."""
     value = {key: inner for key, inner in rest.items() if key != "_meta" and inner is not None}
     return _kept_with(value, form, rest)
 
@@ -239,7 +238,6 @@ def _encode_link(part: Image | Audio | Document, kind: str, url: str) -> dict[st
 
 
 def _with(kept: dict[str, Any], block: dict[str, Any]) -> dict[str, Any]:
-    """Add what MCP had said beside a block."""
     return {**{key: kept[key] for key in ("annotations", "_meta") if kept.get(key)}, **block}
 
 

@@ -66,13 +66,11 @@ class _Served:
             raise MCPError(INTERNAL_ERROR, "the tools could not be listed") from problem
 
     async def list_tools(self, request: Any, _params: Any) -> dict[str, Any]:
-        """Answer `tools/list`."""
         tools, _ = await self.prepared()
         listed = _fitting([encode_tool(tool) for tool in tools], request.protocol_version)
         return {"tools": listed, **_FRESH}
 
     async def call_tool(self, request: Any, params: Any) -> dict[str, Any]:
-        """Answer `tools/call`."""
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - the extra may be absent
         from mcp_types import INVALID_PARAMS  # noqa: PLC0415 - the extra may be absent
 

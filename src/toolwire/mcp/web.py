@@ -48,8 +48,6 @@ class _GuardedClient(httpx2.AsyncClient):
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body up to its limit."""
-
     def __init__(self, body: Any, limit: int) -> None:
         self._body = body
         self._left = self._limit = limit

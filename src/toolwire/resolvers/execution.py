@@ -197,7 +197,6 @@ def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
 
 
 def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
-    """Ask a session, a resolver or a function."""
     if hasattr(resolve, "available_tools") and not callable(resolve):
         return (yield from dispatching(resolve, call, context))
     if hasattr(resolve, "resolving"):
@@ -263,7 +262,6 @@ def runner_of(given: Any, path: str) -> Any:
 
 
 def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
-    """Read the limits that were given."""
     unknown = sorted(options.keys() - set(Limits.__struct_fields__))
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
@@ -307,7 +305,6 @@ class _Running(Struct, frozen=True):
         return _working(job, self.resolve, self.context, self.record)
 
     def ended(self, job: _Job, reason: str, ending: CallEnding) -> ToolResult:
-        """Give the result of a call that was stopped."""
         result = failure(job.call, _UNAPPROVED if self.record.is_unapproved(job.call) else reason)
         self.record.end(job.call, result, ending)
         return result

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
-from toolwire.resolvers.functions.json_types import copied
 from toolwire.resolvers.protocol import Resolver, on_the_class
 from toolwire.schema.validator import Validator
 from toolwire.streams.settling import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
+from toolwire.types.frozen import copied
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
@@ -69,7 +69,7 @@ class Handler:
         problems = self.problems(call)
         if not problems:
             try:
-                bound = self.bind(_arguments_of(call), context)
+                bound = self.bind({"input": call.raw} if call.custom else call.plain_arguments, context)
             except InvalidField as problem:
                 problems = [f"field {problem.field}: {problem.reason}"]
         if problems:
@@ -93,8 +93,9 @@ def _has_text(call: ToolCall) -> bool:
     return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
 
 
-def _arguments_of(call: ToolCall) -> dict[str, Any]:
-    return {"input": call.raw} if call.custom else call.plain_arguments
+def bind_text(arguments: dict[str, Any], _context: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Call with the text of the model, and nothing else."""
+    return (arguments["input"],), {}
 
 
 def _bind_whole(function: Callable[..., Any]) -> _Bind:
@@ -145,10 +146,7 @@ def _of_function(source: FunctionTool) -> Handler:
             f"has the method {source.tool.name!r} without its object: pass the method of an object",
             path="AgentResolver",
         )
-    if source.tool.custom:
-        bind: _Bind = lambda arguments, _context: ((arguments["input"],), {})  # noqa: E731 - one of two, of one shape
-    else:
-        bind = signature.bind
+    bind: _Bind = bind_text if source.tool.custom else signature.bind
     return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
 
 

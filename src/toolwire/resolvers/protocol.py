@@ -137,7 +137,8 @@ def _bound_to(resolver: Any, cwd: Any = HERE) -> Any:
     if inspect.isclass(resolver):
         if "cwd" in inspect.signature(resolver).parameters:
             return cast("Any", resolver)(cwd=cwd)
-        return resolver if _is_static(resolver) else resolver()
+        resolve = inspect.getattr_static(resolver, "resolve", None)
+        return resolver if isinstance(resolve, staticmethod | classmethod) else resolver()
     bind = None if cwd == HERE else getattr(resolver, "at", None)
     return bind(cwd) if callable(bind) else resolver
 
@@ -147,11 +148,6 @@ def offers_tools(given: Any) -> bool:
     if type(given) is tuple and len(given) == 2 and isinstance(given[1], str | os.PathLike):
         given = given[0]
     return callable(getattr(given, "available_tools", None))
-
-
-def _is_static(resolver: type) -> bool:
-    method = inspect.getattr_static(resolver, "resolve", None)
-    return isinstance(method, staticmethod | classmethod)
 
 
 def tools_of(resolver: Any) -> list[Tool]:

@@ -23,7 +23,6 @@ from toolwire.work.waiting import Ask, Together, Work, places_of
 
 _BROKEN = "Recipe evaluation error: "
 _NOTHING = "No results produced."
-_Recipe = Callable[[dict[str, Any]], Any]
 
 
 class Step(Struct, frozen=True):

@@ -19,7 +19,8 @@ class RunSecrets:
 
     def __init__(self, resolve: Any, given: Iterable[str | None] = ()) -> None:
         self._resolve = resolve
-        self._given = tuple(one.strip() for one in given if one and len(one.strip()) >= LONG)
+        # What is long enough to be told apart.
+        self.given: tuple[str, ...] = tuple(one.strip() for one in given if one and len(one.strip()) >= LONG)
         self._messages: Sequence[Message] = ()
         self._calls: Sequence[ToolCall] = ()
 
@@ -30,18 +31,13 @@ class RunSecrets:
         else:
             self._messages, self._calls = step.request.messages, ()
 
-    @property
-    def given(self) -> tuple[str, ...]:
-        """What was given, and is long enough to be told apart."""
-        return self._given
-
     def fields_of(self, tool: str) -> list[str]:
         """List the sensitive fields of a tool."""
         return fields_of(self._resolve, tool)
 
     def __call__(self, event: Any = None) -> Known:
         """Say what is secret by now, and in an event that is told before the next step."""
-        known = Known(self._given)
+        known = Known(self.given)
         for part in (*_parts(self._messages), *self._calls, *_parts_of(event)):
             if isinstance(part, ToolCall):
                 known.learn(secrets_of(input_of(part), self.fields_of(part.name)))

@@ -44,7 +44,6 @@ class _Renamed(Resolver):
         self._inner = inner
 
     def available_tools(self) -> list[Tool]:
-        """List the tools by their outer names."""
         named = [(tool, self._outer(tool.name)) for tool in tools_of(self.resolver)]
         return [tool if tool.name == name else replace(tool, name=name) for tool, name in named if name is not None]
 
@@ -56,7 +55,6 @@ class _Renamed(Resolver):
         return inner
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Run a call, as steps."""
         inner = self._own(call.name)
         try:
             result = yield from resolving(self.resolver, replace(call, name=inner), context)
@@ -67,21 +65,17 @@ class _Renamed(Resolver):
         return replace(result, name=call.name)
 
     def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
-        """Give the recipe of a tool, if it has one."""
         inner = self._inner(name)
         return None if inner is None else recipe_of(self.resolver, inner)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
-        """List the fields of a tool that are kept out of logs and traces."""
         inner = self._inner(name)
         return [] if inner is None else fields_of(self.resolver, inner)
 
     def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        """Keep files from the tools, by absolute paths."""
         cover_files(self.resolver, paths)
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Say what a call would do."""
         say, inner = getattr(self.resolver, "preview", None), self._inner(call.name)
         return say(replace(call, name=inner), context) if callable(say) and inner is not None else None
 
@@ -130,15 +124,12 @@ Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | 
 
 
 class _Approved(_Renamed):
-    """A resolver that asks before it runs a call."""
-
     def __init__(self, resolver: Any, ask: Approve, only: Collection[str] | None = None) -> None:
         super().__init__(resolver, lambda name: name, lambda name: name)
         self._ask = ask
         self._only = None if only is None else frozenset(only)
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Ask, and run the call if the answer is yes."""
         if self._only is None or call.name in self._only:
             refusal = yield from self.asking(call, context)
             if refusal is not None:

@@ -130,7 +130,6 @@ def admit(schema: Any) -> Admitted:
 
 
 def _draft_of(schema: Schema, path: str) -> str:
-    """Find the draft that a schema is written in."""
     named = schema.get("$schema")
     if named is None:
         return _LATEST

@@ -64,21 +64,13 @@ def _in_either(first: list[str], second: list[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-def _multiple(first: Any, second: Any) -> Any:
-    return math.lcm(first, second) if isinstance(first, int) and isinstance(second, int) else None
-
-
-def _sentences(first: str, second: str) -> str:
-    return first if second in first else f"{first} {second}"
-
-
 _COMBINE: Mapping[str, Callable[[Any, Any], Any]] = {
     "type": _types,
     "enum": _in_both,
     "required": _in_either,
     "propertyOrdering": _in_either,
-    "description": _sentences,
-    "multipleOf": _multiple,
+    "description": lambda first, second: first if second in first else f"{first} {second}",
+    "multipleOf": lambda first, second: math.lcm(first, second) if type(first) is type(second) is int else None,
     "items": _both,
     "allOf": lambda first, second: first + second,
     "uniqueItems": lambda first, second: first or second,

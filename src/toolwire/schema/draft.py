@@ -161,7 +161,6 @@ def replace(node: Schema, keyword: str, new: Schema) -> Schema:
 
 
 def _or_null(node: Schema) -> Schema:
-    """Accept null as well."""
     constraints = node.keys() & CONSTRAINTS
     if constraints and constraints <= {"anyOf"}:
         return {**node, "anyOf": [*node["anyOf"], {"type": "null"}]}

@@ -115,7 +115,6 @@ def _as_object(view: Schema) -> Schema:
 
 
 def _fit_node(raw: Any, site: Site) -> Any:
-    """Fit one subschema that is not the root."""
     if site.depth > MAX_DEPTH:
         raise too_deep(site.path)
     if isinstance(raw, dict) and _is_plain(raw, site.target):
@@ -309,8 +308,8 @@ def _settle_items(view: Schema, site: Site) -> Schema:
     view = _ended(view)
     if "prefixItems" in view and "prefixItems" not in site.target.keywords:
         rest = view.get("items")
-        members = _distinct([*view["prefixItems"], rest] if isinstance(rest, dict) and rest else view["prefixItems"])
-        return {**view, "items": any_of(members)}
+        members = [*view["prefixItems"], *([rest] if isinstance(rest, dict) and rest else [])]
+        return {**view, "items": any_of(list({exact(member): member for member in members}.values()))}
     if site.target.typed and "items" not in view and "array" in as_list(view.get("type")):
         return {**view, "items": {}}
     return view
@@ -324,12 +323,7 @@ def _ended(view: Schema) -> Schema:
     return replace(view, "items", {"maxItems": most})
 
 
-def _distinct(schemas: list[Any]) -> list[Any]:
-    return list({exact(schema): schema for schema in schemas}.values())
-
-
 def _is_object(view: Schema) -> bool:
-    """Whether a subschema accepts objects by its type."""
     return "object" in as_list(view.get("type"))
 
 

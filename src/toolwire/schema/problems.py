@@ -59,7 +59,6 @@ class _Asked(NamedTuple):
     spot: Spot
 
     def below(self, step: str | int | None, node: Any) -> Subschema:
-        """Go to a subschema that the keyword holds."""
         return self.place.below(self.keyword, step, node)
 
 

@@ -25,6 +25,7 @@ _EFFORT_OF_A_WALK = 20_000_000
 _WORK_OF_A_STEP = 50
 _LEAST_STEPS, _MOST_STEPS = 100, 2000
 _SHOWN = 300
+_TOO_MUCH_TEXT = f"arguments: too much text for the patterns of this schema (more than {MAX_WORK:,} steps); send less"
 
 
 class Validator:
@@ -72,7 +73,7 @@ class Validator:
             if "keywords" in self._options:
                 self._is_valid(arguments)
                 if meter.over:
-                    return [_too_much_text()]
+                    return [_TOO_MUCH_TEXT]
             problems = self._walked(arguments, display, size, meter)
         finally:
             METER.reset(token)
@@ -84,7 +85,7 @@ class Validator:
         walk = SchemaWalk(ground, display, steps)
         distinct: dict[str, None] = {}
         for problem in walk.through(ground.root, arguments, Spot()):
-            distinct[_too_much_text() if meter.over else problem] = None
+            distinct[_TOO_MUCH_TEXT if meter.over else problem] = None
             if meter.over or len(distinct) > _MAX_COUNTED:
                 break
         return _listed(list(distinct), complete=len(distinct) <= _MAX_COUNTED and not walk.tired)
@@ -119,10 +120,6 @@ def _listed(problems: list[str], *, complete: bool) -> list[str]:
         return problems
     many = f"{more:,} more" if complete else f"more than {more - 1:,} more"
     return [*problems[:_MAX_LISTED], f"and {many} problem{'' if more == 1 and complete else 's'}"]
-
-
-def _too_much_text() -> str:
-    return f"arguments: too much text for the patterns of this schema (more than {MAX_WORK:,} steps); send less"
 
 
 def _compiled(admitted: Admitted) -> tuple[dict[str, Any], Callable[[Any], bool]]:

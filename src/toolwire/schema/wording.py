@@ -128,7 +128,7 @@ class Display:
         if spot.secret or (type(value) not in (list, dict) and self._is_secret(value)):
             return _kind_of(value)
         if type(value) in (list, dict):
-            return _sized(value)
+            return f"{_kind_of(value)} of {counted(len(value), 'item' if type(value) is list else 'field')}"
         return _shortened(value)
 
     def count(self, number: int, value: Any, spot: Spot) -> str:
@@ -191,15 +191,7 @@ _KINDS = {
 
 
 def _kind_of(value: Any) -> str:
-    """Name the type of a value."""
     return _KINDS.get(type(value), f"a Python {type(value).__name__}")
-
-
-def _sized(value: Any) -> str:
-    """Name the type of a value, and the size of a list or an object."""
-    if type(value) in (list, dict):
-        return f"{_kind_of(value)} of {counted(len(value), 'item' if type(value) is list else 'field')}"
-    return _kind_of(value)
 
 
 def _written(value: Any) -> str:

@@ -174,7 +174,13 @@ def _forms(secret: str) -> Iterator[str]:
         json.dumps(json.dumps(secret))[3:-3],
     )
     yield from (escaped, escaped.lower(), quote(data), quote_plus(data))
+    yield from in_base64(data)
+
+
+def in_base64(data: bytes) -> Iterator[str]:
+    """Give what base64 says of some bytes, wherever they stand in what was encoded."""
     for before in range(3):
+        # The characters at both ends depend on what stands beside the bytes.
         text = base64.b64encode(bytes(before) + data).decode()
         rest = (before + len(data)) % 3
         inner = text[(0, 2, 3)[before] : len(text) - (0, 3, 2)[rest]]

@@ -88,7 +88,6 @@ class _ValueWalk:
         self._keys: dict[str, tuple[str, str | None]] = {}
 
     def value(self, value: Any, depth: int = 0, states: States = NOWHERE) -> Any:
-        """Give a value without what is sensitive in it."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
             raise OverflowError("too many values")
@@ -139,7 +138,9 @@ class _ValueWalk:
             label, below = self.fields.below(states, spelling)
             new = self._below(inner, depth, label, below, name)
             changed = changed or new is not inner or shown is not spelling
-            clean[key if shown is spelling else _free(shown, clean)] = new
+            if shown is not spelling:  # two names may look the same now
+                key = shown if shown not in clean else f"{shown} {len(clean)}"  # noqa: PLW2901 - as it is shown
+            clean[key] = new
         return clean if changed else value
 
     def _key(self, spelling: str) -> tuple[str, str | None]:
@@ -253,8 +254,3 @@ def _read_json(text: str) -> tuple[Any, bool]:
 
 def _is_mask(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("[hidden") and value.endswith("]") and len(value) < 60
-
-
-def _free(name: str, taken: Mapping[Any, Any]) -> str:
-    """Give a name that is not taken yet."""
-    return name if name not in taken else f"{name} {len(taken)}"

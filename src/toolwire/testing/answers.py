@@ -45,10 +45,9 @@ class Script(Struct, frozen=True):
         return bool(self.response.choices)
 
     @property
-    def failure(self) -> Fail | None:
-        """The error that is answered instead of anything else."""
-        first = next((cue for cue in self.cues if not isinstance(cue, Wait | Pace)), None)
-        return first if isinstance(first, Fail) else None
+    def first(self) -> Any:
+        """What is done first of all, after any pause: an error or a cut is answered instead of anything else."""
+        return next((cue for cue in self.cues if not isinstance(cue, Wait | Pace)), None)
 
 
 class _Gathered:
@@ -98,7 +97,6 @@ class _Gathered:
             self.ends = [*self.ends[:place], choice]
 
     def whole(self) -> Response:
-        """Put the answer together."""
         shell = replace(self.shell or Response(), choices=list(self._choices()))
         return shell if self.usage is None else replace(shell, usage=self.usage)
 

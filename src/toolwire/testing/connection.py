@@ -148,7 +148,6 @@ class ClientConnection:
             await self.writer.drain()
 
     async def _say_no(self, status: int) -> None:
-        """Refuse what cannot be read, and close."""
         if self.http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         headers = [("content-length", "0"), ("connection", "close")]

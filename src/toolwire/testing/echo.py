@@ -58,7 +58,6 @@ def _thinks(request: Request) -> bool:
 
 
 def _calls(request: Request, text: str) -> list[ScriptStep]:
-    """Call the tools that are asked for."""
     tools = [tool for tool in request.tools if isinstance(tool, Tool)]
     choice = request.tool_choice
     if choice is not None and choice.names:

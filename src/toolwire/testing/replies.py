@@ -97,15 +97,10 @@ def whole_reply(script: Script, name: str) -> Reply:
     headers = (("content-type", kind or JSON),)
     if cut is None:
         return Reply(status, headers, (*waits, data), body=body, length=len(data), losses=losses)
-    if _says_nothing(script):
+    if isinstance(script.first, Cut) and not _counts(script.first):
         return Reply(status, headers, (*waits, Close(cut.reset)))
     kept = data[: len(data) // 2 if cut.bytes is None else cut.bytes]
     return Reply(status, headers, (*waits, kept, Close(cut.reset)), body=body, length=len(data))
-
-
-def _says_nothing(script: Script) -> bool:
-    first = next((cue for cue in script.cues if not isinstance(cue, Wait | Pace)), None)
-    return isinstance(first, Cut) and first.events is None and first.bytes is None
 
 
 def stream_reply(script: Script, name: str, **quirks: Any) -> Reply:

@@ -214,7 +214,7 @@ class Object:
         self._types = {
             key: {kind for word in each.kinds.split("|") for kind in _TYPES[word]} for key, each in self.fields.items()
         }
-        self._deep = list(fields.items())
+        self._deep = fields.items()
 
     def check(self, value: Any, path: Path, wording: Wording) -> None:
         """Check a value."""

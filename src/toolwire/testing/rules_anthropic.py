@@ -267,7 +267,6 @@ def _refuse_waiting(names: list[str], place: int) -> None:
 
 
 def _check_marks(request: WireRequest) -> None:
-    """Count the cache marks."""
     count, left = 0, [request.body.get(key) for key in ("system", "tools", "messages")]
     while left:
         here = left.pop()

@@ -224,7 +224,6 @@ def _check_signatures(contents: list[_Content], request: WireRequest) -> None:
 
 
 def _check_tools(request: WireRequest) -> None:
-    """Check the declared functions, and the choice among them."""
     body = camel(request.body)
     names: list[str] = []
     for place, tool in enumerate(body.get("tools", ())):

@@ -80,7 +80,6 @@ def _check_shape(request: WireRequest) -> None:
 
 
 def _check_messages(request: WireRequest) -> None:
-    """Check the role of each message, and its images."""
     for message in request.body.get("messages") or ():
         role = message.get("role") or ""
         if role.lower() not in _ROLES:

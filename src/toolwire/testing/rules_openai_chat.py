@@ -33,8 +33,6 @@ from toolwire.testing.rules_openai import (
 _NAME_LIMIT = 64  # the types of openai 3.52.0
 _ID_LIMIT = 40  # agno#5382 and RooCode#10763, 2025-03 to 2025-12
 _MOST_STOPS = 4  # the types of openai 3.52.0
-# Models that run no functions here where an effort is given, and those that never do while they reason:
-# LibreChat#14231, vane#1173 and community.openai.com 1386454, as of 2026-11-20.
 
 _PARTS = {
     "text": Object("string: text!"),
@@ -166,7 +164,6 @@ def _refuse_waiting(waiting: list[str], place: int) -> None:
 
 
 def _check_tools(request: WireRequest) -> None:
-    """Check the schemas of the declared tools, and the choice among them."""
     functions: list[tuple[Path, dict[str, Any]]] = [
         (("tools", place, tool["type"]), tool[tool["type"]]) for place, tool in enumerate(request.body.get("tools", ()))
     ]
@@ -184,7 +181,6 @@ def _forced(choice: Any) -> str | None:
 
 
 def _check_settings(request: WireRequest) -> None:
-    """Check what depends on other settings, and on the model."""
     body, model, family = request.body, request.model, family_of(request.model)
     effort = body.get("reasoning_effort")
     check_sampling(body, model, effort)

@@ -184,7 +184,6 @@ def _check_reasoning_pairs(request: WireRequest) -> None:
 
 
 def _check_tools(request: WireRequest) -> None:
-    """Check the schemas of the declared tools, and the choice among them."""
     body = request.body
     tools = list(_declared(request))
     functions = [(path, tool) for path, tool in tools if tool.get("type") in ("function", "custom")]
@@ -215,7 +214,6 @@ def _declared(request: WireRequest) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _check_settings(request: WireRequest) -> None:
-    """Check what depends on other settings, and on the model."""
     body, model = request.body, request.model
     reasoning = body.get("reasoning") or {}
     check_sampling(body, model, reasoning.get("effort"))

@@ -6,7 +6,6 @@ Rule: when it has been closed, nothing of it is left: no thread, no socket, no t
 import asyncio
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from toolwire.errors import ScenarioFailed
@@ -123,9 +122,7 @@ class SimulatedModel:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_raised: object) -> None:
         self.close()
         if kind is None:
             self.check()
@@ -133,9 +130,7 @@ class SimulatedModel:
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.start)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_raised: object) -> None:
         await asyncio.to_thread(self.close)
         if kind is None:
             self.check()

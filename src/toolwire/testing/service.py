@@ -25,8 +25,7 @@ from toolwire.testing.rules_openai_responses import conversation
 from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
-from toolwire.testing.strictness import judge
-from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted
+from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted, judge
 from toolwire.translation.paths import Asked, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
@@ -172,7 +171,6 @@ class Service:
         return Reply(200, (("content-type", JSON),), (data,), body=answer, length=len(data))
 
     def _check_model(self, name: str, model: str) -> None:
-        """Check that there is a model of this name."""
         if not self.models or model in self.models:
             return
         text = _UNKNOWN_MODEL[name].format(model)
@@ -181,7 +179,6 @@ class Service:
         raise Rejection(text, None, "model_not_found" if name == "openai-chat" else None, 404, "not_found")
 
     async def _play(self, received: Received, asked: Asked, body: dict[str, Any]) -> Reply:
-        """Answer a request to the model."""
         name = asked.subject or body.get("model")
         model = name if type(name) is str else ""
         asking = WireRequest(
@@ -249,8 +246,8 @@ def _remembered(asking: WireRequest, received: Received) -> Any:
 
 
 def _reply_of(script: Script, asking: WireRequest, number: int, *, streams: bool) -> Reply:
-    if script.failure is not None:
-        return error_reply(script.failure, asking.dialect, script.cues)
+    if isinstance(script.first, Fail):
+        return error_reply(script.first, asking.dialect, script.cues)
     script = replace(script, response=fill_in(script.response, asking, number))
     if not streams:
         return whole_reply(script, asking.dialect)

@@ -1,6 +1,9 @@
-"""The five wires as servers speak them: paths, headers, the form of ids, keys, and what is told beside answers.
+"""The five wires as servers speak them: paths, headers, the form of ids, keys, what is refused and told beside answers.
 
-Rule: what differs between servers is a row of a table here.
+Rules of this file:
+- What differs between servers is a row of a table here; the tables and the checks of a vendor stand in `rules_*`.
+- What is refused, and in which words, follows what the vendors document and what their users report. What no vendor is
+  known to refuse is let through.
 
 Sources: openai 3.52.0, anthropic 2.11.0, google-genai 3.4.0 and ollama 0.6.3, for paths, headers and lists; the words
 about keys and models are those that users report (to 2026-11).
@@ -11,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.testing.rules import Rejection
+from toolwire.testing import rules_anthropic, rules_gemini, rules_ollama, rules_openai_chat, rules_openai_responses
+from toolwire.testing.rules import Check, Rejection, WireRequest
 from toolwire.testing.sealing import count_tokens
 from toolwire.types import ErrorKind
 
@@ -24,6 +28,7 @@ class _WireStyle(Struct, frozen=True):
     """How servers of a dialect speak: how they name an answer, a call and a request, and a busy time."""
 
     dialect: str
+    checks: tuple[Check, ...]
     answer_id: str
     call_id: tuple[str, int] | None
     request_header: str
@@ -35,13 +40,36 @@ class _WireStyle(Struct, frozen=True):
 WIRES = {
     wire.dialect: wire
     for wire in (
-        _WireStyle("openai-chat", "chatcmpl-", ("call_", 24), "x-request-id", "req_"),
-        _WireStyle("openai-responses", "resp_", ("call_", 24), "x-request-id", "req_"),
-        _WireStyle("anthropic", "msg_", ("toolu_", 24), "request-id", "req_", statuses={"overloaded": 529}),
-        _WireStyle("gemini", "", None, "x-request-id", ""),
-        _WireStyle("ollama", "", ("call_", 8), "x-request-id", "", _LINES),
+        _WireStyle("openai-chat", rules_openai_chat.CHECKS, "chatcmpl-", ("call_", 24), "x-request-id", "req_"),
+        _WireStyle("openai-responses", rules_openai_responses.CHECKS, "resp_", ("call_", 24), "x-request-id", "req_"),
+        _WireStyle(
+            "anthropic",
+            rules_anthropic.CHECKS,
+            "msg_",
+            ("toolu_", 24),
+            "request-id",
+            "req_",
+            statuses={"overloaded": 529},
+        ),
+        _WireStyle("gemini", rules_gemini.CHECKS, "", None, "x-request-id", ""),
+        _WireStyle("ollama", rules_ollama.CHECKS, "", ("call_", 8), "x-request-id", "", _LINES),
     )
 }
+
+
+def judge(request: WireRequest) -> None:
+    """Raise a Rejection, if the server of this dialect would not take a request."""
+    for check in WIRES[request.dialect].checks:
+        check(request)
+
+
+def refusal(request: WireRequest) -> Rejection | None:
+    """Say why the server of this dialect would not take a request, or None."""
+    try:
+        judge(request)
+    except Rejection as rejection:
+        return rejection.with_traceback(None)
+    return None
 
 
 _NO_KEY = (

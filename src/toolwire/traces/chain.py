@@ -92,7 +92,6 @@ class Verification(Struct, frozen=True):
 
 
 def _read_anchor(text: str) -> tuple[int, str]:
-    """Read `position:ledger`."""
     position, _, ledger = text.strip().partition(":")
     if not (position.isascii() and position.isdigit() and len(ledger) == len(ZEROS)):
         words = "must be a position, a colon and 64 hexadecimal digits"

@@ -32,8 +32,6 @@ _Chain = tuple[str, str]
 
 
 class _Head(Struct, frozen=True):
-    """The last row of a store."""
-
     position: int = 0
     ledger: str = ZEROS
 
@@ -180,20 +178,15 @@ def load(
     with saying("the traces cannot be put into the store"), writing(place) as connection:
         if connection.execute(select(place.table.c.position).limit(1)).first():
             raise StoreFailed("traces are put into an empty store only", path="traces")
-        given = iter(rows)
+        given, names = iter(rows), place.table.columns.keys()
         while batch := list(islice(given, _LOADED_AT_ONCE)):
             for row in batch:
                 check.row(row)
             if check.count:
                 break
-            _insert(connection, place, batch)
+            connection.execute(place.table.insert(), [{name: row.get(name) for name in names} for row in batch])
         found = check.end()
         if not found.ok:
             shown = "; ".join(map(str, found.problems[:_PROBLEMS_SHOWN]))
             raise StoreFailed(f"the traces are not a whole chain: {shown}", path="traces")
     return found
-
-
-def _insert(connection: Connection, place: StoreLocation, rows: list[Mapping[str, Any]]) -> None:
-    names = place.table.columns.keys()
-    connection.execute(place.table.insert(), [{name: row.get(name) for name in names} for row in rows])

@@ -51,7 +51,6 @@ def _text_form(text: str) -> str:
 
 
 def _text_of(form: str) -> str:
-    """Read text back."""
     if not form.startswith("$text:"):
         return form
     return _ESCAPES.sub(lambda found: "\\" if found[1] == "\\" else chr(int(found[1][1:], 16)), form[6:])

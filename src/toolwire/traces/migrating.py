@@ -57,20 +57,16 @@ def _guard(place: StoreLocation, lacking: list[str], *, create: bool) -> None:
 def _migrate(place: StoreLocation) -> None:
     with saying("the store cannot be made or brought to the newest version"):
         if place.table.schema:
-            _schema(place)
+            # Under the lock that migrations hold: PostgreSQL waits for nobody here.
+            with writing(place) as connection:
+                if not inspect(connection).has_schema(place.table.schema):
+                    connection.exec_driver_sql(f'CREATE SCHEMA "{place.table.schema}"')
         with writing(place, lock=False) as connection:
             version = _version(connection, place)
             if version == NEWEST:
                 return
             _upgrade(connection, place, stamp=version is None and _adoptable(connection, place))
             create_guards(connection, place.table)
-
-
-def _schema(place: StoreLocation) -> None:
-    """Create the schema under the lock that migrations hold: PostgreSQL waits for nobody here."""
-    with writing(place) as connection:
-        if not inspect(connection).has_schema(str(place.table.schema)):
-            connection.exec_driver_sql(f'CREATE SCHEMA "{place.table.schema}"')
 
 
 def _version(connection: Connection, place: StoreLocation) -> str | None:

@@ -58,7 +58,6 @@ class Stats(Struct, frozen=True):
 
 
 def _conditions(place: StoreLocation, filters: Mapping[str, Any]) -> list[ColumnElement[bool]]:
-    """Turn filters into conditions."""
     columns = place.table.c
     if unknown := filters.keys() - Filters.__annotations__.keys():
         name, known = min(unknown), [*Filters.__annotations__]

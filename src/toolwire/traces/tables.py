@@ -13,7 +13,6 @@ Rules of this file:
 
 import functools
 import re
-from itertools import chain
 
 from sqlalchemy import BigInteger, Column, Connection, Double, Index, Integer, MetaData, Table, Text, event, text
 
@@ -144,10 +143,11 @@ def create_guards(connection: Connection, table: Table) -> None:
     if database not in ("sqlite", "postgresql"):
         words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {database}"
         raise InvalidField("engine", words, path="traces")
-    made = (
-        [] if database == "postgresql" else [(f'DROP TRIGGER IF EXISTS "{name}"', sql) for name, sql in _sqlite(table)]
-    )
-    for statement in _postgresql(connection, table) if database == "postgresql" else chain.from_iterable(made):
+    if database == "postgresql":
+        made = _postgresql(connection, table)
+    else:
+        made = [one for name, sql in _sqlite(table) for one in (f'DROP TRIGGER IF EXISTS "{name}"', sql)]
+    for statement in made:
         connection.execute(text(statement.replace(":", r"\:")))
 
 

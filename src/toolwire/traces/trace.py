@@ -194,20 +194,15 @@ def _wrong(given: Mapping[str, Any]) -> list[UserError]:
 _Test = tuple[Callable[[Any], bool], str]
 
 
-def _count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST
-
-
-def _instant(value: Any) -> bool:
-    return isinstance(value, datetime) and value.utcoffset() is not None
-
-
 TEXT: _Test = (lambda value: isinstance(value, str), "must be a string")
 _ID: _Test = (TEXT[0], "must be a string, a UUID or its 16 bytes")
 _NAMED: _Test = (lambda value: isinstance(value, str) and value != "", "must be a string that is not empty")
 _MAP: _Test = (lambda value: type(value) is dict, "must be a map")
-_COUNT: _Test = (_count, "must be a whole number, 0 or more")
-_INSTANT: _Test = (_instant, "must be a datetime with a time zone")
+_COUNT: _Test = (lambda value: type(value) is int and 0 <= value <= LARGEST, "must be a whole number, 0 or more")
+_INSTANT: _Test = (
+    lambda value: isinstance(value, datetime) and value.utcoffset() is not None,
+    "must be a datetime with a time zone",
+)
 _DURATION: _Test = (
     lambda value: type(value) is float and value >= 0 and math.isfinite(value),
     "must be a number, 0 or more",

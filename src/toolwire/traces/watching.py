@@ -139,7 +139,6 @@ def _identity(state: Any) -> _Identity:
 
 
 def _read(connection: sqlite3.Connection, table: str, position: int, ledger: str, *, pages: bool) -> str:
-    """Say what is wrong with a database."""
     row = f'SELECT ledger FROM "{table}" WHERE position = ?'  # noqa: S608 - a checked name
     kept = connection.execute(row, (position,)).fetchone()
     if position and (kept is None or kept[0] != ledger):

@@ -30,15 +30,16 @@ class FrozenList(list[Any]):
 def copied_map(value: Any) -> Any:
     """Give a copy of a map or a list, all the way down; any other value, and one without an end, as it is."""
     try:
-        return _copied(value)
+        return copied(value)
     except RecursionError:
         return value
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
+    """Copy a JSON value."""
     if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, list) else value
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 class _CopiedField:

@@ -83,7 +83,6 @@ class _Begun:
         self._asked: float | None = None
 
     def note(self, note: CallNote) -> None:
-        """Take a note."""
         if note.approval is not None:
             self.answered()
             self._asked = time.monotonic() if note.approval == "asked" else None
@@ -225,29 +224,22 @@ def _is_broken(text: str) -> bool:
 
 def safe(text: str) -> str:
     r"""Write what could steer a terminal, hide, or turn the writing around as its number (`\x1b`)."""
-    return _UNSAFE.sub(_number, text)
+    return _UNSAFE.sub(spelled, text)
 
 
-def _number(found: re.Match[str]) -> str:
+def spelled(found: re.Match[str]) -> str:
+    r"""Write a character that was found in some text, and cannot be shown, as `\xNN` or `\uNNNN`."""
     code = ord(found.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def write_json(value: Any) -> str:
     """Write a value as JSON; where a set is inside, all is sorted, so that the text is always the same."""
-    order: Any = "deterministic" if _holds(value, _is_set) else None
+    order: Any = "deterministic" if _holds(value, lambda one: isinstance(one, set | frozenset)) else None
     written = msgspec.json.encode(value, enc_hook=_plain, order=order)
-    if b"null" in written and _holds(value, _is_no_number):
+    if b"null" in written and _holds(value, lambda one: type(one) is float and not math.isfinite(one)):
         raise ValueError("a number is not finite")
     return written.decode()
-
-
-def _is_set(value: Any) -> bool:
-    return isinstance(value, set | frozenset)
-
-
-def _is_no_number(value: Any) -> bool:
-    return type(value) is float and not math.isfinite(value)
 
 
 def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:

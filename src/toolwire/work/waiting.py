@@ -95,7 +95,6 @@ def _thrown(problem: BaseException, *, cancelling: bool = False) -> BaseExceptio
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody has cancelled this task."""
     import asyncio  # noqa: PLC0415 - it runs already
 
     task = asyncio.current_task()
@@ -199,7 +198,6 @@ def _run(steps: "Work[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
 
 
 def _go(steps: "Work[T]", step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any] | None) -> T:
-    """Do the steps from this one on."""
     try:
         while True:
             try:

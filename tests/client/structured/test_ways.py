@@ -195,7 +195,7 @@ def test_the_name_of_the_answers_tool_is_taken() -> None:
 
 def test_the_form_of_the_answer_is_said_in_one_way_only() -> None:
     request = asking(output=Output("json"))
-    assert prepare(request, WantedForm.of(Point, "point"), NATIVE).output == Output("schema", POINT, "point")
+    assert prepare(request, WantedForm.of(Point), NATIVE).output == Output("schema", POINT)
     assert prepare(request, WantedForm.of(Point), TOOL).output is None
     assert prepare(request, WantedForm.of(Point), INSTRUCTION).output is None
 

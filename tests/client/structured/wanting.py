@@ -10,7 +10,7 @@ from toolwire.client.structured import TOO_EARLY, AnswerProblems, Way, is_answer
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.testing.rules import ServerMemory, WireRequest
-from toolwire.testing.strictness import refusal
+from toolwire.testing.wires import refusal
 from toolwire.types import Context, Message, Request, Response, Text, Tool, ToolCall, ToolResult
 
 NATIVE, STRICT = Way("native"), Way("native", strict=True)

@@ -197,7 +197,6 @@ def _enumeration(kind: type[Enum], walk: Walk) -> JsonType:
 
 
 def _one_of(members: list[Any], walk: Walk, *, many: bool = False, **keywords: Any) -> JsonType:
-    """Give the type of a closed list of values."""
     values = [_value_of(member, walk) for member in members]
     kinds = {kind_in_schema(value) for value in values}
     schema: Schema = {"const": values[0]} if len(values) == 1 and not many else {"enum": values}
@@ -229,7 +228,6 @@ def _value_of(member: Any, walk: Walk) -> Any:
 
 
 def _array(make: Any, keywords: Schema, annotation: Any, walk: Walk) -> JsonType:
-    """Give the type of an array whose elements are alike."""
     element = walk.type_of(next(iter(get_args(annotation)), Any), "[]")
     return of_kind("array", array_reader(element.read, make), items=element.schema, **keywords)
 
@@ -251,7 +249,6 @@ _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 
 def _map(make: Any, annotation: Any, walk: Walk) -> JsonType:
-    """Give the type of a map."""
     key, value = get_args(annotation) or (Any, Any)
     keys = TEXT if key in (str, Any, object) else walk.at("{}").type_of(key)
     inner = walk.type_of(value, "{}")

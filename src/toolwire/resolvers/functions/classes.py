@@ -92,7 +92,6 @@ def _constant(expected: Any) -> JsonType:
 
 
 def _object(kind: Any, members: _Members, required: list[str], described: Schema, walk: Walk) -> JsonType:
-    """Give the type of a class that is an object in JSON."""
     extra = getattr(kind, "__extra_items__", None)
     closed = extra is None or str(extra).endswith(("NoExtraItems", "Never"))
     others = None if closed else walk.type_of(extra, "{}")

@@ -24,10 +24,10 @@ from toolwire.resolvers.functions.json_types import (
     Read,
     Schema,
     UnreadableValue,
-    copied,
     union_of,
 )
 from toolwire.resolvers.functions.walk import Walk
+from toolwire.types.frozen import copied
 
 
 class _Constraint(Struct, frozen=True):

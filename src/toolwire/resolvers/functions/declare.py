@@ -174,7 +174,6 @@ def _declare(declared: Any, **options: Any) -> Any:
 
 
 def _has_object(function: Any) -> bool:
-    """Whether the first parameter is the object of a method."""
     code = getattr(function, "__code__", None)
     return code is not None and not inspect.ismethod(function) and code.co_varnames[:1] in (("self",), ("cls",))
 

@@ -63,10 +63,11 @@ def read_docstring(text: str | None) -> Docstring:
     sections = {line.section for line in lines if line.section}
     if not sections:
         return Docstring(description)
-    griffe = _griffe()
-    if griffe is None:
+    try:
+        import griffe  # noqa: PLC0415 - it is an extra, and takes long to import
+    except ImportError:
         if sections & {*_PARAMETERS, *_PARAMETER_FIELDS}:
-            raise MissingExtra("griffelib", "tools", "to read the descriptions of parameters in docstrings")
+            raise MissingExtra("griffelib", "tools", "to read the descriptions of parameters in docstrings") from None
         return Docstring(description)
     told = "\n".join(_spaced([line for line in lines if line.section]))
     # A section is only one below something else.
@@ -99,14 +100,6 @@ def docstring_of_class(kind: type) -> Docstring:
     text = vars(kind).get("__doc__")
     made = not isinstance(text, str) or text.startswith(f"{kind.__name__}(") or text in _WRITTEN_BY_PYTHON
     return Docstring() if made else read_docstring(text)
-
-
-def _griffe() -> Any:
-    try:
-        import griffe  # noqa: PLC0415 - it is an extra, and takes long to import
-    except ImportError:
-        return None
-    return griffe
 
 
 def _weight(lines: list[_Line]) -> tuple[int, int]:

@@ -26,6 +26,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.types.frozen import copied
 from toolwire.wire.arguments import kind_of
 
 Schema = dict[str, Any]
@@ -92,15 +93,6 @@ def of_kind(kind: str, read: Read, *, plain: bool = True, **keywords: Any) -> Js
 def kind_in_schema(value: Any) -> str:
     """Name the kind of a JSON value as a schema does."""
     return _KIND_OF.get(type(value), "null")
-
-
-def copied(value: Any) -> Any:
-    """Copy a JSON value."""
-    if isinstance(value, dict):
-        return {key: copied(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [copied(inner) for inner in value]
-    return value
 
 
 def default_in(default: Any = msgspec.NODEFAULT, factory: Any = None) -> Schema:
@@ -344,7 +336,6 @@ def _written(schema: Any) -> str:
 
 
 def _reached(schema: Schema, definitions: dict[str, Schema]) -> dict[str, Schema]:
-    """Find the definitions that a schema needs."""
     reached: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:

@@ -197,8 +197,6 @@ def _own_names(function: Any) -> frozenset[str]:
 
 
 class _Reader:
-    """Reads one parameter after the other."""
-
     def __init__(self, walk: Walk, docstring: Docstring) -> None:
         self.walk: Walk = walk
         self.docstring: Docstring = docstring
@@ -210,14 +208,12 @@ class _Reader:
         self.supplied: dict[str, Callable[[], Any]] = {}
 
     def is_key(self, parameter: _Parameter) -> bool:
-        """Whether a parameter gets the key of the call."""
         annotation = parameter.annotation
         if not isinstance(annotation, str):
             return annotation is CallKey
         return "CallKey" in annotation and self.walk.at(f".{parameter.name}").evaluate(annotation) is CallKey
 
     def take(self, parameter: _Parameter) -> None:
-        """Read a parameter that is the model's."""
         walk = self.walk.at(f".{parameter.name}")
         annotation = Any if parameter.annotation is _Parameter.empty else parameter.annotation
         if isinstance(annotation, str):
@@ -266,7 +262,6 @@ class _Reader:
         self.reads[name] = read
 
     def schema(self) -> Schema:
-        """Give the schema of all parameters."""
         required = {"required": self.required} if self.required else {}
         closing = False if self.extra is None else self.extra.schema or True
         schema = {"type": "object", "properties": self.properties, **required, "additionalProperties": closing}
