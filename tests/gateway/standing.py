@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -100,15 +100,28 @@ class _Prompt(uvicorn.Server):
         await self.lifespan.shutdown()
 
 
+class _Seen(list[dict[str, Any]]):
+    """What a gateway has told of its requests; who looks at one of them waits until the last one is told."""
+
+    running: Callable[[], int] = staticmethod(lambda: 0)
+
+    def __getitem__(self, place: Any) -> Any:
+        late = time.monotonic() + 10
+        while (self.running() or not len(self)) and time.monotonic() < late:
+            time.sleep(0.005)
+        return super().__getitem__(place)
+
+
 @contextlib.contextmanager
 def standing(
     url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any
 ) -> Iterator[Stood]:
     """Serve a gateway before the servers at an address."""
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
-    seen: list[dict[str, Any]] = []
+    seen = _Seen()
     made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
+    seen.running = lambda: gateway.running
     opened = serving.listen("127.0.0.1:0")
     server = _Prompt(serving.config_of(gateway))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)

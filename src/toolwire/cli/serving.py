@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
     settings = starting.settings_from(options.config)
     address = options.listen or settings.server.listen
     starting.check_listening(settings, address)
+    starting.upstream_of(settings, options.config)
     with contextlib.ExitStack() as stack:
         if options.simulate:
             routes = Routes(settings, stack.enter_context(starting.simulated()), "openai")
