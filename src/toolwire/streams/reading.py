@@ -115,6 +115,17 @@ class WireDecoder:
             self.fail(Error("server", str(problem), code="stream_invalid"))
         return self.events
 
+    def read_whole(self, frame: bytes, name: bytes = b"") -> list[Event]:
+        """Give the events of one frame; nothing is left of those before it."""
+        self.events = []
+        try:
+            self._read_frame(frame, name)
+        except FrameTooLarge as problem:
+            self.fail(Error("server", str(problem), code="stream_invalid"))
+        if self.over:
+            self._end_last()
+        return self.events
+
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
         try:
             read = frames.feed(data)
