@@ -99,6 +99,10 @@ class CallSoFar(Struct, eq=False):
 
     def is_whole(self) -> bool:
         """Whether the text so far is an object; it could not go on. Each piece is looked at once."""
+        if not self._read and self.pieces and self.pieces[-1].endswith("}"):
+            text = self.text
+            if text.startswith("{") and parse_arguments(text)[1] is None:
+                self._whole, self._read = True, len(self.pieces)
         for place in range(self._read, len(self.pieces)):
             piece = self.pieces[place]
             if self._whole is not None:
@@ -161,12 +165,12 @@ class ArrivingCalls:
         A stray object may be that of a call without arguments, a stray piece that of any call. Where others have
         indexes, a call without one lost it, and a lone name may be half of another call's.
         """
-        ids = Counter([call.id for call in self.calls])
+        ids = Counter([call.id for call in self.calls]) if len(self.calls) > 1 else {}
         placed = any(call.indexed for call in self.calls)
         lost = {place for place, call in enumerate(self.calls) if placed and call.is_empty and not call.indexed}
         lone = {place for place in lost if self.calls[place].id is None}
         for place, call in enumerate(self.calls):
-            shared = call.id is not None and ids[call.id] > 1
+            shared = call.id is not None and ids.get(call.id, 0) > 1
             again = shared or call.doubtful or call.again == call.name
             lacks = place in lost or (call.is_empty and (stray or again))
             lacks = lacks or (bool(lone) and (call.guessed or place - 1 in lone or place + 1 in lone))

@@ -201,6 +201,9 @@ class WireDecoder:
 
     def _read_frame(self, frame: bytes, name: bytes) -> None:
         self.frame = frame
+        if frame == DONE and self._begun:
+            self.end(complete=True)
+            return
         try:
             body = _decode(frame)
         except UNREADABLE:

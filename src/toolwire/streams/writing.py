@@ -63,23 +63,13 @@ _WRITERS: dict[type, str] = {
 }
 
 
-_OFTEN = frozenset({TextDelta, RefusalDelta, ThinkingDelta, CallDelta})
+_MANY = 64
+"""So many losses are looked at once, because most of them come again and again."""
 
 
 def _say_nothing(_encoder: Any, _event: Any) -> bytes:
     """Say nothing: the wire has no place for the event."""
     return b""
-
-
-def _keeping(write: Callable[[Any, Any], bytes]) -> Callable[[Any, Any], bytes]:
-    """Have an encoder keep what it lost when it has written an event."""
-
-    def write_and_keep(encoder: Any, event: Any) -> bytes:
-        data = write(encoder, event)
-        encoder.keep_losses()
-        return data
-
-    return write_and_keep
 
 
 class StreamEncoder:
@@ -96,8 +86,7 @@ class StreamEncoder:
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
 
     def __init_subclass__(cls) -> None:
-        writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
-        cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
+        cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
 
     def __init__(self, quirks: Quirks) -> None:
         self.ledger: Ledger = Ledger(self.wire, quirks, of="response")
@@ -115,7 +104,12 @@ class StreamEncoder:
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         write = self._writers.get(type(event))
-        return b"" if write is None or self.ended else write(self, event)
+        if write is None or self.ended:
+            return b""
+        data = write(self, event)
+        if len(self.ledger.losses) > _MANY:
+            self.keep_losses()
+        return data
 
     def close(self) -> bytes:
         """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
@@ -247,7 +241,8 @@ class SequentialEncoder(StreamEncoder):
                 self.keep_losses()
         if key in self._others:
             return b""
-        if key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting))):
+        others = self._speaking or self._waiting
+        if others and (key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting)))):
             self._waiting.setdefault(key, []).append(event)
             return b""
         if not starts:
