@@ -15,7 +15,7 @@ Rules of this file, in order:
 from collections import Counter
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from toolwire.errors import FrameTooLarge
 from toolwire.wire.arguments import parse_arguments
@@ -57,7 +57,7 @@ class CallSoFar(Struct, eq=False):
     again: str | None = None
     _read: int = 0
     _whole: bool | None = None
-    _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
+    _objects: JsonObjects | None = None
 
     def add(self, piece: str) -> None:
         """Add a piece of the text; too much of it is an error."""
@@ -105,6 +105,8 @@ class CallSoFar(Struct, eq=False):
                 self._whole, self._read = True, len(self.pieces)
         for place in range(self._read, len(self.pieces)):
             piece = self.pieces[place]
+            if self._objects is None:
+                self._objects = JsonObjects(4 * LIMIT)
             if self._whole is not None:
                 self._whole = self._whole and not piece.strip()
             elif self._objects.feed(piece.encode(errors="replace")):

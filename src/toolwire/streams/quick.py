@@ -32,6 +32,7 @@ _LEAST = 64
 _whole_event = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n").fullmatch
 _whole_line = re.compile(rb"()(.+)\n").fullmatch
 
+_CLOSING = b" }\n"
 _WORDS, _NUMBER, _PADDING = "words", "number", "padding"
 
 
@@ -151,11 +152,11 @@ class _Pattern:
     """How the next frame will look, if it only says more words.
 
     A hole is what differs: the words, or before and after them the number of the step, which goes up with each frame
-    that fits, or plain text that tells nothing, up to a quote. It ends where its piece begins. Before the end of a
-    frame, and before its last brace, there may be spaces.
+    that fits, or plain text that tells nothing, up to a quote. It ends where its piece begins. Between the braces at
+    the end of a frame, and after them, there may be spaces.
     """
 
-    __slots__ = ("_after", "_before", "_begin", "_last", "_number", "_piece", "_size")
+    __slots__ = ("_after", "_before", "_begin", "_last", "_number", "_piece", "_size", "_stem")
 
     def __init__(self, begin: bytes, holes: list[tuple[Any, bytes]], place: int = 0, number: int = 0) -> None:
         self._begin = begin
@@ -163,6 +164,7 @@ class _Pattern:
         self._before, self._after = holes[:place], holes[place + 1 :]
         self._piece = holes[place][1]
         self._last = holes[-1][1]
+        self._stem = self._last.rstrip(_CLOSING)
         self._number = number
 
     def words(self, data: bytes) -> str | None:
@@ -170,8 +172,13 @@ class _Pattern:
         begin, last = self._size, self._last
         if not data.startswith(self._begin) or len(data) > LIMIT:
             return None
-        if not data.endswith(last) and not (data := _bare(data)).endswith(last):
-            return None
+        if not data.endswith(last):
+            bare = data.rstrip(_CLOSING)
+            if not bare.endswith(self._stem):
+                return None
+            data = bare + data[len(bare) :].replace(b" ", b"")
+            if not data.endswith(last):
+                return None
         if self._before and (begin := self._pass_by(data, begin, self._before)) < 0:
             return None
         if self._after:
@@ -203,13 +210,6 @@ class _Pattern:
         return begin
 
 
-def _bare(frame: bytes) -> bytes:
-    """Give a frame without spaces before its end, and before its last brace."""
-    json = frame.rstrip(b"\n")
-    end, json = frame[len(json) :], json.rstrip(b" ")
-    return json[:-1].rstrip(b" ") + b"}" + end if json.endswith(b"}") else frame
-
-
 def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | None) -> _Pattern | None:
     """Learn from a frame, and the words in it as JSON, how the next one may look.
 
@@ -219,7 +219,8 @@ def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | No
     """
     if frame.count(text) != 1 or frame.count(b"\\") != text.count(b"\\"):
         return None
-    frame = _bare(frame)
+    bare = frame.rstrip(_CLOSING)
+    frame = bare + frame[len(bare) :].replace(b" ", b"")
     begin = frame.index(text) + 1
     end = begin + len(text) - 2
     holes: list[tuple[int, int, Any]] = []
@@ -238,9 +239,14 @@ def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | No
 def _with_holes(frame: bytes, holes: list[tuple[int, int, Any]], number: int | None) -> _Pattern | None:
     """Give the pattern of a frame; none where its holes are one in another, or the number is not among them."""
     holes.sort()
-    kinds = [kind for _, _, kind in holes]
-    ends = [*[begin for begin, _, _ in holes[1:]], len(frame)]
-    if (number is not None and _NUMBER not in kinds) or any(map(int.__gt__, [end for _, end, _ in holes], ends)):
+    pieces: list[tuple[Any, bytes]] = []
+    after = len(frame)
+    for begin, end, kind in reversed(holes):
+        if end > after:
+            return None
+        pieces.insert(0, (kind, frame[end:after]))
+        after = begin
+    kinds = [kind for kind, _ in pieces]
+    if number is not None and _NUMBER not in kinds:
         return None
-    pieces = [(kind, frame[end:after]) for (_, end, kind), after in zip(holes, ends, strict=True)]
-    return _Pattern(frame[: holes[0][0]], pieces, kinds.index(_WORDS), (number or 0) + 1)
+    return _Pattern(frame[:after], pieces, kinds.index(_WORDS), (number or 0) + 1)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, made_by, tuned
+from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -63,6 +65,7 @@ _WRITERS: dict[type, str] = {
 }
 
 
+_LATE = ("created", "usage", "service_tier", "provider_state")
 _MANY = 64
 """So many losses are looked at once, because most of them come again and again."""
 
@@ -94,6 +97,7 @@ class StreamEncoder:
         self._mine = False
         self._choice: Choice | None = None
         self._usage: Usage | None = None
+        self._shell_before: Response | None = None
         self._losses: dict[Loss, None] = {}
 
     @classmethod
@@ -141,9 +145,20 @@ class StreamEncoder:
 
     def encode_shell(self, response: Response) -> dict[str, Any]:
         """Write what stands beside the parts of a response."""
+        self._shell_before = response
         encoded = self.encode_response(response, self.ledger.quirks)
         self.ledger.losses += encoded.losses
         return encoded.body
+
+    def lose_news(self, response: Response) -> None:
+        """Lose what is new beside the parts of a response, on a wire that says such things first; the rest was lost."""
+        before = self._shell_before or Response()
+        same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
+        known, opaque = before.opaque, response.opaque
+        if opaque is not None and known is not None and type(opaque.value) is dict:
+            opaque = Opaque(opaque.dialect, news_of(known.value, opaque.value), opaque.form)
+        self.encode_shell(replace(response, **same, opaque=opaque))
+        self._shell_before = response
 
     def lose_step(self, event: OpaqueDelta) -> None:
         """Lose what only another wire understands, if no end of a part or of the answer repeats it."""

@@ -82,7 +82,7 @@ class Encoder(SequentialEncoder):
         for key, value in self.left_at(event.opaque).items():
             (self._delta if key in _OF_DELTA else self._beside)[key] = value
         if not self.is_own(event):
-            self.encode_shell(event.response)
+            self.lose_news(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
