@@ -57,7 +57,7 @@ class QuickDecoder:
         self._pieces: list[str] = []
         self._step_kind = 0
         self._steps: NumberedSteps | None = None
-        self._idle = False
+        self._idle = True
 
     @property
     def done(self) -> bool:
@@ -112,16 +112,15 @@ class QuickDecoder:
         """Read bytes in full, and learn from them how the next frame will look if they are one frame of words."""
         decoder = self._decoder
         self._pattern = None
-        whole = self._whole(data) if self._idle and len(data) <= LIMIT else None
-        if whole is None or b"\r" in data:
+        steps = decoder.steps
+        last_step = None if steps is None else steps.last
+        whole = self._whole(data) if self._idle and b"\r" not in data and len(data) <= LIMIT else None
+        events = None if whole is None else decoder.read_whole(whole[2], whole[1] or b"")
+        if events is None:
             events = decoder.feed(data)
             self._idle = not decoder.over and decoder.is_idle()
             return events
-        steps = decoder.steps
-        last_step = None if steps is None else steps.last
-        name, frame = whole.groups(b"")
-        events = decoder.read_whole(frame, name)
-        self._idle = not decoder.over and (decoder.framing is EventStream or decoder.is_idle())
+        self._idle = not decoder.over
         if events and type(events[-1]) in _OF_WORDS and (len(events) == 1 or _is_alone(events)):
             numbered = steps is not None and steps.last is not last_step
             self._learn_from(data, events[-1], steps if numbered else None)

@@ -115,11 +115,24 @@ class WireDecoder:
             self.fail(Error("server", str(problem), code="stream_invalid"))
         return self.events
 
-    def read_whole(self, frame: bytes, name: bytes = b"") -> list[Event]:
-        """Give the events of one frame; nothing is left of those before it."""
-        self.events = []
+    def read_whole(self, frame: bytes, name: bytes = b"") -> list[Event] | None:
+        """Give the events of a frame, of which nothing came before; None where it has to be read as bytes."""
+        ends = frame == DONE and self._begun
         try:
-            self._read_frame(frame, name)
+            body = None if ends else _decode(frame)
+        except UNREADABLE:
+            return None
+        if type(body) is not dict and not ends:
+            return None
+        if self._frames is None:
+            self._frames = self.framing()
+            self._frames.feed(b"\n")
+        self.events, self.frame, self._begun = [], frame, True
+        try:
+            if ends:
+                self.end(complete=True)
+            else:
+                self.read(body, name)
         except FrameTooLarge as problem:
             self.fail(Error("server", str(problem), code="stream_invalid"))
         if self.over:
@@ -201,9 +214,6 @@ class WireDecoder:
 
     def _read_frame(self, frame: bytes, name: bytes) -> None:
         self.frame = frame
-        if frame == DONE and self._begun:
-            self.end(complete=True)
-            return
         try:
             body = _decode(frame)
         except UNREADABLE:

@@ -228,12 +228,12 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
-            return self._writers[kind](self, event)
         if kind in _OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:
                 return self._take_turn(event, key)
+            if kind in _WORDS:
+                return self._writers[kind](self, event)
             data = super().feed(event)
             if key is not None and (kind is PartEnd or kind is CallEnd):
                 self._speaking.discard(key)
