@@ -20,12 +20,23 @@ import msgspec
 from toolwire.streams.calls import CallSoFar
 from toolwire.streams.items import NumberedSteps
 from toolwire.streams.reading import UNREADABLE, WireDecoder
-from toolwire.types import CallDelta, Event, MessageStart, PartEnd, PartStart, RefusalDelta, TextDelta, ThinkingDelta
+from toolwire.types import (
+    CallDelta,
+    CallStart,
+    Event,
+    MessageStart,
+    PartEnd,
+    PartStart,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+)
 from toolwire.wire.framing import LIMIT, EventStream
 
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 _OF_WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
+_STARTS = frozenset({PartStart, CallStart})
 _AROUND = frozenset({MessageStart, PartEnd})
 _LEAST = 64
 """A frame of words has more bytes; several that are shorter are read at once."""
@@ -144,7 +155,7 @@ class QuickDecoder:
 def _is_alone(events: list[Any]) -> bool:
     """Whether words begin their part in this frame, and nothing else is told but what ended before."""
     *before, start, words = events
-    return type(start) is PartStart and start.key == words.key and all([type(event) in _AROUND for event in before])  # noqa: C419 - a list is faster
+    return type(start) in _STARTS and start.key == words.key and all([type(event) in _AROUND for event in before])  # noqa: C419 - a list is faster
 
 
 class _Pattern:

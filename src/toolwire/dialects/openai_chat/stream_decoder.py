@@ -346,7 +346,11 @@ class Decoder(WireDecoder):
             self.events.append(CallDelta(call.key, call.text))
 
     def _build(self, call: CallSoFar, text: str) -> Any:
-        entry = dict(call.entry)
+        entry = call.entry
+        if call.id is not None and entry == {"type": "function", "function": {"name": call.name}}:
+            function = {"name": call.name, "arguments": text}
+            return decode_call({"id": call.id, "type": "function", "function": function}, 0, call.index)
+        entry = dict(entry)
         keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
         key = next(key for key in keys if key in entry)
         entry[key] = dict(entry[key])
