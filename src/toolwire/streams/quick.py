@@ -50,7 +50,7 @@ _WORDS, _NUMBER, _PADDING = "words", "number", "padding"
 class QuickDecoder:
     """A decoder whose frames of words take the short way where they can; all else it reads in full.
 
-    `volatile` are the marks after which frames differ and tell nothing: what a wire pads with, dates or numbers.
+    `volatile` are the keys under which frames differ and tell nothing: what a wire pads with, dates or numbers.
     `_pattern` is how the next frame will look if it only has more words; `_kind` and `_key` are those of the event
     that it will tell. `_text` is what its words are added to, and `_steps` counts it, if it is numbered. `_idle`
     says that a new frame may begin with the next byte.
@@ -224,8 +224,8 @@ def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | No
     """Learn from a frame, and the words in it as JSON, how the next one may look.
 
     The words stand at one place of it, so that it is there that they come from; nothing beside them is spelled with
-    a backslash, as it could be the same words. What differs and tells nothing begins after one of the marks: it ends
-    with a quote, or is the number.
+    a backslash, as it could be the same words. What differs and tells nothing is a text after one of the marks, or the
+    number.
     """
     if frame.count(text) != 1 or frame.count(b"\\") != text.count(b"\\"):
         return None
@@ -235,10 +235,11 @@ def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | No
     end = begin + len(text) - 2
     holes: list[tuple[int, int, Any]] = []
     for mark in marks:
-        if (place := frame.find(mark)) >= 0 and frame.find(mark, place + 1) < 0:
-            place += len(mark)
-            if mark.endswith(b'"'):
-                holes.append((place, frame.find(b'"', place), _PADDING))
+        if frame.count(mark) == 1:
+            place = frame.index(mark) + len(mark)
+            place += frame.startswith(b" ", place)
+            if frame.startswith(b'"', place):
+                holes.append((place + 1, frame.find(b'"', place + 1), _PADDING))
             elif number is not None and frame.startswith(b"%d" % number, place):
                 holes.append((place, place + len(b"%d" % number), _NUMBER))
     if number is None and not holes:

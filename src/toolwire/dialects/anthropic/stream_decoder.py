@@ -27,9 +27,11 @@ from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, LOST_TEXT, 
 from toolwire.types import (
     CallDelta,
     CallEnd,
+    Choice,
     ChoiceEnd,
     CitationDelta,
     Error,
+    Message,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -52,7 +54,8 @@ EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
 _BEFORE = frozenset({"message_start", "message", "ping", "error"})
 _OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
 _OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
-_OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
+_ENDINGS = ("stop_reason", "stop_sequence")
+_OF_ENDING = frozenset(_ENDINGS)
 
 
 class _BlockReader(Struct, eq=False):
@@ -450,11 +453,12 @@ class Decoder(WireDecoder):
         self._tell_stray()
         if not self._started:
             return
-        choice = decode_response({**self._message, "content": []}).choices[0]
-        finish: Any = wants_calls(choice.finish_reason, called=self._called)
-        if reason is not None or choice.raw_finish_reason is None:
+        raw, stop = (told if type(told := self._message.get(key)) is str else None for key in _ENDINGS)
+        finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self._called)
+        if reason is not None or raw is None:
             finish = reason or "incomplete"
-        self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
+        message = Message("assistant", [], opaque=WIRE.plain)
+        self.events.append(ChoiceEnd(0, Choice(message, finish, raw, stop, WIRE.plain)))
 
     READERS: ClassVar[dict[str, Any]] = {
         "message_start": _start_message,

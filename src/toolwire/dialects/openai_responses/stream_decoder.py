@@ -49,7 +49,7 @@ _OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
-_VOLATILE = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
+_VOLATILE = (b'"sequence_number":', b'"obfuscation":')
 _FAILED = {"code": "server_error", "message": "the response failed"}
 
 
