@@ -144,6 +144,18 @@ class ArrivingCalls:
             return self._open(call_id, index, doubtful=call is not None and not text)
         return self._complete(call, call_id, name, text)
 
+    @property
+    def are_usual(self) -> bool:
+        """Whether none is in doubt: each has an id of its own, an index, a name and text, and nobody had to guess."""
+        if self._stray or len(self._by_id) != len(self.calls):
+            return False
+        for call in self.calls:
+            if not (call.name and call.size and call.indexed) or call.guessed or call.doubtful:
+                return False
+            if call.twin is not None or call.again is not None:
+                return False
+        return True
+
     def strays(self, *, cut: bool) -> tuple[bool, bool]:
         """Whether arguments came that reached no named call, and whether some of them were no whole object."""
         nameless = [call for call in self.calls if not call.name and not call.is_empty]
@@ -277,11 +289,11 @@ def in_pieces(texts: list[str]) -> bool:
 
 def index_of(value: object) -> int | None:
     """Read an index; one that is no number says nothing."""
+    if type(value) is int:
+        return value
     match value:
         case bool():
             return None
-        case int():
-            return value
         case float() if value.is_integer():
             return int(value)
         case str() if value.isdecimal() and len(value) < 18:

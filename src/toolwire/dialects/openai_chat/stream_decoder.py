@@ -169,7 +169,8 @@ class Decoder(WireDecoder):
             self.done = all(answer.finish_word is not None for answer in self._answers.values())
             answer.close()
             if answer.calls.calls:
-                self._begin_calls(answer)
+                if answer.waiting:
+                    self._begin_calls(answer)
                 self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
 
     def _read_delta(self, delta: dict[str, Any], step: dict[str, Any], answer: _ChoiceReader) -> None:
@@ -385,8 +386,9 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
-        answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
+        if not all([answer.calls.are_usual for answer in self._answers.values()]):  # noqa: C419 - a list is faster
+            strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
+            answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
         for call in answer.calls.calls:
             if not call.closed and (last or not (call.is_empty or call.guessed)):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
@@ -394,9 +396,10 @@ class Decoder(WireDecoder):
 
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
-        answers = [answer for answer in self._answers.values() if answer.calls.calls]
-        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in answers]
-        return any(answer.calls.lost(cut=short) for answer, short in zip(answers, ended, strict=True)) and any(
+        answers = self._answers.values()
+        doubtful = [answer for answer in answers if not answer.calls.are_usual]
+        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in doubtful]
+        return any(answer.calls.lost(cut=short) for answer, short in zip(doubtful, ended, strict=True)) and any(
             call.closed and call.may_lack for answer in answers for call in answer.calls.calls
         )
 
@@ -413,7 +416,8 @@ class Decoder(WireDecoder):
             word = None if reason == "error" else answer.finish_word
             cut = reason or "incomplete" if word is None else FINISH_REASONS.get(word, "unknown")
             if answer.calls.calls:
-                self._begin_calls(answer)
+                if answer.waiting:
+                    self._begin_calls(answer)
                 self._close_calls(answer, cut, whole=reason is None)
             finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
             if word is None:
