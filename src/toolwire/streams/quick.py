@@ -166,43 +166,52 @@ class _Pattern:
     the end of a frame, and after them, there may be spaces.
     """
 
-    __slots__ = ("_after", "_before", "_begin", "_last", "_number", "_piece", "_size", "_stem")
+    __slots__ = ("_after", "_before", "_begin", "_counts", "_last", "_number", "_odd", "_pads", "_piece", "_size")
 
     def __init__(self, begin: bytes, holes: list[tuple[Any, bytes]], place: int = 0, number: int = 0) -> None:
         self._begin = begin
         self._size = len(begin)
         self._before, self._after = holes[:place], holes[place + 1 :]
+        self._pads = [piece for kind, piece in self._before if kind is _PADDING]
         self._piece = holes[place][1]
         self._last = holes[-1][1]
-        self._stem = self._last.rstrip(_CLOSING)
         self._number = number
+        self._counts = len(self._after) == 1 and self._after[0][0] is _NUMBER
+        self._odd = len(self._pads) < place or len(self._after) > self._counts
 
     def words(self, data: bytes) -> str | None:
         """Read one frame; None where it does not fit."""
-        begin, last = self._size, self._last
-        if not data.startswith(self._begin) or len(data) > LIMIT:
+        begin = self._size
+        if not data.startswith(self._begin):
             return None
-        if not data.endswith(last):
-            bare = data.rstrip(_CLOSING)
-            if not bare.endswith(self._stem):
-                return None
-            data = bare + data[len(bare) :].replace(b" ", b"")
-            if not data.endswith(last):
-                return None
-        if self._before and (begin := self._pass_by(data, begin, self._before)) < 0:
+        ending = b"%b%d%b" % (self._piece, self._number, self._last) if self._counts else self._piece
+        last = self._last if self._odd else ending
+        if not data.endswith(last) and not (data := _bare(data)).endswith(last):
             return None
-        if self._after:
-            end = data.find(self._piece, begin)
-            if end < 0 or self._pass_by(data, end + len(self._piece), self._after) != len(data):
-                return None
+        if self._odd:
+            begin, end = self._find(data, begin)
         else:
-            end = len(data) - len(last)
+            end = len(data) - len(ending)
+            for piece in self._pads:
+                place = data.find(b'"', begin)
+                if not data.startswith(piece, place) or data.find(b"\\", begin, place) >= 0:
+                    return None
+                begin = place + len(piece)
+        if begin > end or len(data) > LIMIT:
+            return None
         try:
             words = _decode_text(data[begin - 1 : end + 1])
         except UNREADABLE:
             return None
         self._number += 1
         return words
+
+    def _find(self, data: bytes, begin: int) -> tuple[int, int]:
+        """Say where the words begin and end among what differs; where it does not fit, they end before they begin."""
+        begin = self._pass_by(data, begin, self._before)
+        end = data.find(self._piece, begin) if begin >= 0 else -1
+        fits = end >= 0 and self._pass_by(data, end + len(self._piece), self._after) == len(data)
+        return (begin, end) if fits else (0, -1)
 
     def _pass_by(self, data: bytes, begin: int, holes: list[tuple[Any, bytes]]) -> int:
         """Pass by what tells nothing; say where that ends, or -1 where it does not fit."""
@@ -220,6 +229,12 @@ class _Pattern:
         return begin
 
 
+def _bare(frame: bytes) -> bytes:
+    """Give a frame without the spaces between its last braces and after them."""
+    bare = frame.rstrip(_CLOSING)
+    return bare + frame[len(bare) :].replace(b" ", b"")
+
+
 def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | None) -> _Pattern | None:
     """Learn from a frame, and the words in it as JSON, how the next one may look.
 
@@ -229,8 +244,7 @@ def _learn(frame: bytes, text: bytes, marks: tuple[bytes, ...], number: int | No
     """
     if frame.count(text) != 1 or frame.count(b"\\") != text.count(b"\\"):
         return None
-    bare = frame.rstrip(_CLOSING)
-    frame = bare + frame[len(bare) :].replace(b" ", b"")
+    frame = _bare(frame)
     begin = frame.index(text) + 1
     end = begin + len(text) - 2
     holes: list[tuple[int, int, Any]] = []
