@@ -89,7 +89,7 @@ class WireDecoder:
         self.damaged: bool = False
         self.frame: bytes = b""
         self._frames: Framing | None = None
-        self._pieces = JsonObjects()
+        self._pieces: JsonObjects | None = None
         self._inside = False
         self._begun = False
         self._keys = 0
@@ -244,14 +244,15 @@ class WireDecoder:
         """Read a line that is no field, or no object: a piece of one, or several. So servers tell errors."""
         if not self._inside and line.lstrip()[:1] not in (b"{", b"["):
             return
-        for _, frame in self._pieces.feed(line + b"\n"):
+        pieces = self._pieces = self._pieces or JsonObjects()
+        for _, frame in pieces.feed(line + b"\n"):
             if self.over:
                 return
             if _is_json(frame) or type(repair(frame)) is dict:
                 self._read_frame(frame, b"")
             else:
                 self._refuse(frame)
-        self._inside = not self._pieces.is_idle()
+        self._inside = not pieces.is_idle()
 
     def _refuse(self, frame: bytes) -> None:
         text = excerpt(frame.decode(errors="replace"), _EXCERPT)
