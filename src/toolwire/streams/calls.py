@@ -15,7 +15,7 @@ Rules of this file, in order:
 from collections import Counter
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from toolwire.errors import FrameTooLarge
 from toolwire.wire.arguments import parse_arguments
@@ -57,7 +57,7 @@ class CallSoFar(Struct, eq=False):
     again: str | None = None
     _read: int = 0
     _whole: bool | None = None
-    _objects: JsonObjects = field(default_factory=lambda: JsonObjects(4 * LIMIT))
+    _objects: JsonObjects | None = None
 
     def add(self, piece: str) -> None:
         """Add a piece of the text; too much of it is an error."""
@@ -99,8 +99,14 @@ class CallSoFar(Struct, eq=False):
 
     def is_whole(self) -> bool:
         """Whether the text so far is an object; it could not go on. Each piece is looked at once."""
+        if not self._read and self.pieces and self.pieces[-1].endswith("}"):
+            text = self.text
+            if text.startswith("{") and parse_arguments(text)[1] is None:
+                self._whole, self._read = True, len(self.pieces)
         for place in range(self._read, len(self.pieces)):
             piece = self.pieces[place]
+            if self._objects is None:
+                self._objects = JsonObjects(4 * LIMIT)
             if self._whole is not None:
                 self._whole = self._whole and not piece.strip()
             elif self._objects.feed(piece.encode(errors="replace")):
@@ -138,6 +144,18 @@ class ArrivingCalls:
             return self._open(call_id, index, doubtful=call is not None and not text)
         return self._complete(call, call_id, name, text)
 
+    @property
+    def are_usual(self) -> bool:
+        """Whether none is in doubt: each has an id of its own, an index, a name and text, and nobody had to guess."""
+        if self._stray or len(self._by_id) != len(self.calls):
+            return False
+        for call in self.calls:
+            if not (call.name and call.size and call.indexed) or call.guessed or call.doubtful:
+                return False
+            if call.twin is not None or call.again is not None:
+                return False
+        return True
+
     def strays(self, *, cut: bool) -> tuple[bool, bool]:
         """Whether arguments came that reached no named call, and whether some of them were no whole object."""
         nameless = [call for call in self.calls if not call.name and not call.is_empty]
@@ -161,12 +179,12 @@ class ArrivingCalls:
         A stray object may be that of a call without arguments, a stray piece that of any call. Where others have
         indexes, a call without one lost it, and a lone name may be half of another call's.
         """
-        ids = Counter([call.id for call in self.calls])
+        ids = Counter([call.id for call in self.calls]) if len(self.calls) > 1 else {}
         placed = any(call.indexed for call in self.calls)
         lost = {place for place, call in enumerate(self.calls) if placed and call.is_empty and not call.indexed}
         lone = {place for place in lost if self.calls[place].id is None}
         for place, call in enumerate(self.calls):
-            shared = call.id is not None and ids[call.id] > 1
+            shared = call.id is not None and ids.get(call.id, 0) > 1
             again = shared or call.doubtful or call.again == call.name
             lacks = place in lost or (call.is_empty and (stray or again))
             lacks = lacks or (bool(lone) and (call.guessed or place - 1 in lone or place + 1 in lone))
@@ -271,11 +289,11 @@ def in_pieces(texts: list[str]) -> bool:
 
 def index_of(value: object) -> int | None:
     """Read an index; one that is no number says nothing."""
+    if type(value) is int:
+        return value
     match value:
         case bool():
             return None
-        case int():
-            return value
         case float() if value.is_integer():
             return int(value)
         case str() if value.isdecimal() and len(value) < 18:

@@ -89,7 +89,7 @@ class WireDecoder:
         self.damaged: bool = False
         self.frame: bytes = b""
         self._frames: Framing | None = None
-        self._pieces = JsonObjects()
+        self._pieces: JsonObjects | None = None
         self._inside = False
         self._begun = False
         self._keys = 0
@@ -113,6 +113,30 @@ class WireDecoder:
             self._read_bytes(data, frames)
         except FrameTooLarge as problem:
             self.fail(Error("server", str(problem), code="stream_invalid"))
+        return self.events
+
+    def read_whole(self, frame: bytes, name: bytes = b"") -> list[Event] | None:
+        """Give the events of a frame, of which nothing came before; None where it has to be read as bytes."""
+        ends = frame == DONE and self._begun
+        try:
+            body = None if ends else _decode(frame)
+        except UNREADABLE:
+            return None
+        if type(body) is not dict and not ends:
+            return None
+        if self._frames is None:
+            self._frames = self.framing()
+            self._frames.feed(b"\n")
+        self.events, self.frame, self._begun = [], frame, True
+        try:
+            if ends:
+                self.end(complete=True)
+            else:
+                self.read(body, name)
+        except FrameTooLarge as problem:
+            self.fail(Error("server", str(problem), code="stream_invalid"))
+        if self.over:
+            self._end_last()
         return self.events
 
     def _read_bytes(self, data: bytes, frames: Framing) -> None:
@@ -220,14 +244,15 @@ class WireDecoder:
         """Read a line that is no field, or no object: a piece of one, or several. So servers tell errors."""
         if not self._inside and line.lstrip()[:1] not in (b"{", b"["):
             return
-        for _, frame in self._pieces.feed(line + b"\n"):
+        pieces = self._pieces = self._pieces or JsonObjects()
+        for _, frame in pieces.feed(line + b"\n"):
             if self.over:
                 return
             if _is_json(frame) or type(repair(frame)) is dict:
                 self._read_frame(frame, b"")
             else:
                 self._refuse(frame)
-        self._inside = not self._pieces.is_idle()
+        self._inside = not pieces.is_idle()
 
     def _refuse(self, frame: bytes) -> None:
         text = excerpt(frame.decode(errors="replace"), _EXCERPT)

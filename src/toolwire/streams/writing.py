@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, made_by, tuned
+from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -63,23 +65,14 @@ _WRITERS: dict[type, str] = {
 }
 
 
-_OFTEN = frozenset({TextDelta, RefusalDelta, ThinkingDelta, CallDelta})
+_LATE = ("created", "usage", "service_tier", "provider_state")
+_MANY = 64
+"""So many losses are looked at once, because most of them come again and again."""
 
 
 def _say_nothing(_encoder: Any, _event: Any) -> bytes:
     """Say nothing: the wire has no place for the event."""
     return b""
-
-
-def _keeping(write: Callable[[Any, Any], bytes]) -> Callable[[Any, Any], bytes]:
-    """Have an encoder keep what it lost when it has written an event."""
-
-    def write_and_keep(encoder: Any, event: Any) -> bytes:
-        data = write(encoder, event)
-        encoder.keep_losses()
-        return data
-
-    return write_and_keep
 
 
 class StreamEncoder:
@@ -96,8 +89,7 @@ class StreamEncoder:
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
 
     def __init_subclass__(cls) -> None:
-        writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
-        cls._writers = {kind: write if kind in _OFTEN else _keeping(write) for kind, write in writers.items()}
+        cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
 
     def __init__(self, quirks: Quirks) -> None:
         self.ledger: Ledger = Ledger(self.wire, quirks, of="response")
@@ -105,6 +97,7 @@ class StreamEncoder:
         self._mine = False
         self._choice: Choice | None = None
         self._usage: Usage | None = None
+        self._shell_before: Response | None = None
         self._losses: dict[Loss, None] = {}
 
     @classmethod
@@ -115,7 +108,12 @@ class StreamEncoder:
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         write = self._writers.get(type(event))
-        return b"" if write is None or self.ended else write(self, event)
+        if write is None or self.ended:
+            return b""
+        data = write(self, event)
+        if len(self.ledger.losses) > _MANY:
+            self.keep_losses()
+        return data
 
     def close(self) -> bytes:
         """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
@@ -147,9 +145,20 @@ class StreamEncoder:
 
     def encode_shell(self, response: Response) -> dict[str, Any]:
         """Write what stands beside the parts of a response."""
+        self._shell_before = response
         encoded = self.encode_response(response, self.ledger.quirks)
         self.ledger.losses += encoded.losses
         return encoded.body
+
+    def lose_news(self, response: Response) -> None:
+        """Lose what is new beside the parts of a response, on a wire that says such things first; the rest was lost."""
+        before = self._shell_before or Response()
+        same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
+        known, opaque = before.opaque, response.opaque
+        if opaque is not None and known is not None and type(opaque.value) is dict:
+            opaque = Opaque(opaque.dialect, news_of(known.value, opaque.value), opaque.form)
+        self.encode_shell(replace(response, **same, opaque=opaque))
+        self._shell_before = response
 
     def lose_step(self, event: OpaqueDelta) -> None:
         """Lose what only another wire understands, if no end of a part or of the answer repeats it."""
@@ -219,12 +228,12 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
-            return self._writers[kind](self, event)
         if kind in _OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:
                 return self._take_turn(event, key)
+            if kind in _WORDS:
+                return self._writers[kind](self, event)
             data = super().feed(event)
             if key is not None and (kind is PartEnd or kind is CallEnd):
                 self._speaking.discard(key)
@@ -247,7 +256,8 @@ class SequentialEncoder(StreamEncoder):
                 self.keep_losses()
         if key in self._others:
             return b""
-        if key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting))):
+        others = self._speaking or self._waiting
+        if others and (key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting)))):
             self._waiting.setdefault(key, []).append(event)
             return b""
         if not starts:

@@ -27,9 +27,11 @@ from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, LOST_TEXT, 
 from toolwire.types import (
     CallDelta,
     CallEnd,
+    Choice,
     ChoiceEnd,
     CitationDelta,
     Error,
+    Message,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -51,7 +53,9 @@ _HOLDS = {"input_json_delta": "partial_json", **_GROWS}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
 _BEFORE = frozenset({"message_start", "message", "ping", "error"})
 _OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
-_OF_ENDING = frozenset({"stop_reason", "stop_sequence"})
+_OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
+_ENDINGS = ("stop_reason", "stop_sequence")
+_OF_ENDING = frozenset(_ENDINGS)
 
 
 class _BlockReader(Struct, eq=False):
@@ -263,9 +267,11 @@ class Decoder(WireDecoder):
         self.events.append(MessageStart(self._read_shell()))
 
     def _read_shell(self) -> Any:
-        known = _without(_without(self._message, "stop_reason"), "stop_sequence")
-        usage = {"usage": self._usage} if self._usage else {}
-        return replace(decode_response({**known, **usage}), choices=[])
+        known = {key: value for key, value in self._message.items() if key not in _OF_ENDING}
+        if self._usage:
+            known["usage"] = self._usage
+        shell = decode_response(known)
+        return replace(shell, choices=[]) if shell.choices else shell
 
     def _read_whole(self, body: dict[str, Any]) -> None:
         self.replay(decode_response(body))
@@ -374,6 +380,8 @@ class Decoder(WireDecoder):
 
     def _release(self, reason: Any, *, last: bool = False) -> None:
         """Tell the calls that waited for the reason of the answer's end; at last those too that may lack their text."""
+        if not self._held:
+            return
         held, self._held = self._held, []
         stray = bool(self._stray) or self._lost(cut=reason in CUT)
         for block, call in held:
@@ -390,7 +398,7 @@ class Decoder(WireDecoder):
 
     def _lost(self, *, cut: bool) -> bool:
         """Whether a delta without an index broke the call that took it; what was cut off breaks too."""
-        return any(not (cut and block is self._last) for block in self._broken)
+        return self._broken != [] and any(not (cut and block is self._last) for block in self._broken)
 
     def misled(self, *, cut: bool) -> bool:
         """Whether a call that was told as whole has another name, or a delta without an index may be its own."""
@@ -408,8 +416,8 @@ class Decoder(WireDecoder):
 
     def _read_message_delta(self, body: dict[str, Any]) -> None:
         delta, usage = body.get("delta"), body.get("usage")
-        beside = {key: body[key] for key in body if key not in {"type", "delta", "usage"}}
-        news = {**(delta if type(delta) is dict else {}), **beside}
+        news = delta.copy() if type(delta) is dict else {}
+        news.update({key: body[key] for key in body if key not in _OF_MESSAGE_DELTA})
         news.pop("type", None)
         changed = {key: news[key] for key in news if news[key] is not None or key not in self._message}
         self._message.update(changed)
@@ -421,7 +429,7 @@ class Decoder(WireDecoder):
             known = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
             self._usage = {**self._usage, **known}
             self.events.append(UsageDelta(decode_usage(self._usage)))
-        if any(key not in _OF_ENDING for key in changed):
+        if not _OF_ENDING.issuperset(changed):
             told = {key: changed[key] for key in changed if key not in _OF_ENDING}
             self.events.append(MessageDelta(self._read_shell(), opaque=Opaque(DIALECT, told)))
 
@@ -445,11 +453,12 @@ class Decoder(WireDecoder):
         self._tell_stray()
         if not self._started:
             return
-        choice = decode_response({**self._message, "content": []}).choices[0]
-        finish: Any = wants_calls(choice.finish_reason, called=self._called)
-        if reason is not None or choice.raw_finish_reason is None:
+        raw, stop = (told if type(told := self._message.get(key)) is str else None for key in _ENDINGS)
+        finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self._called)
+        if reason is not None or raw is None:
             finish = reason or "incomplete"
-        self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
+        message = Message("assistant", [], opaque=WIRE.plain)
+        self.events.append(ChoiceEnd(0, Choice(message, finish, raw, stop, WIRE.plain)))
 
     READERS: ClassVar[dict[str, Any]] = {
         "message_start": _start_message,

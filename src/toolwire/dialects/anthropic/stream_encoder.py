@@ -82,7 +82,7 @@ class Encoder(SequentialEncoder):
         for key, value in self.left_at(event.opaque).items():
             (self._delta if key in _OF_DELTA else self._beside)[key] = value
         if not self.is_own(event):
-            self.encode_shell(event.response)
+            self.lose_news(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -118,12 +118,13 @@ class Encoder(SequentialEncoder):
         begin = self._begin()
         return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
 
-    def _say_first(self, kind: str, field: str, words: str) -> bytes:
+    def _say_first(self, kind: bytes, field: bytes, words: str) -> bytes:
         """Say the first words of a block, and keep what stands before the words of each such delta."""
         if self._block is None:
             return b""
         begin = self._begin()
-        self._ready = self._say({"type": kind, field: ""})[: -len(_ENDING) - 2]
+        self._told += 1
+        self._ready = _DELTA % (self._index, kind, field)
         return begin + self._ready + encode_json(words) + _ENDING
 
     def write_words(self, event: WordsDelta) -> bytes:
@@ -133,7 +134,7 @@ class Encoder(SequentialEncoder):
         field = WORDS[type(event)]
         if left := self.left_at(event.opaque):
             return self._say({**left, "type": f"{field}_delta", field: event.text})
-        return self._say_first(f"{field}_delta", field, event.text)
+        return self._say_first(b"%b_delta" % field.encode(), field.encode(), event.text)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -168,7 +169,7 @@ class Encoder(SequentialEncoder):
         block, self._block, self._ready = self._block, None, None
         if block is None or not self._begun:
             return b""
-        return _event("content_block_stop", {"index": self._index})
+        return _STOP % self._index
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call."""
@@ -187,7 +188,7 @@ class Encoder(SequentialEncoder):
         self._pieces.append(event.fragment)
         if self._ready is not None:
             return self._ready + encode_json(event.fragment) + _ENDING
-        return self._say_first("input_json_delta", "partial_json", event.fragment)
+        return self._say_first(b"input_json_delta", b"partial_json", event.fragment)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
@@ -249,6 +250,8 @@ class Encoder(SequentialEncoder):
 
 _FREE_TEXT = "free text stands in the argument `input`"
 _ENDING = b"}}\n\n"
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _LOSERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
 
 

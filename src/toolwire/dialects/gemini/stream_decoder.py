@@ -40,6 +40,7 @@ from toolwire.types import (
     Text,
     Thinking,
     ToolCall,
+    Usage,
     UsageDelta,
 )
 from toolwire.wire.names import fingerprint
@@ -172,7 +173,7 @@ class Decoder(WireDecoder):
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
         del name
-        entries, usage, error = body.get("candidates"), body.get("usageMetadata"), None
+        entries, usage, error, first = body.get("candidates"), body.get("usageMetadata"), None, None
         if self._shell is None:
             named = body.get("responseId") or body.get("response_id") or fingerprint(body)
             self._links = Links((), {"responseId": named})
@@ -189,31 +190,33 @@ class Decoder(WireDecoder):
             if error is not None and not entries:
                 self.fail(decode_error(None, {**body, "error": error}))
                 return
-            self._read_beside(body, usage)
+            first = self._read_beside(body, usage)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
             self._counts = {**self._counts, **usage} if _TOTALS.isdisjoint(usage) else usage
-            self.events.append(UsageDelta(decode_usage(self._counts)))
+            self.events.append(UsageDelta(first or decode_usage(self._counts)))
         for entry in entries or ():
             self._read_candidate(entry)
         if error is not None:
             self.fail(decode_error(None, {**body, "error": error}))
 
-    def _read_beside(self, body: dict[str, Any], usage: Any) -> None:
+    def _read_beside(self, body: dict[str, Any], usage: Any) -> Usage | None:
         """Read what stands beside the candidates: the shell of the answer with its first counts, or news of it."""
         shell, self._beside = self._shell, body
         if shell is None:
             self._shell = body
             first = decode_usage(usage) if type(usage) is dict else None
-            self.events.append(MessageStart(replace(self._read_shell(), usage=first)))
-        elif news := {
+            self.events.append(MessageStart(self._read_shell(first)))
+            return first
+        if news := {
             key: value for key, value in _news(shell, body).items() if not (key in _NAMED_ONCE and shell.get(key))
         }:
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(self._read_shell()))
+        return None
 
-    def _read_shell(self) -> Response:
-        return replace(decode_response(self._shell or {}), choices=[], usage=None)
+    def _read_shell(self, usage: Usage | None = None) -> Response:
+        return replace(decode_response(self._shell or {}), choices=[], usage=usage)
 
     def _read_candidate(self, entry: dict[str, Any]) -> None:
         index = entry.get("index")

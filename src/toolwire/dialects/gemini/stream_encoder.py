@@ -141,7 +141,6 @@ class Encoder(SequentialEncoder):
         self._counted = False
         self.stand()
         counts = encode_json(encode_usage(self._usage, self.ledger))  # type: ignore[arg-type]
-        self.keep_losses()
         return self._counts + counts
 
     def _frame(self, data: bytes) -> bytes:

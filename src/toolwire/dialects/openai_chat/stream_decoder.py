@@ -59,7 +59,6 @@ _USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _USUAL_DELTA = frozenset({"content", "role"})
 _OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 _OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
-_WORDS_OF_DELTA = ("content", "refusal", "annotations", "reasoning_details")
 _REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 _NAMED_ONCE = frozenset({"id", "model", "created"})
 
@@ -157,30 +156,42 @@ class Decoder(WireDecoder):
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
         word, left = entry.get("finish_reason"), _without_nulls(entry, _OF_CHOICE)
-        join_pieces(answer.left, left)
+        if left:
+            join_pieces(answer.left, left)
         ended = type(word) is str and word != ""
-        spoken = _reasoning_key(delta)
-        unknown = self._read_unknown(delta, spoken, answer)
         step = {} if ended else left
-        self._step = Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
-        if any(delta.get(key) for key in _WORDS_OF_DELTA) or spoken is not None:
-            self._begin_calls(answer)
-        self._read_thinking(delta, spoken, answer)
-        self._read_words(delta, answer)
-        self._read_calls(delta, answer)
-        self._say_step(answer)
+        if delta or step:
+            self._read_delta(delta, step, answer)
         if ended:
             answer.ending = Opaque(DIALECT, left) if left else answer.ending
             if answer.finish_word is None or (word == "tool_calls" and answer.calls.calls):
                 answer.finish_word = word
             self.done = all(answer.finish_word is not None for answer in self._answers.values())
             answer.close()
+            if answer.calls.calls:
+                if answer.waiting:
+                    self._begin_calls(answer)
+                self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
+
+    def _read_delta(self, delta: dict[str, Any], step: dict[str, Any], answer: _ChoiceReader) -> None:
+        spoken = _reasoning_key(delta)
+        unknown = self._read_unknown(delta, spoken, answer)
+        self._step = Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
+        words = delta.get("content") or delta.get("refusal") or delta.get("annotations")
+        details = delta.get("reasoning_details")
+        if answer.waiting and (words or details or spoken is not None):
             self._begin_calls(answer)
-            self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
+        if details or spoken is not None:
+            self._read_thinking(delta, spoken, answer)
+        if words:
+            self._read_words(delta, answer)
+        self._read_calls(delta, answer)
+        self._say_step(answer)
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
-        unknown = {key: value for key, value in _without_nulls(delta, _OF_DELTA).items() if key != spoken}
+        unknown = _without_nulls(delta, _OF_DELTA)
+        unknown.pop(spoken, None)  # type: ignore[call-overload]
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
                 add_texts(answer.audio, value, AUDIO_TEXTS)
@@ -336,7 +347,11 @@ class Decoder(WireDecoder):
             self.events.append(CallDelta(call.key, call.text))
 
     def _build(self, call: CallSoFar, text: str) -> Any:
-        entry = dict(call.entry)
+        entry = call.entry
+        if call.id is not None and entry == {"type": "function", "function": {"name": call.name}}:
+            function = {"name": call.name, "arguments": text}
+            return decode_call({"id": call.id, "type": "function", "function": function}, 0, call.index)
+        entry = dict(entry)
         keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
         key = next(key for key in keys if key in entry)
         entry[key] = dict(entry[key])
@@ -371,8 +386,9 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
-        answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
+        if not all([answer.calls.are_usual for answer in self._answers.values()]):  # noqa: C419 - a list is faster
+            strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
+            answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
         for call in answer.calls.calls:
             if not call.closed and (last or not (call.is_empty or call.guessed)):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
@@ -381,8 +397,9 @@ class Decoder(WireDecoder):
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
         answers = self._answers.values()
-        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in answers]
-        return any(answer.calls.lost(cut=short) for answer, short in zip(answers, ended, strict=True)) and any(
+        doubtful = [answer for answer in answers if not answer.calls.are_usual]
+        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in doubtful]
+        return any(answer.calls.lost(cut=short) for answer, short in zip(doubtful, ended, strict=True)) and any(
             call.closed and call.may_lack for answer in answers for call in answer.calls.calls
         )
 
@@ -393,13 +410,15 @@ class Decoder(WireDecoder):
         """
         for index in sorted(self._answers):
             answer = self._answers[index]
-            for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}):
+            for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}) if answer.audio else ():
                 answer.add(part)
             answer.close()
-            self._begin_calls(answer)
             word = None if reason == "error" else answer.finish_word
             cut = reason or "incomplete" if word is None else FINISH_REASONS.get(word, "unknown")
-            self._close_calls(answer, cut, whole=reason is None)
+            if answer.calls.calls:
+                if answer.waiting:
+                    self._begin_calls(answer)
+                self._close_calls(answer, cut, whole=reason is None)
             finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
             if word is None:
                 finish = cut if reason is not None or answer.broken else finish or "stop"
@@ -425,6 +444,8 @@ def _read_shell(body: dict[str, Any]) -> Any:
 
 
 def _without_nulls(body: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
+    if taken.issuperset(body):
+        return {}
     return {key: value for key, value in body.items() if value is not None and key not in taken}
 
 
@@ -438,4 +459,4 @@ def _reasoning_key(delta: dict[str, Any]) -> str | None:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), (b'"obfuscation":"',))
+    return offer(Decoder(), (b'"obfuscation":',))

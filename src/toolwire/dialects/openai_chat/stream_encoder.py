@@ -117,7 +117,7 @@ class Encoder(StreamEncoder):
         """Say news of the answer with the next chunk."""
         if self.is_own(event):
             return self._prepare({**self._shell, **self.left_at(event.opaque)})
-        self.encode_shell(event.response)
+        self.lose_news(event.response)
         return b""
 
     def write_part_start(self, event: PartStart) -> bytes:

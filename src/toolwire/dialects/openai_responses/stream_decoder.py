@@ -49,7 +49,7 @@ _OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
-_VOLATILE = (b'"sequence_number":', b'"sequence_number": ', b'"obfuscation":"', b'"obfuscation": "')
+_VOLATILE = (b'"sequence_number":', b'"obfuscation":')
 _FAILED = {"code": "server_error", "message": "the response failed"}
 
 
@@ -276,7 +276,9 @@ class Decoder(WireDecoder):
         so_far = self._part_of(body, name, begin=True) if type(words) is str else None
         if so_far is None:
             return False
-        left = {key: body[key] for key in body if key not in _USUAL or (key == "logprobs" and body[key])}
+        left: dict[str, Any] = {}
+        if body.get("logprobs") or not _USUAL.issuperset(body):
+            left = {key: body[key] for key in body if key not in _USUAL or (key == "logprobs" and body[key])}
         if words or left:
             self.events += so_far.say(words, left)  # type: ignore[arg-type]
         return True
