@@ -74,10 +74,12 @@ class WireDecoder:
 
     `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that nothing
     more is read; `ignored` counts the bytes that came after that. `texts` are kept until their call or part ends,
-    by its key; `steps` are those of a wire that numbers its frames.
+    by its key; `steps` are those of a wire that numbers its frames. `announces` says that parts begin with a frame
+    of their own.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
+    announces: bool = False
     steps: NumberedSteps | None = None
 
     def __init__(self) -> None:
