@@ -265,6 +265,10 @@ ALIKE = {
         "openai-chat",
         chat(*(f'{{"{key}":"{words}"}}' for key in ("reasoning", "content") for words in ("one", "two", "three"))),
     ),
+    "an object, and events after it": (
+        "anthropic",
+        [b'{"type":"ping"}', step("ping"), write_event(b'{"index":0}', b"message_stop"), write_event(b"[DONE]")],
+    ),
     "what came after the end": ("openai-chat", [*chat('{"content":"x"}'), write_event(b"[DONE]") + chat("{}")[0] * 2]),
 }
 

@@ -121,10 +121,10 @@ class WireDecoder:
         """Give the events of a frame, of which nothing came before; None where it has to be read as bytes."""
         ends = frame == DONE and self._begun
         try:
-            body = None if ends else _decode(frame)
+            body: Any = None if ends else _decode(frame)
         except UNREADABLE:
             return None
-        if type(body) is not dict and not ends:
+        if (type(body) is not dict and not ends) or type(self._frames) not in (type(None), self.framing):
             return None
         if self._frames is None:
             self._frames = self.framing()
