@@ -185,7 +185,7 @@ def test_a_frame_that_says_more_than_words_is_read_in_full() -> None:
     ]
 
 
-@pytest.mark.parametrize(("place", "count"), [(0, 2), (1, 1), (2, 1)])
+@pytest.mark.parametrize(("place", "count"), [(0, 2), (1, 1), (2, 2)])
 def test_frames_that_are_alike_are_not_read_in_full(place: int, count: int) -> None:
     """A control: the quick way is taken."""
     decoder: Any = DIALECTS[FAST[place]].decode_stream()
@@ -214,6 +214,75 @@ def test_spaces_before_the_end_of_a_frame_are_only_spaces() -> None:
             assert told == read(FAST[1], [BEGIN[1], *pieces], quickly=False)
         told = read(FAST[1], [BEGIN[1], *padded], quickly=True)
         assert told == read(FAST[1], [BEGIN[1], *frames], quickly=False)
+
+
+def chat(*deltas: str) -> list[bytes]:
+    return [write_event(f'{{"id":"a","choices":[{{"index":0,"delta":{delta}}}]}}'.encode()) for delta in deltas]
+
+
+def step(kind: str, **fields: Any) -> bytes:
+    return write_event(msgspec.json.encode({"type": kind, **fields}))
+
+
+PICTURE = {"mimeType": "image/png", "data": "AAAA"}
+BEGINNING = '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"%s"}}'
+CALLED = '{"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":""}}]}'
+PIECE = '{"tool_calls":[{"function":{"arguments":"%s"}}]}'
+CALLS = write_event(b'{"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}')
+ITEM = {"id": "i", "type": "function_call", "call_id": "c", "name": "f", "arguments": ""}
+ALIKE = {
+    "a part begins with words, and begins again": (
+        "anthropic",
+        [write_event((BEGINNING % words).encode()) for words in ("Hel", "lo", "you")],
+    ),
+    "a text that does not say whose it is, after a whole one": (
+        "openai-chat",
+        [
+            *chat(CALLED, *(PIECE % piece for piece in ('{\\"x\\"', ":1}", '{\\"y\\":', "2}"))),
+            CALLS,
+            write_event(b"[DONE]"),
+        ],
+    ),
+    "all of the arguments, and all of them again": (
+        "openai-responses",
+        [
+            step("response.created", response={"id": "r", "output": []}),
+            step("response.output_item.added", output_index=0, item=ITEM),
+            *(
+                step("response.function_call_arguments.done", item_id="i", output_index=0, arguments=text)
+                for text in ('{"x":1}', '{"x":1}', '{"x":1} ')
+            ),
+        ],
+    ),
+    "a picture and words, and both of them again": (
+        "gemini",
+        [
+            step("x", candidates=[{"content": {"parts": [{"inlineData": PICTURE}, {"text": words}]}}])
+            for words in ("one", "two", "three")
+        ],
+    ),
+    "thoughts, then words": (
+        "openai-chat",
+        chat(*(f'{{"{key}":"{words}"}}' for key in ("reasoning", "content") for words in ("one", "two", "three"))),
+    ),
+    "an object, and events after it": (
+        "anthropic",
+        [b'{"type":"ping"}', step("ping"), write_event(b'{"index":0}', b"message_stop"), write_event(b"[DONE]")],
+    ),
+    "what came after the end": ("openai-chat", [*chat('{"content":"x"}'), write_event(b"[DONE]") + chat("{}")[0] * 2]),
+}
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_frames_that_are_alike_and_tell_other_things(what: str) -> None:
+    name, frames = ALIKE[what]
+    for count in range(1, len(frames) + 1):
+        for pieces in (frames[:count], [b"".join(frames[:count])], [*frames[:count], b"".join(frames)]):
+            assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False)
+            quick_one, plain = DIALECTS[name].decode_stream(), plainly(name)
+            for piece in pieces:
+                assert quick_one.feed(piece) == plain.feed(piece)
+            assert (quick_one.done, quick_one.over, quick_one.ignored) == (plain.done, plain.over, plain.ignored)
 
 
 def fragments(*pieces: str) -> list[bytes]:

@@ -90,7 +90,7 @@ class QuickDecoder:
         pattern = self._pattern
         if pattern is not None and (words := pattern.words(data)) and (self._text is None or self._takes(words)):
             return [self._kind(self._key, words)]
-        if data.find(self._end, _LEAST) in (-1, len(data) - len(self._end)):
+        if self._decoder.over or data.find(self._end, _LEAST) in (-1, len(data) - len(self._end)):
             return self._read_in_full(data)
         events: list[Event] = []
         begin = 0
@@ -132,30 +132,35 @@ class QuickDecoder:
             self._idle = not decoder.over and decoder.is_idle()
             return events
         self._idle = not decoder.over
-        if events and type(events[-1]) in _OF_WORDS and (len(events) == 1 or _is_alone(events)):
+        if events and type(events[-1]) in _OF_WORDS and (len(events) == 1 or self._begins(events)):
             numbered = steps is not None and steps.last is not last_step
             self._learn_from(data, events[-1], steps if numbered else None)
         return events
 
+    def _begins(self, events: list[Any]) -> bool:
+        """Whether a frame tells words that begin their part, and beside them only what ended: the next begins none."""
+        *before, start, words = events
+        fits = type(start) in _STARTS and start.key == words.key and not self._decoder.announces
+        return fits and all([type(event) in _AROUND for event in before])  # noqa: C419 - a list is faster
+
     def _learn_from(self, frame: bytes, event: Any, steps: NumberedSteps | None) -> None:
         """Learn how the next frame may look from one that told some words of a part."""
         kind, key, text = type(event), event.key, self._decoder.texts.get(event.key)
+        words: str = event.fragment if kind is CallDelta else event.text
         if event.opaque is not None or (text is None and (kind is CallDelta or self._decoder.steps is not None)):
             return
-        words: str = event.fragment if kind is CallDelta else event.text
-        if (kind is CallDelta and b'"name"' in frame) or (steps is not None and steps.last.get("delta") != words):
+        if kind is CallDelta and b'"name"' in frame:
             return  # A frame that names a call may begin another one.
-        number = steps.next - 1 if steps is not None else None
-        self._pattern = _learn(frame, _encode(words), self._volatile, number)
+        if type(text) is CallSoFar and (text.guessed or not text.indexed):
+            return  # A frame that does not say whose its text is may be about another call than before.
+        said = _encode(words)
+        if self._decoder.steps is not None and b'"delta":' + said not in frame.replace(b'": "', b'":"'):
+            return  # A step that repeats all words tells only those that are new.
+        number = None if steps is None else steps.next - 1
+        self._pattern = _learn(frame, said, self._volatile, number)
         self._kind, self._key, self._steps = kind, key, steps
         self._text, self._pieces = text, [] if text is None else text.pieces
         self._step_kind = 0 if steps is None else steps.kinds[-1]  # type: ignore[index]
-
-
-def _is_alone(events: list[Any]) -> bool:
-    """Whether words begin their part in this frame, and nothing else is told but what ended before."""
-    *before, start, words = events
-    return type(start) in _STARTS and start.key == words.key and all([type(event) in _AROUND for event in before])  # noqa: C419 - a list is faster
 
 
 class _Pattern:

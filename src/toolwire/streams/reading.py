@@ -74,10 +74,12 @@ class WireDecoder:
 
     `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that nothing
     more is read; `ignored` counts the bytes that came after that. `texts` are kept until their call or part ends,
-    by its key; `steps` are those of a wire that numbers its frames.
+    by its key; `steps` are those of a wire that numbers its frames. `announces` says that parts begin with a frame
+    of their own.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
+    announces: bool = False
     steps: NumberedSteps | None = None
 
     def __init__(self) -> None:
@@ -119,10 +121,10 @@ class WireDecoder:
         """Give the events of a frame, of which nothing came before; None where it has to be read as bytes."""
         ends = frame == DONE and self._begun
         try:
-            body = None if ends else _decode(frame)
+            body: Any = None if ends else _decode(frame)
         except UNREADABLE:
             return None
-        if type(body) is not dict and not ends:
+        if (type(body) is not dict and not ends) or type(self._frames) not in (type(None), self.framing):
             return None
         if self._frames is None:
             self._frames = self.framing()

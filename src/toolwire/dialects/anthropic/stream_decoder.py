@@ -113,6 +113,8 @@ class _BlockReader(Struct, eq=False):
 class Decoder(WireDecoder):
     """Reads the events of a stream."""
 
+    announces = True
+
     def __init__(self) -> None:
         super().__init__()
         self._started = False
@@ -291,7 +293,7 @@ class Decoder(WireDecoder):
             if before.call.guessed:
                 doubt = before.call.problem = AMBIGUOUS
             self._stop_block(body, whole=before.call.is_whole())
-        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls, problem=doubt))
+        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls, problem=doubt, indexed=True))
         made.index, made.place, made.placed = place, self._count, placed
         self._count += 1
         self._blocks[place] = self._last = made

@@ -191,7 +191,8 @@ class Decoder(WireDecoder):
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
         unknown = _without_nulls(delta, _OF_DELTA)
-        unknown.pop(spoken, None)  # type: ignore[call-overload]
+        if spoken is not None:
+            unknown.pop(spoken, None)
         for key, value in unknown.items():
             if key == "audio" and type(value) is dict:
                 add_texts(answer.audio, value, AUDIO_TEXTS)

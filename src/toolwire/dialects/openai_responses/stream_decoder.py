@@ -56,6 +56,8 @@ _FAILED = {"code": "server_error", "message": "the response failed"}
 class Decoder(WireDecoder):
     """Reads the events of a stream."""
 
+    announces = True
+
     def __init__(self) -> None:
         super().__init__()
         self._response: dict[str, Any] = {}
