@@ -9,6 +9,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypedDict
 
 from msgspec import Struct
@@ -189,6 +190,10 @@ _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
+def _ids_of(grammar: Grammar | str) -> Ids:
+    return Ids(read_grammar(grammar) if isinstance(grammar, str) else grammar, every=True)
+
+
 class Ledger:
     """What one encode has lost so far, where it stands, and what it has named."""
 
@@ -207,18 +212,17 @@ class Ledger:
         self.part: int | None = None
         self.own: bool = False
         self.names: Names = Names(wire.names)
-        grammar = read_grammar(quirks.id_grammar) if isinstance(quirks.id_grammar, str) else quirks.id_grammar
-        self.ids: Ids = Ids(grammar or wire.ids, every=grammar is not None)
+        self.ids: Ids = Ids(wire.ids) if quirks.id_grammar is None else _ids_of(quirks.id_grammar)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
         """Record one loss at the place where the encode stands; how much it matters its concept says."""
-        path = field
-        if self.at:
-            place = self.at if self.part is None else (*self.at, "content", self.part)
-            path = join_path((*place, field) if field else place)
-        self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
+        at = self.at
+        if at:
+            at = at if self.part is None else (*at, "content", self.part)
+            field = join_path((*at, field) if field else at)
+        self.losses.append(Loss(field, concept, action, detail, severity or weigh(concept, action, self.of)))
 
     def each(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
         """Give the parts of a message one by one, and stand at each of them."""
@@ -363,6 +367,7 @@ class Ledger:
                 self.lose(field, concept, f"{self.dialect} has no place for it")
 
 
+@lru_cache(1024)
 def join_path(steps: tuple[str | int, ...]) -> str:
     """Write steps as a path: names joined by dots, positions in brackets."""
     path = ""

@@ -48,7 +48,7 @@ def request(
         encoded = there.encode_request(asked) if known is None else known.encode(asked, there, {})
         if encoded.losses:
             losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
-            encoded = Encoded(encoded.path, encoded.body, losses)
+            encoded = encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
         if known is not None:
             known.keep(source_body, asked, encoded)
     if strict and encoded.losses:
@@ -58,13 +58,15 @@ def request(
 
 def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
-    named = []
-    for loss in losses:
-        field = loss.path if loss.path in paths else loss.path.partition(".")[0]
+    named: list[Loss] | None = None
+    for place, loss in enumerate(losses):
+        path = loss.path
+        field = path if path in paths else path.partition(".")[0]
         key = paths.get(field, field)
-        moved = key != field and key.partition(".")[0] in body
-        named.append(replace(loss, path=key + loss.path[len(field) :]) if moved else loss)
-    return tuple(named)
+        if key != field and key.partition(".")[0] in body:
+            named = named or list(losses)
+            named[place] = replace(loss, path=key + path[len(field) :])
+    return losses if named is None else tuple(named)
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:

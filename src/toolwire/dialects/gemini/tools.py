@@ -167,9 +167,9 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
 
 
-def encode_strictness(request: Request, body: dict[str, Any]) -> None:
+def encode_strictness(tools: Iterable[Tool | ServerTool], body: dict[str, Any]) -> None:
     """Have all calls validated where a tool is strict and the model may call or not."""
-    if not any([type(tool) is Tool and tool.strict for tool in request.tools]):  # noqa: C419 - a list is faster
+    if not any([type(tool) is Tool and tool.strict for tool in tools]):  # noqa: C419 - a list is faster
         return
     config = body.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {"mode": "AUTO"}
