@@ -27,6 +27,8 @@ def wants_calls(reason: Any, *, called: bool) -> Any:
 
 def asks(parts: Any) -> bool:
     """Whether an answer asks for tools, well or badly; a call that was cut off asks for nothing."""
+    if ToolCall not in map(type, parts):
+        return False
     return any(type(part) is ToolCall and part.complete for part in parts)
 
 
@@ -92,16 +94,15 @@ class Counts(Struct, frozen=True):
 
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
-        given, made = _object(body, f"{self.given}_details"), _object(body, f"{self.made}_details")
-        prompt = count_in(body, self.given)
-        return Usage(
-            prompt,
-            made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens")),
-            count_in(given, "cached_tokens"),
-            count_in(given, "cache_write_tokens"),
-            count_in(made, "reasoning_tokens"),
-            Opaque(dialect, body),
-        )
+        given, made = body.get(f"{self.given}_details"), body.get(f"{self.made}_details")
+        prompt, said = count_in(body, self.given), count_in(body, self.made)
+        read = written = thought = None
+        if given and type(given) is dict:
+            read, written = count_in(given, "cached_tokens"), count_in(given, "cache_write_tokens")
+        if made and type(made) is dict:
+            thought = count_in(made, "reasoning_tokens")
+        said = made_in_all(prompt, said, count_in(body, "total_tokens"))
+        return Usage(prompt, said, read, written, thought, Opaque(dialect, body))
 
     def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
         """Write the counts."""
@@ -121,11 +122,6 @@ class Counts(Struct, frozen=True):
                 body[f"{key}_details"] = {**(body.get(f"{key}_details") or {}), **said}
         lose_counts(usage, ledger)
         return body
-
-
-def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
-    value = body.get(key)
-    return value if type(value) is dict else {}
 
 
 def count_in(body: dict[str, Any], key: str) -> int | None:

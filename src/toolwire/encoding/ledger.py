@@ -286,10 +286,14 @@ class Ledger:
         if type(left) is not dict and not isinstance(left, Mapping):
             self.lose("opaque", "opaque", detail, severity=severity)
             return
+        at, of, losses = self.at, self.of, self.losses
+        outermost, before = not at, "opaque."
+        if at:
+            before = join_path((*at, "opaque.") if self.part is None else (*at, "content", self.part, "opaque."))
         for key, value in left.items():
             if value or value not in _SAYS_NOTHING:
-                found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
-                self.lose(f"opaque.{key}", "opaque", detail, severity=found)
+                found = severity or weigh_opaque(key, value, of, outermost=outermost)
+                losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""

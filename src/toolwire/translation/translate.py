@@ -62,7 +62,9 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
     for place, loss in enumerate(losses):
         path = loss.path
         field = path if path in paths else path.partition(".")[0]
-        key = paths.get(field, field)
+        if field not in paths:
+            continue
+        key = paths[field]
         if key != field and key.partition(".")[0] in body:
             named = named or list(losses)
             named[place] = replace(loss, path=key + path[len(field) :])

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from toolwire.types.brief import brief
 from toolwire.types.conversation import Message
 from toolwire.types.encoded import Loss
 from toolwire.types.parts import Opaque, Part, ToolCall
+from toolwire.wire.names import spelled_out
 
 FinishReason = Literal[
     "stop",
@@ -144,7 +146,7 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     def in_full(self) -> str:
         """Give the whole response as text, from which an id can be derived."""
-        return f"Response({', '.join(f'{name}={getattr(self, name)!r}' for name in _COMPARED)})"
+        return spelled_out(astuple(self)[: len(_COMPARED)])
 
     @classmethod
     def of(cls, message: Message, finish_reason: FinishReason | None = None, **fields: Any) -> Self:
@@ -195,6 +197,7 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
         return self.choices[0].raw_finish_reason if self.choices else None
 
 
+# All but the last.
 _COMPARED = tuple(name for name in Response.__struct_fields__ if name != "losses")
 
 

@@ -16,6 +16,7 @@ import zlib
 from functools import cached_property, lru_cache
 from string import ascii_letters, digits, hexdigits
 
+import msgspec
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
@@ -24,6 +25,7 @@ _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _PREFIXES = ("toolwire_", "gemini_")
 _DIGEST = 8
+_write_json = msgspec.json.Encoder().encode
 _GRAMMAR = re.compile(r"\^?\[(?P<legal>[^\[\]^]+)\]\{(?:(?P<least>\d{1,4}),)?(?P<limit>\d{1,4})\}\$?")
 
 
@@ -86,6 +88,11 @@ def escape(name: str, grammar: Grammar) -> str:
     return written if name and grammar.takes(written) else shorten(name, grammar)
 
 
+# The names of tools come again and again.
+_USUAL = 65
+_escape_again = lru_cache(1024)(escape)
+
+
 def restore(written: str, grammar: Grammar | None) -> str:
     """Read back what `escape` wrote; anything else is a name of its own."""
     if "__tw" not in written or grammar is None:
@@ -137,11 +144,20 @@ def number_of(text: object) -> int:
 
 def fingerprint(value: object) -> str:
     """Derive an id from a whole value, for a wire that wants one where there is none."""
-    try:
-        text = value.in_full() if hasattr(value, "in_full") else repr(value)
-    except RecursionError:
-        text = "nested too deeply"
+    text = value.in_full() if hasattr(value, "in_full") else spelled_out(value)
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+def spelled_out(value: object) -> str:
+    """Write a whole value as text: as JSON, where it is some."""
+    try:
+        return _write_json(value).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        pass
+    try:
+        return repr(value)
+    except RecursionError:
+        return "nested too deeply"
 
 
 class Names(Struct):
@@ -166,11 +182,12 @@ class Names(Struct):
         written = self.given.get(name)
         if written is not None:
             return written
-        written = name if self.grammar is None else escape(name, self.grammar)
-        turn = 0
-        while self.grammar is not None and self.taken.get(written, name) != name:
-            turn += 1
-            written = shorten(name, self.grammar, turn)
+        written, grammar, turn = name, self.grammar, 0
+        if grammar is not None:
+            written = _escape_again(name, grammar) if len(name) < _USUAL else escape(name, grammar)
+            while self.taken.get(written, name) != name:
+                turn += 1
+                written = shorten(name, grammar, turn)
         self.given[name] = written
         self.taken[written] = name
         return written
