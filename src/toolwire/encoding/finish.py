@@ -143,10 +143,9 @@ def lose_counts(usage: Usage, ledger: Ledger) -> None:
 
 def lose_other_choices(response: Response, ledger: Ledger) -> None:
     """Lose every choice of a response but the first, on a wire that gives one answer."""
-    for place in range(1, len(response.choices)):
-        ledger.at = ("choices", place)
-        ledger.lose("", "choices", f"{ledger.dialect} gives one answer")
     ledger.at = ()
+    for place in range(1, len(response.choices)):
+        ledger.lose(f"choices[{place}]", "choices", f"{ledger.dialect} gives one answer")
 
 
 def write_tier(response: Response, body: dict[str, Any], tiers: Collection[str], ledger: Ledger) -> None:
