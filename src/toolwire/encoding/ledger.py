@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.encoding.severities import Body, weigh, weigh_opaque
+from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
@@ -290,9 +290,10 @@ class Ledger:
         outermost, before = not at, "opaque."
         if at:
             before = join_path((*at, "opaque.") if self.part is None else (*at, "content", self.part, "opaque."))
+        weights = weights_of(of, outermost=outermost)
         for key, value in left.items():
             if value or value not in _SAYS_NOTHING:
-                found = severity or weigh_opaque(key, value, of, outermost=outermost)
+                found = severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost)
                 losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
 
     def lose_part(self, part: Any, holder: str) -> None:

@@ -15,11 +15,12 @@ Rules of this file:
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import msgspec
+from msgspec import Struct
 
 from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
@@ -90,6 +91,9 @@ class Between:
     def gist(self, message: Message) -> bytes:  # noqa: ARG002
         """Give what the key of a turn after this message depends on."""
         return b""
+
+
+_NOTHING_BETWEEN = Between()
 
 
 class _Answered(NamedTuple):
@@ -192,13 +196,17 @@ class Reuse:
         """Say whether to keep a conversation, and give the one that a body goes on with, if its beginning was seen."""
         head = how, data[:_HEAD]
         seen = self._count(head)
-        seam = self.kept.get((head, _windows(data, self.kept.get(head) or ()))) if seen else None
+        if not seen:
+            return False, None
+        seam = self.kept.get((head, _windows(data, self.kept.get(head) or ())))
         return _is_due(seen), seam if seam is not None and seam.fits(data) else None
 
     def opening(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
         """Say whether to keep how a body opens, and give what opens alike."""
         key = how, data[:_SHORT], data[-_SHORT:]
         seen = self._count(key)
+        if not seen:
+            return False, None
         for seam in (self.kept.get(key) or ()) if seen > 1 else ():
             if seam.fits(data):
                 return False, seam
@@ -207,9 +215,11 @@ class Reuse:
     def _count(self, key: Any) -> int:
         """Say how often something was seen, as far as that is remembered, and count it."""
         mark = hash((self._owner, key))
-        known, times = self._seen[mark % _MARKS]
-        times = times + 1 if known == mark else 0
-        self._seen[mark % _MARKS] = mark, times
+        place, times = mark % _MARKS, 0
+        known, before = self._seen[place]
+        if known == mark:
+            times = before + 1
+        self._seen[place] = mark, times
         return times
 
     def found(self, how: tuple[Any, ...], data: bytes) -> None:
@@ -250,23 +260,28 @@ HERE = Reuse()
 """What a process holds for callers that name no other."""
 
 
-class Again:
+class Again(Struct):
     """One translation of a body's bytes, which may go on with what is held."""
 
-    def __init__(self, reuse: Reuse, data: bytes, source: Any, target: Any, between: Between, how: Any) -> None:
-        self._reuse, self._data, self._how = reuse, data, (source.DIALECT, target.DIALECT, how)
-        self._source, self._target, self._between = source, target, between
-        self._begun = self._opens = False
-        self._ahead: _Ahead | None = None
+    _reuse: Reuse
+    _data: bytes
+    _how: tuple[Any, ...]
+    _source: Any
+    _target: Any
+    _between: Between
+    _begun: bool = False
+    _opens: bool = False
+    _ahead: "_Ahead | None" = None
 
     def find(self) -> bool:
         """Read what is new, if the conversation is known and only goes on."""
         self._begun, seam = self._reuse.find(self._how, self._data)
         if seam is None:
             self._opens, seam = self._reuse.opening(self._how, self._data)
-        if seam is not None:
-            with suppress(ToolwireError):  # what is wrong is said of the whole
-                self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
+        if seam is None:
+            return False
+        with suppress(ToolwireError):  # what is wrong is said of the whole
+            self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
         return self._ahead is not None
 
     def go_on(self) -> Encoded | None:
@@ -309,6 +324,8 @@ class Again:
 
     def encode(self, request: Request, target: Any, quirks: dict[str, Any]) -> Encoded:
         """Write a request whole, but for the schemas that were fitted before."""
+        if not request.context.tools and request.output is None:
+            return target.encode_request(request, **quirks)  # type: ignore[no-any-return]
         token = KNOWN.set(self._reuse.kept)
         try:
             return target.encode_request(request, **quirks)  # type: ignore[no-any-return]
@@ -317,14 +334,20 @@ class Again:
 
     def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
         """Keep what was translated, for turns that go on from it."""
-        for wanted, find, keep in ((self._begun, begin, self._reuse.keep), (self._opens, opening, self._reuse.open)):
-            if not wanted:
-                continue
-            with suppress(ToolwireError):
-                whole = _Whole(self._data, body, request, encoded, self._source, self._target, self._between)
-                seam = find(whole)
-                if seam is not None:
-                    keep(self._how, self._data, seam)
+        if not self._begun and not self._opens:
+            return
+        whole = _Whole(self._data, body, request, encoded, self._source, self._target, self._between)
+        if self._begun and (seam := _found_in(whole, begin)) is not None:
+            self._reuse.keep(self._how, self._data, seam)
+        if self._opens and (seam := _found_in(whole, opening)) is not None:
+            self._reuse.open(self._how, self._data, seam)
+
+
+def _found_in(whole: "_Whole", find: Callable[["_Whole"], _Seam | None]) -> _Seam | None:
+    try:
+        return find(whole)
+    except ToolwireError:
+        return None
 
 
 def again(
@@ -334,8 +357,9 @@ def again(
     reuse = HERE if reuse is None else reuse
     if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
         return None
-    able = hasattr(source, "decode_later") and hasattr(target, "encode_later")
-    return Again(reuse, body, source, target, between or Between(), how) if able else None
+    if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
+        return None
+    return Again(reuse, body, (source.DIALECT, target.DIALECT, how), source, target, between or _NOTHING_BETWEEN)
 
 
 def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:
