@@ -17,10 +17,11 @@ Rules of this file:
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
@@ -96,7 +97,7 @@ class Between:
 _NOTHING_BETWEEN = Between()
 
 
-class _Answered(NamedTuple):
+class _Answered(Struct, frozen=True):
     """What an answer to a request is read by, beside its messages: it is the same for all turns of a conversation."""
 
     quirks: Quirks
@@ -104,7 +105,7 @@ class _Answered(NamedTuple):
     settings: dict[str, Any]
 
 
-class _Said(NamedTuple):
+class _Said(Struct, frozen=True):
     """Messages as they were read, and the state after them."""
 
     place: int
@@ -116,7 +117,7 @@ class _Said(NamedTuple):
     messages: Sequence[Message]
 
 
-class _Seam(NamedTuple):
+class _Seam(Struct, frozen=True):
     """A conversation up to a seam: the source's bytes around what is new, and what they are at the target.
 
     What grows with every turn, `begins` and `written`, is in pieces, so that a turn copies little of it.
@@ -198,7 +199,8 @@ class Reuse:
         seen = self._count(head)
         if not seen:
             return False, None
-        seam = self.kept.get((head, _windows(data, self.kept.get(head) or ())))
+        offsets = self.kept.get(head)
+        seam = self.kept.get((head, _windows(data, offsets) if offsets else ()))
         return _is_due(seen), seam if seam is not None and seam.fits(data) else None
 
     def opening(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
@@ -239,7 +241,7 @@ class Reuse:
         """Keep a conversation, beside others that begin alike; `before` is what it has gone on from."""
         head = how, data[:_HEAD]
         offsets = self.kept.get(head) or ()
-        other = self.kept.get((head, _windows(data, offsets)))
+        other = self.kept.get((head, _windows(data, offsets) if offsets else ()))
         elsewhere = other is not None and other is not before and not data.startswith(other.begins[0])
         if elsewhere and len(offsets) < _MOST_WINDOWS:
             begins = b"".join(other.begins)
@@ -375,7 +377,7 @@ def _alike(one: bytes, other: bytes) -> int:
     return least
 
 
-class _Ahead(NamedTuple):
+class _Ahead(Struct, frozen=True):
     """What goes on from a seam: the bytes of a list of messages, where it is cut, and what was read of each part."""
 
     seam: _Seam
@@ -417,13 +419,18 @@ def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | No
             return None
         halves.append(half)
     if seam.written[-1].endswith(b"["):
-        halves[0] = halves[0]._replace(written=halves[0].written[1:])
-    losses = (*seam.losses, *(loss for half in halves for loss in half.losses), *seam.last)
-    encoded = Written.of(seam.path, b"".join([*seam.written, *(half.written for half in halves), seam.closing]), losses)
+        halves[0] = replace(halves[0], written=halves[0].written[1:])
+    written, losses = [*seam.written], [*seam.losses]
+    for half in halves:
+        written.append(half.written)
+        losses += half.losses
+    written.append(seam.closing)
+    encoded = Written.of(seam.path, b"".join(written), (*losses, *seam.last))
     if ahead.cut and (parted := _cut_apart(ahead.listed)) is not None:
         first, half, (raws, separator) = said[0], halves[0], parted
         length = seam.length + len(ahead.separator) + len(separator.join(raws[: ahead.cut]))
-        seam = seam._replace(
+        seam = replace(
+            seam,
             begins=_grown(seam.begins, data[seam.length : length]),
             length=length,
             written=_grown(seam.written, half.written),
@@ -456,7 +463,7 @@ def _said(bodies: list[Any], start: Any, source: Any, target: Any, between: Betw
     return _Said(place, made, frozenset(ids), calls, asks, between.gist(messages[-1]), messages)
 
 
-class _Half(NamedTuple):
+class _Half(Struct, frozen=True):
     """Some messages at the target, and the ids that are taken after them."""
 
     ids: frozenset[str]
@@ -476,7 +483,10 @@ def _half(said: _Said, before: Any, target: Any, model: str | None, quirks: Quir
 
 def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> tuple[set[str], int] | None:
     """Give the ids of calls and how many were made so far; None where an id or a name is not what it seems."""
-    calls = [part for message in messages for part in _parts(message) if type(part) is ToolCall]
+    held = [message.content for message in messages if type(message.content) is list]
+    calls = [part for content in held for part in content if type(part) is ToolCall]
+    if not calls:
+        return set(), made
     ids = {call.id or "" for call in calls}
     grammar = target.WIRE.names
     if len(ids) < len(calls) or (grammar and any(escape(call.name, grammar) != call.name for call in calls)):
@@ -546,7 +556,7 @@ def _cut_apart(listed: bytes) -> tuple[list[Any], bytes] | None:
     return next(((raws, one) for one in _SEPARATORS if b"[%b]" % one.join(raws) == listed), None)
 
 
-class _Whole(NamedTuple):
+class _Whole(Struct, frozen=True):
     """A body that was translated whole, and what of."""
 
     data: bytes
@@ -574,7 +584,7 @@ class _Whole(NamedTuple):
         return (said, half) if said and half else None
 
 
-class _Start(NamedTuple):
+class _Start(Struct, frozen=True):
     """Where the last seam of a conversation is, and what was seen before it."""
 
     place: int
@@ -651,7 +661,7 @@ def _seam(whole: _Whole, cut: int, start: _Start, half: _Half) -> _Seam | None:
         return None
     begins = data[: first + 1 + len(separator.join(raws[:cut]))]
     around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
-    place, made, ids, calls, asks, gist, opens = start
+    place, made, ids, calls, asks, gist, opens = astuple(start)
     settings = {name: whole.body[name] for name in _OF_STREAMS if name in whole.body}
     answered = _Answered(whole.between.quirks, [tool for tool in request.tools if is_minded(tool)], settings)
     ways = encoded.path, request.model
