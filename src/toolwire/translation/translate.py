@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect, load
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
-from toolwire.translation.reuse import Reuse, again
+from toolwire.translation.reuse import SMALL, Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -40,7 +40,8 @@ def request(
     """
     here = load(source) if type(source) is str else dialect(source)
     there = load(target) if type(target) is str else dialect(target)
-    known = again(reuse, body, here, there, path, model)
+    large = type(body) is bytes and len(body) >= SMALL
+    known = again(reuse, body, here, there, path, model) if large else None
     encoded = known.go_on() if known is not None and known.find() else None
     if encoded is None:
         source_body = read_body(body)

@@ -28,7 +28,7 @@ from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, ma
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
 from toolwire.encoding.tools import functions_of, limited
-from toolwire.types import Context, Encoded, Request
+from toolwire.types import Context, Encoded, Message, Request
 
 _VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
@@ -145,8 +145,8 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
     system, first = request.context.system, 0
     if system is None and (not messages or messages[0].role not in ("system", "developer")):
         return first
-    form = form_of(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+    mine = made_by(request.opaque, DIALECT)
+    ledger.at, ledger.own = ("system",), mine
     words = [{"text": system}] if type(system) is str and (system or ledger.own) else []
     parts: list[Any] = words if type(system) is str else encode_parts(system or (), ledger, "system")
     for place, message in enumerate(messages):
@@ -154,11 +154,13 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
             break
         first = place + 1
         ledger.at = ("messages", place)
-        ledger.lose_opaque(message.opaque)
-        ledger.lose_fields(message, "name", "name", "tool_call_id")
-        if message.role == "developer":
-            ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
+        _lose_around_system(message, ledger)
         parts += encode_content(message, ledger, "system")
+    if not mine:
+        if parts:
+            body["systemInstruction"] = {"parts": parts}
+        return first
+    form = form_of(request.opaque, DIALECT)
     how = form.get("system") if len(parts) == 1 else None
     if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]
@@ -169,6 +171,15 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
             "parts": parts[0] if how == "one" else parts,
         }
     return first
+
+
+def _lose_around_system(message: Message, ledger: Conversation) -> None:
+    if message.opaque is not None and message.opaque.value:
+        ledger.lose_opaque(message.opaque)
+    if message.name is not None or message.tool_call_id is not None:
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
+    if message.role == "developer":
+        ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
 
 
 def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +231,9 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
+    opaque = request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT and opaque is not WIRE.plain
+    form, left = (form_of(opaque, DIALECT), left_of(opaque, DIALECT, "generationConfig")) if mine else ({}, {})
     if not (flat or form or left):
         return flat
     thinking = {key: flat.pop(key) for key in list(flat) if key in _THINKING.by_key}
