@@ -16,7 +16,6 @@ import zlib
 from functools import cached_property, lru_cache
 from string import ascii_letters, digits, hexdigits
 
-import msgspec
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
@@ -25,7 +24,6 @@ _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _PREFIXES = ("toolwire_", "gemini_")
 _DIGEST = 8
-_write_json = msgspec.json.Encoder().encode
 _GRAMMAR = re.compile(r"\^?\[(?P<legal>[^\[\]^]+)\]\{(?:(?P<least>\d{1,4}),)?(?P<limit>\d{1,4})\}\$?")
 
 
@@ -144,20 +142,11 @@ def number_of(text: object) -> int:
 
 def fingerprint(value: object) -> str:
     """Derive an id from a whole value, for a wire that wants one where there is none."""
-    text = value.in_full() if hasattr(value, "in_full") else spelled_out(value)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
-
-
-def spelled_out(value: object) -> str:
-    """Write a whole value as text: as JSON, where it is some."""
     try:
-        return _write_json(value).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        pass
-    try:
-        return repr(value)
+        text = value.in_full() if hasattr(value, "in_full") else repr(value)
     except RecursionError:
-        return "nested too deeply"
+        text = "nested too deeply"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 class Names(Struct):

@@ -236,8 +236,8 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     form, left = (form_of(opaque, DIALECT), left_of(opaque, DIALECT, "generationConfig")) if mine else ({}, {})
     if not (flat or form or left):
         return flat
-    thinking = {key: flat.pop(key) for key in list(flat) if key in _THINKING.by_key}
-    config = {key: flat.pop(key) for key in list(flat) if key in _CONFIG_KEYS}
+    thinking = {key: flat.pop(key) for key in _THINKING.by_key if key in flat}
+    config = {} if flat.keys().isdisjoint(_CONFIGURED) else {key: flat.pop(key) for key in _CONFIG_KEYS if key in flat}
     if not (thinking or form or left):
         if config:
             flat["generationConfig"] = config
@@ -401,7 +401,8 @@ CONFIG = Settings(
     plain("responseLogprobs", "logprobs", bool),
     plain("logprobs", "top_logprobs", int),
 )
-_CONFIG_KEYS = frozenset({*CONFIG.by_key, *(setting.key for setting in _OUTPUT)})
+_CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in _OUTPUT))
+_CONFIGURED = frozenset(_CONFIG_KEYS)
 _TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),
