@@ -308,3 +308,19 @@ def test_what_is_no_grammar_is_refused_where_a_server_is_said(text: str) -> None
         read_grammar(text)
     with pytest.raises(InvalidField, match="id_grammar"):
         dialect("openai-chat", id_grammar=text)
+
+
+def test_what_one_request_names_no_other_knows() -> None:
+    names, ids = Names(None), Ids(None)
+    names.write("a")
+    ids.call("c")
+    assert (names.given, ids.taken) == ({"a": "a"}, {"c"})
+    assert (Names(None).given, Names(None).taken, Ids(None).taken) == ({}, {}, set())
+    assert Ids(None).result("other") == "other"
+    assert ids.result("c") == "c"
+
+
+def test_a_name_is_written_alike_each_time() -> None:
+    grammar = Grammar(WORDS, 64)
+    for name in ("a", "srv/list", "x" * 64, "x" * 65, "ü" * 200):
+        assert Names(grammar).write(name) == Names(grammar).write(name) == escape(name, grammar)

@@ -27,6 +27,8 @@ def wants_calls(reason: Any, *, called: bool) -> Any:
 
 def asks(parts: Any) -> bool:
     """Whether an answer asks for tools, well or badly; a call that was cut off asks for nothing."""
+    if ToolCall not in map(type, parts):
+        return False
     return any(type(part) is ToolCall and part.complete for part in parts)
 
 
@@ -92,16 +94,15 @@ class Counts(Struct, frozen=True):
 
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
-        given, made = _object(body, f"{self.given}_details"), _object(body, f"{self.made}_details")
-        prompt = count_in(body, self.given)
-        return Usage(
-            prompt,
-            made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens")),
-            count_in(given, "cached_tokens"),
-            count_in(given, "cache_write_tokens"),
-            count_in(made, "reasoning_tokens"),
-            Opaque(dialect, body),
-        )
+        counts, given, made = counts_of(body), body.get(f"{self.given}_details"), body.get(f"{self.made}_details")
+        read = written = thought = None
+        if given and type(given) is dict:
+            read, written = count_in(given, "cached_tokens"), count_in(given, "cache_write_tokens")
+        if made and type(made) is dict:
+            thought = count_in(made, "reasoning_tokens")
+        prompt = counts.get(self.given)
+        said = made_in_all(prompt, counts.get(self.made), counts.get("total_tokens"))
+        return Usage(prompt, said, read, written, thought, Opaque(dialect, body))
 
     def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
         """Write the counts."""
@@ -123,9 +124,9 @@ class Counts(Struct, frozen=True):
         return body
 
 
-def _object(body: dict[str, Any], key: str) -> dict[str, Any]:
-    value = body.get(key)
-    return value if type(value) is dict else {}
+def counts_of(body: dict[str, Any]) -> dict[str, int]:
+    """Read every count of an object; what is no whole number is none."""
+    return {key: value for key, value in body.items() if type(value) is int and value >= 0}
 
 
 def count_in(body: dict[str, Any], key: str) -> int | None:
@@ -147,10 +148,9 @@ def lose_counts(usage: Usage, ledger: Ledger) -> None:
 
 def lose_other_choices(response: Response, ledger: Ledger) -> None:
     """Lose every choice of a response but the first, on a wire that gives one answer."""
-    for place in range(1, len(response.choices)):
-        ledger.at = ("choices", place)
-        ledger.lose("", "choices", f"{ledger.dialect} gives one answer")
     ledger.at = ()
+    for place in range(1, len(response.choices)):
+        ledger.lose(f"choices[{place}]", "choices", f"{ledger.dialect} gives one answer")
 
 
 def write_tier(response: Response, body: dict[str, Any], tiers: Collection[str], ledger: Ledger) -> None:

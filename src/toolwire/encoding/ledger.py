@@ -9,12 +9,13 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.encoding.severities import Body, weigh, weigh_opaque
+from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
@@ -189,6 +190,10 @@ _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
+def _ids_of(grammar: Grammar | str) -> Ids:
+    return Ids(read_grammar(grammar) if isinstance(grammar, str) else grammar, every=True)
+
+
 class Ledger:
     """What one encode has lost so far, where it stands, and what it has named."""
 
@@ -207,18 +212,17 @@ class Ledger:
         self.part: int | None = None
         self.own: bool = False
         self.names: Names = Names(wire.names)
-        grammar = read_grammar(quirks.id_grammar) if isinstance(quirks.id_grammar, str) else quirks.id_grammar
-        self.ids: Ids = Ids(grammar or wire.ids, every=grammar is not None)
+        self.ids: Ids = Ids(wire.ids) if quirks.id_grammar is None else _ids_of(quirks.id_grammar)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
         """Record one loss at the place where the encode stands; how much it matters its concept says."""
-        path = field
-        if self.at:
-            place = self.at if self.part is None else (*self.at, "content", self.part)
-            path = join_path((*place, field) if field else place)
-        self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
+        at = self.at
+        if at:
+            at = at if self.part is None else (*at, "content", self.part)
+            field = join_path((*at, field) if field else at)
+        self.losses.append(Loss(field, concept, action, detail, severity or weigh(concept, action, self.of)))
 
     def each(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
         """Give the parts of a message one by one, and stand at each of them."""
@@ -282,10 +286,15 @@ class Ledger:
         if type(left) is not dict and not isinstance(left, Mapping):
             self.lose("opaque", "opaque", detail, severity=severity)
             return
+        at, of, losses = self.at, self.of, self.losses
+        outermost, before = not at, "opaque."
+        if at:
+            before = join_path((*at, "opaque.") if self.part is None else (*at, "content", self.part, "opaque."))
+        weights = weights_of(of, outermost=outermost)
         for key, value in left.items():
             if value or value not in _SAYS_NOTHING:
-                found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
-                self.lose(f"opaque.{key}", "opaque", detail, severity=found)
+                found = severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost)
+                losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""
@@ -363,6 +372,7 @@ class Ledger:
                 self.lose(field, concept, f"{self.dialect} has no place for it")
 
 
+@lru_cache(1024)
 def join_path(steps: tuple[str | int, ...]) -> str:
     """Write steps as a path: names joined by dots, positions in brackets."""
     path = ""
@@ -408,6 +418,15 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
         del rest[key]
         return value
     return None
+
+
+def take_fields(rest: dict[str, Any], kinds: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
+    """Take fields of these kinds out of what is left of a body, by their canonical names."""
+    taken = {}
+    for key, (field, kind) in kinds.items():
+        if type(rest.get(key)) is kind:
+            taken[field] = rest.pop(key)
+    return taken
 
 
 def take_entries(rest: dict[str, Any], key: str) -> list[Any]:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
@@ -23,8 +23,11 @@ NUMBER = (int, float)
 # openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
 _FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
+# All but the first and the last field of a request, which hold what is said and what was left.
 _FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)
-_values_of = attrgetter(*_FIELDS)
+# So many of the first are set often; where none of the others is, nobody looks at them one by one.
+_OFTEN = 7
+_NONE_OF_THE_REST = (None,) * (len(_FIELDS) - _OFTEN)
 # What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
 # its default is 1 (OpenAI's models that reason, the newest of Anthropic; 2026-11-22).
 _DEFAULTS: Mapping[str, Any] = {
@@ -208,10 +211,8 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
         return request if ledger.quirks.custom_tools else _respelled(request)
     left: dict[str, Any] = {}
     if not declared:
-        for field in _CHOICE:
-            if getattr(request, field) is not None:
-                ledger.lose(field, field, "there is no tool to choose", severity="minor")
-                left[field] = None
+        if request.tool_choice is not None or request.parallel_tool_calls is not None:
+            left = _without_choice(request, ledger)
     elif request.tool_choice is not None and request.tool_choice.names is not None:
         left |= _settle_names(request, ledger)
     if ledger.quirks.reasons is False:
@@ -222,6 +223,13 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
     return replace(request, **left) if left else request
+
+
+def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
+    chosen = [field for field in _CHOICE if getattr(request, field) is not None]
+    for field in chosen:
+        ledger.lose(field, field, "there is no tool to choose", severity="minor")
+    return dict.fromkeys(chosen)
 
 
 def _respelled(request: Request) -> Request:
@@ -257,6 +265,10 @@ class Settings:
         for setting in settings:
             for field in setting.fields:
                 self.by_field.setdefault(field, []).append(setting)
+        self._plain_by_key = {one.key: (one.fields[0], one.kinds) for one in settings if one.kinds}
+        self._plain_by_field = {
+            field: found[0].key for field, found in self.by_field.items() if len(found) == 1 and found[0].kinds
+        }
 
     def paths(self, within: str = "") -> dict[str, str]:
         """Say where in a body each canonical field stands."""
@@ -268,17 +280,16 @@ class Settings:
         """Take what is understood out of what is left of a body: canonical fields, and spellings to keep."""
         fields: dict[str, Any] = {}
         form: dict[str, Any] = {}
-        by_key = self.by_key
-        for key in [key for key in rest if key in by_key]:
-            value = rest[key]
-            setting = by_key[key]
-            if setting.kinds:
-                field = setting.fields[0]
-                if type(value) in setting.kinds and field not in fields:
+        by_key, plain_by_key = self.by_key, self._plain_by_key
+        for key, value in list(rest.items()):
+            if key in plain_by_key:
+                field, kinds = plain_by_key[key]
+                if type(value) in kinds and field not in fields:
                     fields[field] = value
                     del rest[key]
                 continue
-            understood = setting.decode(value)
+            setting = by_key.get(key)
+            understood = None if setting is None else setting.decode(value)
             if understood is None or not fields.keys().isdisjoint(understood.fields):
                 continue
             fields.update(understood.fields)
@@ -293,23 +304,35 @@ class Settings:
     def encode(self, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
         """Write every setting that is set; what the dialect has no key for is a loss."""
         written: set[str] = set()
-        opaque = request.opaque if made_by(request.opaque, ledger.dialect) else None
-        for field, given in zip(_FIELDS, _values_of(request), strict=True):
+        plain_by_field = self._plain_by_field
+        values = astuple(request)[1:-1]
+        if values[_OFTEN:] == _NONE_OF_THE_REST:
+            values = values[:_OFTEN]
+        for field, given in zip(_FIELDS, values, strict=False):
             if given is None:
                 continue
-            settings = self.by_field.get(field)
-            if settings is None:
+            if field in plain_by_field:
+                body[plain_by_field[field]] = given
+            elif field in self.by_field:
+                self._encode_field(field, given, request, ledger, body, written)
+            else:
                 carried = field in _WITH_EFFORT and request.effort is not None and given != "disabled"
                 lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
-                continue
-            for setting in settings:
-                if setting.kinds:
-                    body[setting.key] = given
-                elif setting.key not in written:
-                    written.add(setting.key)
-                    value = setting.encode(request, ledger)
-                    if value is not ABSENT:
-                        body[setting.key] = value if opaque is None else _as_spelled(setting, value, request, opaque)
+
+    def _encode_field(
+        self, field: str, given: Any, request: Request, ledger: Ledger, body: dict[str, Any], written: set[str]
+    ) -> None:
+        opaque = request.opaque
+        for setting in self.by_field[field]:
+            key = setting.key
+            if setting.kinds:
+                body[key] = given
+            elif key not in written:
+                written.add(key)
+                value = setting.encode(request, ledger)
+                if value is not ABSENT:
+                    spelled = opaque is not None and opaque.dialect == ledger.dialect and (opaque.form or opaque.value)
+                    body[key] = _as_spelled(setting, value, request, opaque) if spelled else value  # type: ignore[arg-type]
 
 
 def nested(key: str, inner: Settings) -> Setting:

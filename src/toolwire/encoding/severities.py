@@ -89,6 +89,14 @@ _USUAL: Mapping[str, tuple[Any, ...]] = {
 }
 
 
+@lru_cache(16)
+def weights_of(of: Body, *, outermost: bool) -> Mapping[str, Severity]:
+    """Give how much keys matter that only their own wire understands, of those of which the value says nothing."""
+    formal = _ENVELOPE if of == "request" else _ENVELOPE | _OF_ANSWERS | (_ECHOES if outermost else frozenset())
+    minor: dict[str, Severity] = dict.fromkeys(_MINOR_KEYS - _USUAL.keys(), "minor")
+    return minor | dict.fromkeys(formal, "formal")
+
+
 def weigh_opaque(key: str, value: Any, of: Body, *, outermost: bool) -> Severity:
     """Say how much it matters that a key is lost which only its own wire understands."""
     if key in _ENVELOPE or value in _USUAL.get(key, ()):

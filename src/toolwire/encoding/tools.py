@@ -1,6 +1,6 @@
 """What dialects write alike of tools: the walk over declarations, names, descriptions, and what no wire else takes."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,9 +41,16 @@ def encode_tools(
     return bodies
 
 
+def functions_of(tools: Sequence[Tool | ServerTool]) -> Sequence[Any]:
+    """Give the declarations that are no server's own."""
+    if ServerTool not in map(type, tools):
+        return tools
+    return [tool for tool in tools if isinstance(tool, Tool)]
+
+
 def limited(request: Request, ledger: Ledger, most: int) -> Request:
     """Give a request from elsewhere without the tools that are more than this wire takes."""
-    tools = request.tools
+    tools = request.context.tools
     if len(tools) <= most or made_by(request.opaque, ledger.dialect):
         return request
     for place in range(most, len(tools)):

@@ -26,7 +26,7 @@ import msgspec
 from toolwire.errors import InvalidSchema
 from toolwire.schema.combining import any_of, conjoin, flatten, merge, unite
 from toolwire.schema.conformance import fit_quickly
-from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, Site, measure, too_deep
+from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, Site, measure, size_at_most, too_deep
 from toolwire.schema.draft import as_list, exact, is_kind, is_number, kind_of, present, replace
 from toolwire.schema.targets import (
     BY_NAME,
@@ -72,17 +72,18 @@ def _fit_again(schema: Schema, rules: Target, known: Any) -> Fitted:
     if found is not None:
         written, notes = found
         return Fitted(schema if written is None else _read_json(written), notes)
-    fitted = _fit(schema, rules)
+    fitted = _fit(schema, rules, size_at_most(key[1]))
     written = None if fitted.schema is schema else _write_json(fitted.schema)
     known.put(key, (written, fitted.notes), len(key[1]) + len(written or b"") + 200 * len(fitted.notes))
     return fitted
 
 
-def _fit(schema: Any, rules: Target) -> Fitted:
+def _fit(schema: Any, rules: Target, at_most: int = 0) -> Fitted:
     if not isinstance(schema, dict):
         raise InvalidSchema(f"the parameters of a tool are a JSON Schema object, not {type(schema).__name__}")
-    document = RootSchema(schema)
-    document.spend(measure(schema), "")
+    document = RootSchema(schema, at_most)
+    if not at_most:
+        document.spend(measure(schema), "")
     site = Site(rules, document, [], root=True)
     written = _fit_root(schema, site)
     document.refuse_cycles(rules)

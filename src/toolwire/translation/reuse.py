@@ -15,11 +15,13 @@ Rules of this file:
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
@@ -45,7 +47,7 @@ _SHORT = 32
 # So much has to stand around the messages, that it is worth finding.
 _FRAME = 1500
 # What is smaller costs less than it takes to find it again.
-_SMALL = 800
+SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
 _MOST_TOOLS = 128
@@ -92,7 +94,10 @@ class Between:
         return b""
 
 
-class _Answered(NamedTuple):
+_NOTHING_BETWEEN = Between()
+
+
+class _Answered(Struct, frozen=True):
     """What an answer to a request is read by, beside its messages: it is the same for all turns of a conversation."""
 
     quirks: Quirks
@@ -100,7 +105,7 @@ class _Answered(NamedTuple):
     settings: dict[str, Any]
 
 
-class _Said(NamedTuple):
+class _Said(Struct, frozen=True):
     """Messages as they were read, and the state after them."""
 
     place: int
@@ -112,7 +117,7 @@ class _Said(NamedTuple):
     messages: Sequence[Message]
 
 
-class _Seam(NamedTuple):
+class _Seam(Struct, frozen=True):
     """A conversation up to a seam: the source's bytes around what is new, and what they are at the target.
 
     What grows with every turn, `begins` and `written`, is in pieces, so that a turn copies little of it.
@@ -192,13 +197,18 @@ class Reuse:
         """Say whether to keep a conversation, and give the one that a body goes on with, if its beginning was seen."""
         head = how, data[:_HEAD]
         seen = self._count(head)
-        seam = self.kept.get((head, _windows(data, self.kept.get(head) or ()))) if seen else None
+        if not seen:
+            return False, None
+        offsets = self.kept.get(head)
+        seam = self.kept.get((head, _windows(data, offsets) if offsets else ()))
         return _is_due(seen), seam if seam is not None and seam.fits(data) else None
 
     def opening(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
         """Say whether to keep how a body opens, and give what opens alike."""
         key = how, data[:_SHORT], data[-_SHORT:]
         seen = self._count(key)
+        if not seen:
+            return False, None
         for seam in (self.kept.get(key) or ()) if seen > 1 else ():
             if seam.fits(data):
                 return False, seam
@@ -207,9 +217,11 @@ class Reuse:
     def _count(self, key: Any) -> int:
         """Say how often something was seen, as far as that is remembered, and count it."""
         mark = hash((self._owner, key))
-        known, times = self._seen[mark % _MARKS]
-        times = times + 1 if known == mark else 0
-        self._seen[mark % _MARKS] = mark, times
+        place, times = mark % _MARKS, 0
+        known, before = self._seen[place]
+        if known == mark:
+            times = before + 1
+        self._seen[place] = mark, times
         return times
 
     def found(self, how: tuple[Any, ...], data: bytes) -> None:
@@ -229,7 +241,7 @@ class Reuse:
         """Keep a conversation, beside others that begin alike; `before` is what it has gone on from."""
         head = how, data[:_HEAD]
         offsets = self.kept.get(head) or ()
-        other = self.kept.get((head, _windows(data, offsets)))
+        other = self.kept.get((head, _windows(data, offsets) if offsets else ()))
         elsewhere = other is not None and other is not before and not data.startswith(other.begins[0])
         if elsewhere and len(offsets) < _MOST_WINDOWS:
             begins = b"".join(other.begins)
@@ -250,23 +262,28 @@ HERE = Reuse()
 """What a process holds for callers that name no other."""
 
 
-class Again:
+class Again(Struct):
     """One translation of a body's bytes, which may go on with what is held."""
 
-    def __init__(self, reuse: Reuse, data: bytes, source: Any, target: Any, between: Between, how: Any) -> None:
-        self._reuse, self._data, self._how = reuse, data, (source.DIALECT, target.DIALECT, how)
-        self._source, self._target, self._between = source, target, between
-        self._begun = self._opens = False
-        self._ahead: _Ahead | None = None
+    _reuse: Reuse
+    _data: bytes
+    _how: tuple[Any, ...]
+    _source: Any
+    _target: Any
+    _between: Between
+    _begun: bool = False
+    _opens: bool = False
+    _ahead: "_Ahead | None" = None
 
     def find(self) -> bool:
         """Read what is new, if the conversation is known and only goes on."""
         self._begun, seam = self._reuse.find(self._how, self._data)
         if seam is None:
             self._opens, seam = self._reuse.opening(self._how, self._data)
-        if seam is not None:
-            with suppress(ToolwireError):  # what is wrong is said of the whole
-                self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
+        if seam is None:
+            return False
+        with suppress(ToolwireError):  # what is wrong is said of the whole
+            self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
         return self._ahead is not None
 
     def go_on(self) -> Encoded | None:
@@ -309,6 +326,8 @@ class Again:
 
     def encode(self, request: Request, target: Any, quirks: dict[str, Any]) -> Encoded:
         """Write a request whole, but for the schemas that were fitted before."""
+        if not request.context.tools and request.output is None:
+            return target.encode_request(request, **quirks)  # type: ignore[no-any-return]
         token = KNOWN.set(self._reuse.kept)
         try:
             return target.encode_request(request, **quirks)  # type: ignore[no-any-return]
@@ -317,14 +336,20 @@ class Again:
 
     def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
         """Keep what was translated, for turns that go on from it."""
-        for wanted, find, keep in ((self._begun, begin, self._reuse.keep), (self._opens, opening, self._reuse.open)):
-            if not wanted:
-                continue
-            with suppress(ToolwireError):
-                whole = _Whole(self._data, body, request, encoded, self._source, self._target, self._between)
-                seam = find(whole)
-                if seam is not None:
-                    keep(self._how, self._data, seam)
+        if not self._begun and not self._opens:
+            return
+        whole = _Whole(self._data, body, request, encoded, self._source, self._target, self._between)
+        if self._begun and (seam := _found_in(whole, begin)) is not None:
+            self._reuse.keep(self._how, self._data, seam)
+        if self._opens and (seam := _found_in(whole, opening)) is not None:
+            self._reuse.open(self._how, self._data, seam)
+
+
+def _found_in(whole: "_Whole", find: Callable[["_Whole"], _Seam | None]) -> _Seam | None:
+    try:
+        return find(whole)
+    except ToolwireError:
+        return None
 
 
 def again(
@@ -332,10 +357,11 @@ def again(
 ) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
     reuse = HERE if reuse is None else reuse
-    if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
+    if type(body) is not bytes or len(body) < SMALL or not reuse.is_on or source is target:
         return None
-    able = hasattr(source, "decode_later") and hasattr(target, "encode_later")
-    return Again(reuse, body, source, target, between or Between(), how) if able else None
+    if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
+        return None
+    return Again(reuse, body, (source.DIALECT, target.DIALECT, how), source, target, between or _NOTHING_BETWEEN)
 
 
 def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:
@@ -351,7 +377,7 @@ def _alike(one: bytes, other: bytes) -> int:
     return least
 
 
-class _Ahead(NamedTuple):
+class _Ahead(Struct, frozen=True):
     """What goes on from a seam: the bytes of a list of messages, where it is cut, and what was read of each part."""
 
     seam: _Seam
@@ -393,13 +419,18 @@ def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | No
             return None
         halves.append(half)
     if seam.written[-1].endswith(b"["):
-        halves[0] = halves[0]._replace(written=halves[0].written[1:])
-    losses = (*seam.losses, *(loss for half in halves for loss in half.losses), *seam.last)
-    encoded = Written.of(seam.path, b"".join([*seam.written, *(half.written for half in halves), seam.closing]), losses)
+        halves[0] = replace(halves[0], written=halves[0].written[1:])
+    written, losses = [*seam.written], [*seam.losses]
+    for half in halves:
+        written.append(half.written)
+        losses += half.losses
+    written.append(seam.closing)
+    encoded = Written.of(seam.path, b"".join(written), (*losses, *seam.last))
     if ahead.cut and (parted := _cut_apart(ahead.listed)) is not None:
         first, half, (raws, separator) = said[0], halves[0], parted
         length = seam.length + len(ahead.separator) + len(separator.join(raws[: ahead.cut]))
-        seam = seam._replace(
+        seam = replace(
+            seam,
             begins=_grown(seam.begins, data[seam.length : length]),
             length=length,
             written=_grown(seam.written, half.written),
@@ -432,7 +463,7 @@ def _said(bodies: list[Any], start: Any, source: Any, target: Any, between: Betw
     return _Said(place, made, frozenset(ids), calls, asks, between.gist(messages[-1]), messages)
 
 
-class _Half(NamedTuple):
+class _Half(Struct, frozen=True):
     """Some messages at the target, and the ids that are taken after them."""
 
     ids: frozenset[str]
@@ -452,7 +483,10 @@ def _half(said: _Said, before: Any, target: Any, model: str | None, quirks: Quir
 
 def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> tuple[set[str], int] | None:
     """Give the ids of calls and how many were made so far; None where an id or a name is not what it seems."""
-    calls = [part for message in messages for part in _parts(message) if type(part) is ToolCall]
+    held = [message.content for message in messages if type(message.content) is list]
+    calls = [part for content in held for part in content if type(part) is ToolCall]
+    if not calls:
+        return set(), made
     ids = {call.id or "" for call in calls}
     grammar = target.WIRE.names
     if len(ids) < len(calls) or (grammar and any(escape(call.name, grammar) != call.name for call in calls)):
@@ -522,7 +556,7 @@ def _cut_apart(listed: bytes) -> tuple[list[Any], bytes] | None:
     return next(((raws, one) for one in _SEPARATORS if b"[%b]" % one.join(raws) == listed), None)
 
 
-class _Whole(NamedTuple):
+class _Whole(Struct, frozen=True):
     """A body that was translated whole, and what of."""
 
     data: bytes
@@ -550,7 +584,7 @@ class _Whole(NamedTuple):
         return (said, half) if said and half else None
 
 
-class _Start(NamedTuple):
+class _Start(Struct, frozen=True):
     """Where the last seam of a conversation is, and what was seen before it."""
 
     place: int
@@ -627,7 +661,7 @@ def _seam(whole: _Whole, cut: int, start: _Start, half: _Half) -> _Seam | None:
         return None
     begins = data[: first + 1 + len(separator.join(raws[:cut]))]
     around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
-    place, made, ids, calls, asks, gist, opens = start
+    place, made, ids, calls, asks, gist, opens = astuple(start)
     settings = {name: whole.body[name] for name in _OF_STREAMS if name in whole.body}
     answered = _Answered(whole.between.quirks, [tool for tool in request.tools if is_minded(tool)], settings)
     ways = encoded.path, request.model

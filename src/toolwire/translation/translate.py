@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect, dialect
+from toolwire.dialects import Dialect, dialect, load
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
-from toolwire.translation.reuse import Reuse, again
+from toolwire.translation.reuse import SMALL, Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -38,8 +38,10 @@ def request(
     `model` is asked in the place of the one that the request names. What was translated before is found in `reuse`,
     by default in what this process holds: give each owner one of its own.
     """
-    here, there = dialect(source), dialect(target)
-    known = again(reuse, body, here, there, path, model)
+    here = load(source) if type(source) is str else dialect(source)
+    there = load(target) if type(target) is str else dialect(target)
+    large = type(body) is bytes and len(body) >= SMALL
+    known = again(reuse, body, here, there, path, model) if large else None
     encoded = known.go_on() if known is not None and known.find() else None
     if encoded is None:
         source_body = read_body(body)
@@ -48,7 +50,7 @@ def request(
         encoded = there.encode_request(asked) if known is None else known.encode(asked, there, {})
         if encoded.losses:
             losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
-            encoded = Encoded(encoded.path, encoded.body, losses)
+            encoded = encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
         if known is not None:
             known.keep(source_body, asked, encoded)
     if strict and encoded.losses:
@@ -58,18 +60,24 @@ def request(
 
 def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
-    named = []
-    for loss in losses:
-        field = loss.path if loss.path in paths else loss.path.partition(".")[0]
-        key = paths.get(field, field)
-        moved = key != field and key.partition(".")[0] in body
-        named.append(replace(loss, path=key + loss.path[len(field) :]) if moved else loss)
-    return tuple(named)
+    named: list[Loss] | None = None
+    for place, loss in enumerate(losses):
+        path = loss.path
+        field = path if path in paths else path.partition(".")[0]
+        if field not in paths:
+            continue
+        key = paths[field]
+        if key != field and key.partition(".")[0] in body:
+            named = named or list(losses)
+            named[place] = replace(loss, path=key + path[len(field) :])
+    return losses if named is None else tuple(named)
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
     """Translate a response's body."""
-    encoded = dialect(target).encode_response(dialect(source).decode_response(read_body(body)))
+    here = load(source) if type(source) is str else dialect(source)
+    there = load(target) if type(target) is str else dialect(target)
+    encoded = there.encode_response(here.decode_response(read_body(body)))
     if strict:
         refuse(encoded.losses)
     return encoded

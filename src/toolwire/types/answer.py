@@ -7,7 +7,9 @@ instead of it.
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Self
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from toolwire.types.brief import brief
 from toolwire.types.conversation import Message
@@ -144,7 +146,11 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
 
     def in_full(self) -> str:
         """Give the whole response as text, from which an id can be derived."""
-        return f"Response({', '.join(f'{name}={getattr(self, name)!r}' for name in _COMPARED)})"
+        compared = astuple(self)[: len(_COMPARED)]
+        try:
+            return _write_json(compared).decode()
+        except (TypeError, ValueError, OverflowError, RecursionError):  # it holds what is no JSON
+            return repr(compared)
 
     @classmethod
     def of(cls, message: Message, finish_reason: FinishReason | None = None, **fields: Any) -> Self:
@@ -195,6 +201,8 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
         return self.choices[0].raw_finish_reason if self.choices else None
 
 
+_write_json = msgspec.json.Encoder().encode
+# All but the last.
 _COMPARED = tuple(name for name in Response.__struct_fields__ if name != "losses")
 
 

@@ -246,6 +246,10 @@ class _DeclaredTools(FrozenList):
     handlers: Sequence[DeclaredTool] = ()
 
 
+_MESSAGES, _TOOLS = frozenset({Message}), frozenset({Tool, ServerTool})
+_NO_TOOLS = FrozenList()
+
+
 class Context(Struct, frozen=True):
     """A conversation: the system prompt, the messages and the tools."""
 
@@ -267,20 +271,19 @@ class Context(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.system is not None and not isinstance(self.system, str):
             force_setattr(self, "system", frozen_content(self.system, "Context.system"))
-        for message in self.messages:
-            if type(message) is not Message:
-                force_setattr(self, "messages", [Message.of(message) for message in self.messages])
-                break
-        if type(self.messages) is not FrozenList:
-            force_setattr(self, "messages", FrozenList(self.messages))
-        for tool in self.tools:
-            if type(tool) is not Tool and type(tool) is not ServerTool:
-                declared = _DeclaredTools(_tool_of(tool) for tool in self.tools)
-                declared.handlers = [tool for tool in self.tools if hasattr(tool, "definition")]
-                force_setattr(self, "tools", declared)
-                break
-        if not isinstance(self.tools, FrozenList):
-            force_setattr(self, "tools", FrozenList(self.tools))
+        messages, tools = self.messages, self.tools
+        if not _MESSAGES.issuperset(map(type, messages)):
+            messages = [Message.of(message) for message in messages]
+        if type(messages) is not FrozenList:
+            force_setattr(self, "messages", FrozenList(messages))
+        if not tools:
+            force_setattr(self, "tools", _NO_TOOLS)
+        elif not _TOOLS.issuperset(map(type, tools)):
+            declared = _DeclaredTools(_tool_of(tool) for tool in tools)
+            declared.handlers = [tool for tool in tools if hasattr(tool, "definition")]
+            force_setattr(self, "tools", declared)
+        elif not isinstance(tools, FrozenList):
+            force_setattr(self, "tools", FrozenList(tools))
 
     @property
     def handlers(self) -> Sequence[DeclaredTool]:

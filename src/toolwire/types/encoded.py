@@ -28,10 +28,13 @@ class Loss(Struct, frozen=True):
         return f"{self.path}: {self.detail} ({self.action})"
 
 
+_write = msgspec.json.Encoder().encode
+
+
 def write_json(value: Any) -> bytes:
     """Write a body as bytes, or say why it is none."""
     try:
-        return msgspec.json.encode(value)
+        return _write(value)
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError, ValueError) as problem:
         raise InvalidBody(f"cannot be written as JSON: {problem}", path="body") from problem
 

@@ -16,6 +16,8 @@ import zlib
 from functools import cached_property, lru_cache
 from string import ascii_letters, digits, hexdigits
 
+from msgspec import Struct
+
 from toolwire.errors import InvalidField
 
 _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6})*)$")
@@ -84,6 +86,11 @@ def escape(name: str, grammar: Grammar) -> str:
     return written if name and grammar.takes(written) else shorten(name, grammar)
 
 
+# The names of tools come again and again.
+_USUAL = 65
+_escape_again = lru_cache(1024)(escape)
+
+
 def restore(written: str, grammar: Grammar | None) -> str:
     """Read back what `escape` wrote; anything else is a name of its own."""
     if "__tw" not in written or grammar is None:
@@ -142,15 +149,12 @@ def fingerprint(value: object) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
-class Names:
+class Names(Struct):
     """The tool names of one request at its target."""
 
-    __slots__ = ("given", "grammar", "taken")
-
-    def __init__(self, grammar: Grammar | None) -> None:
-        self.grammar: Grammar | None = grammar
-        self.given: dict[str, str] = {}
-        self.taken: dict[str, str] = {}
+    grammar: Grammar | None
+    given: dict[str, str] = {}
+    taken: dict[str, str] = {}
 
     def keep(self, name: str) -> str:
         """Use a name as it stands: it was read from this wire."""
@@ -167,30 +171,28 @@ class Names:
         written = self.given.get(name)
         if written is not None:
             return written
-        written = name if self.grammar is None else escape(name, self.grammar)
-        turn = 0
-        while self.grammar is not None and self.taken.get(written, name) != name:
-            turn += 1
-            written = shorten(name, self.grammar, turn)
+        written, grammar, turn = name, self.grammar, 0
+        if grammar is not None:
+            written = _escape_again(name, grammar) if len(name) < _USUAL else escape(name, grammar)
+            while self.taken.get(written, name) != name:
+                turn += 1
+                written = shorten(name, grammar, turn)
         self.given[name] = written
         self.taken[written] = name
         return written
 
 
-class Ids:
+class Ids(Struct):
     """The call ids of one conversation at its target; a result gets the id of the call that it answers.
 
     Ids that were read from the target's wire stay as they are, unless it was asked that `every` one fits.
     """
 
-    __slots__ = ("_count", "_open", "every", "grammar", "taken")
-
-    def __init__(self, grammar: Grammar | None, *, every: bool = False) -> None:
-        self.grammar: Grammar | None = grammar
-        self.every: bool = every
-        self.taken: set[str] = set()
-        self._open: dict[str | None, str | list[str]] = {}
-        self._count = 0
+    grammar: Grammar | None
+    every: bool = False
+    taken: set[str] = set()
+    _open: dict[str | None, str | list[str]] = {}
+    _count: int = 0
 
     def call(self, call_id: str | None, *, own: bool = False) -> str:
         """Give the id of a call at the target."""

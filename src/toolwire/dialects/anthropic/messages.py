@@ -10,6 +10,7 @@ Rules of this file:
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.anthropic.calls import decode_call, decode_result, encode_call, encode_result
@@ -90,15 +91,12 @@ def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
     return parts
 
 
-class _MessagesSoFar:
+class _MessagesSoFar(Struct):
     """The turns of `messages` written so far; `open` is the user's turn that foreign words may still join."""
 
-    __slots__ = ("bodies", "messages", "open")
-
-    def __init__(self, messages: Any) -> None:
-        self.messages = messages
-        self.bodies: list[dict[str, Any]] = []
-        self.open: list[dict[str, Any]] | None = None
+    messages: Any
+    bodies: list[dict[str, Any]] = []
+    open: list[dict[str, Any]] | None = None
 
     def take_system(self, place: int) -> bool:
         """Whether a system turn may stand here: after a user's turn, at the end or before an assistant's."""

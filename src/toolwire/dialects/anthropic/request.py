@@ -48,8 +48,9 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     elif is_begun(turns, BEGUN):
         form["begun"], turns = True, turns[1:]
     system = rest.get("system")
-    system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
+    if system is not None:
+        system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
+    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
     fields, spelled = _SETTINGS.decode(rest)
     context = Context(system, decode_messages(turns or []), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
@@ -58,28 +59,31 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
-    mine = made_by(request.opaque, DIALECT)
-    form = form_of(request.opaque, DIALECT)
-    tools = encode_tools(request.tools, ledger, encode_tool)
+    context, opaque = request.context, request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
+    form = form_of(opaque, DIALECT) if mine else {}
+    tools = encode_tools(context.tools, ledger, encode_tool) if context.tools else []
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if not mine:
         _default_max_tokens(body, ledger)
-    messages = request.messages if mine else repair(request.messages, ledger.losses)
-    first = _encode_system(request, messages, body, ledger)
+    messages = context.messages if mine else repair(context.messages, ledger.losses)
+    first = _encode_system(context.system, messages, body, ledger, mine=mine)
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
     ledger.at = ()
-    if "begun" in form or (not mine and (messages or request.system)):
+    if "begun" in form or (not mine and (messages or context.system)):
         begin(encoded, BEGUN, None if mine else ledger)
-    if not mine:
+    if "thinking" in body and not mine:
         _settle_thinking(body, encoded, ledger)
     if encoded or "no_messages" not in form:
         body["messages"] = encoded
-    ledger.lose_state(request.provider_state, f"{DIALECT} keeps no such state")
-    ledger.replay(body, request.opaque)
+    if context.provider_state:
+        ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
+    if opaque is not None and opaque is not WIRE.plain:
+        ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
@@ -87,8 +91,7 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
     if "max_tokens" not in body:
         body["max_tokens"] = ledger.quirks.default_max_tokens
         ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted")
-    thinking = body.get("thinking") or {}
-    budget = thinking.get("budget_tokens", 0)
+    budget = body["thinking"].get("budget_tokens", 0) if "thinking" in body else 0
     if budget and budget >= body["max_tokens"]:
         body["max_tokens"] = budget + ledger.quirks.default_max_tokens
         ledger.lose("max_tokens", "max_tokens", "must be larger than the thinking budget", "approximated")
@@ -96,14 +99,13 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
 
 def _settle_thinking(body: dict[str, Any], turns: list[Any], ledger: Ledger) -> None:
     """Leave thinking with a budget out where calls of a turn without thoughts are being answered."""
-    if body.get("thinking", {}).get("type") == "enabled" and runs_unthought(turns):
+    if body["thinking"].get("type") == "enabled" and runs_unthought(turns):
         del body["thinking"]
         ledger.lose("thinking", "thinking", f"on {DIALECT} the calls that are answered would begin with it")
 
 
-def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Ledger) -> int:
+def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> int:
     """Write the system prompt: the context's and every system message before the conversation begins."""
-    system = request.system
     first = 0
     while first < len(messages) and messages[first].role in ("system", "developer"):
         if made_by(messages[first].opaque, DIALECT):
@@ -117,10 +119,10 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
     elif first:
         _join_system(system, messages[:first], body, ledger)
     elif type(system) is str:
-        if system or made_by(request.opaque, DIALECT):
+        if system or mine:
             body["system"] = system
     elif system:
-        ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+        ledger.at, ledger.own = ("system",), mine
         body["system"] = encode_blocks(system, ledger, "system")
     return first
 

@@ -4,8 +4,17 @@ from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, settle_calls, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
+from toolwire.encoding.finish import (
+    asks,
+    count_in,
+    counts_of,
+    lose_counts,
+    lose_other_choices,
+    lose_reason,
+    settle_calls,
+    wants_calls,
+)
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take, take_fields
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 from toolwire.wire.names import fingerprint, number_of
 
@@ -22,7 +31,6 @@ FINISH_REASONS = {
 _FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
 _NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens"}
 _MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
-_CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -34,27 +42,27 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(content) is list:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
-        message = Message("assistant", settle_calls(parts, reason), opaque=WIRE.own({}))
-        reason = wants_calls(reason, called=asks(message.parts))
-        choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.own({}))]
+        settled = settle_calls(parts, reason)
+        message = Message("assistant", settled, None, None, WIRE.plain)
+        reason = wants_calls(reason, called=asks(settled))
+        choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.plain)]
     elif raw is not None:
         rest["stop_reason"] = raw
-    return Response(
-        choices=choices,
-        id=take(rest, "id", str),
-        model=take(rest, "model", str),
-        usage=decode_usage(rest.pop("usage")) if type(rest.get("usage")) is dict else None,
-        opaque=WIRE.own(rest, {"said": said} if said else None),
-    )
+    fields = take_fields(rest, _SHELL)
+    if "usage" in fields:
+        fields["usage"] = decode_usage(fields["usage"])
+    return Response(choices=choices, opaque=WIRE.own(rest, {"said": said} if said else None), **fields)
 
 
+_SHELL = {"id": ("id", str), "model": ("model", str), "usage": ("usage", dict)}
 _CONSTANTS = {"type": "message", "role": "assistant"}
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
-    mine = made_by(response.opaque, DIALECT)
+    opaque = response.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
     body: dict[str, Any] = {} if mine else {**_CONSTANTS, "stop_sequence": None}
     if response.id is not None or not mine:
         body["id"] = f"msg_{fingerprint(response)}" if response.id is None else response.id
@@ -69,7 +77,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if response.usage is not None or not mine:
         body["usage"] = encode_usage(response.usage or Usage(), ledger)
     _lose_beside(response, ledger)
-    ledger.replay(body, response.opaque)
+    if opaque is not None and opaque is not WIRE.plain:
+        ledger.replay(body, opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 
@@ -78,18 +87,19 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
         ledger.lose("created", "created", f"{DIALECT} does not say when")
     if response.service_tier is not None:
         ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
+    if response.provider_state:
+        ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     ledger.at = ("choices", 0, "message")
-    message = choice.message
-    ledger.own = made_by(message.opaque, DIALECT)
-    blocks = encode_blocks(message.parts, ledger, "answer")
-    body["content"] = blocks
-    if message.opaque is not None:
-        ledger.lose_opaque(message.opaque)
-    ledger.lose_participant(message)
+    message, opaque = choice.message, choice.message.opaque
+    ledger.own = opaque is not None and opaque.dialect == DIALECT
+    body["content"] = encode_blocks(message.parts, ledger, "answer")
+    if opaque is not None and opaque.value:
+        ledger.lose_opaque(opaque)
+    if message.name is not None or message.tool_call_id is not None:
+        ledger.lose_participant(message)
     ledger.at = ("choices", 0)
     if (word := finish_word(choice, ledger)) is not None:
         body["stop_reason"] = word
@@ -101,9 +111,10 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
 def finish_word(choice: Choice, ledger: Ledger) -> str | None:
     """Say why an answer ended: in the wire's own word for as long as it means the same."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
+    mine = made_by(choice.opaque, DIALECT)
     meant = FINISH_REASONS.get(raw, "unknown") if raw else None
-    if reason is None or (made_by(choice.opaque, DIALECT) and (raw is None or reason in {meant, "tool_calls"})):
-        return raw if made_by(choice.opaque, DIALECT) else None
+    if reason is None or (mine and (raw is None or reason in {meant, "tool_calls"})):
+        return raw if mine else None
     if reason not in _FINISH_WORDS:
         lose_reason(reason, ledger)
     return _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
@@ -111,18 +122,12 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire's input excludes what was cached; ours includes it."""
-    counts = {key: value for key, value in body.items() if type(value) is int and value >= 0}
-    fresh = counts.get("input_tokens")
-    details = body.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if type(details) is dict else None
-    return Usage(
-        None if fresh is None else fresh + sum(counts.get(key, 0) for key in _CACHED),
-        counts.get("output_tokens"),
-        counts.get("cache_read_input_tokens"),
-        counts.get("cache_creation_input_tokens"),
-        thought if type(thought) is int and thought >= 0 else None,
-        Opaque(DIALECT, body),
-    )
+    counts, details = counts_of(body), body.get("output_tokens_details")
+    fresh, made = counts.get("input_tokens"), counts.get("output_tokens")
+    read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
+    thought = count_in(details, "thinking_tokens") if type(details) is dict else None
+    prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
+    return Usage(prompt, made, read, written, thought, Opaque(DIALECT, body))
 
 
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:

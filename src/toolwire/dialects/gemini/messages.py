@@ -12,6 +12,8 @@ Rules of this file:
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from toolwire.dialects.gemini.calls import (
     Links,
     decode_call,
@@ -155,21 +157,18 @@ def read_part(body: Any, links: Links) -> Part:
     return Opaque(DIALECT, body) if part is None else part
 
 
-class _ContentsSoFar:
+class _ContentsSoFar(Struct):
     """The contents written so far, and the two that what comes from elsewhere may still join.
 
     `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to
     it; `said` holds the parts of the model's last one.
     """
 
-    __slots__ = ("bodies", "ledger", "open", "said", "waiting")
-
-    def __init__(self, ledger: Conversation) -> None:
-        self.ledger = ledger
-        self.bodies: list[Any] = []
-        self.open: list[Any] | None = None
-        self.said: list[Any] | None = None
-        self.waiting = False
+    ledger: Conversation
+    bodies: list[Any] = []
+    open: list[Any] | None = None
+    said: list[Any] | None = None
+    waiting: bool = False
 
     def model(self, parts: list[Any]) -> None:
         """Add what the model said elsewhere, to its last content if nobody spoke in between."""

@@ -27,8 +27,8 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
-from toolwire.encoding.tools import limited
-from toolwire.types import Context, Encoded, Request, Tool
+from toolwire.encoding.tools import functions_of, limited
+from toolwire.types import Context, Encoded, Message, Request
 
 _VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
@@ -86,8 +86,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         form["no_contents"], contents = True, []
     elif rest.pop("contents") is contents and is_begun(contents, BEGUN):
         form["begun"], contents = True, contents[1:]
-    system = take_system(rest, form)
-    tools = decode_tools(take_entries(rest, "tools"))
+    system = take_system(rest, form) if "systemInstruction" in rest else None
+    tools = decode_tools(take_entries(rest, "tools")) if "tools" in rest else []
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
     _take(_TOP, rest, fields, form)
     if path:
@@ -111,48 +111,56 @@ def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: di
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Conversation(quirks, request.model, settings)
-    mine = made_by(request.opaque, DIALECT)
-    form = form_of(request.opaque, DIALECT)
+    opaque = request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
+    form = form_of(opaque, DIALECT) if mine else {}
     request = limited(request, ledger, DECLARATION_LIMIT)
-    tools = encode_tools(request.tools, ledger)
+    context = request.context
+    tools = encode_tools(context.tools, ledger) if context.tools else []
     flat: dict[str, Any] = {}
-    request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
+    request = settle(request, ledger, functions_of(context.tools))
     _SETTINGS.encode(request, ledger, flat)
     body = _nest_config(flat, request)
-    encode_strictness(request, body)
-    messages = request.messages if mine else repair(request.messages, ledger.losses)
+    if tools:
+        encode_strictness(context.tools, body)
+    messages = context.messages if mine else repair(context.messages, ledger.losses)
     first = _encode_system(request, messages, body, ledger)
     contents = encode_messages(messages, ledger, first)
     ledger.at = ()
-    if "begun" in form or (not mine and (messages or request.system)):
+    if "begun" in form or (not mine and (messages or context.system)):
         begin(contents, BEGUN, None if mine else ledger)
     if contents or "no_contents" not in form:
         body["contents"] = contents[0] if "one" in form and len(contents) == 1 else contents
     if tools:
         body["tools"] = tools
-    ledger.lose_state(request.context.provider_state, f"{DIALECT} keeps no such state")
-    if (opaque := request.opaque) is not None and opaque is not WIRE.plain and (mine or opaque.value):
+    if context.provider_state:
+        ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
+    if opaque is not None and opaque is not WIRE.plain and (mine or opaque.value):
         close(body, opaque, ledger)
     return Encoded(_write_path(request), body, tuple(ledger.losses))
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
     """Write the system instruction: the context's, and each system message before the conversation begins."""
-    system, form = request.system, form_of(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), made_by(request.opaque, DIALECT)
+    system, first = request.context.system, 0
+    if system is None and (not messages or messages[0].role not in ("system", "developer")):
+        return first
+    mine = made_by(request.opaque, DIALECT)
+    ledger.at, ledger.own = ("system",), mine
     words = [{"text": system}] if type(system) is str and (system or ledger.own) else []
     parts: list[Any] = words if type(system) is str else encode_parts(system or (), ledger, "system")
-    first = 0
     for place, message in enumerate(messages):
         if message.role not in ("system", "developer"):
             break
         first = place + 1
         ledger.at = ("messages", place)
-        ledger.lose_opaque(message.opaque)
-        ledger.lose_fields(message, "name", "name", "tool_call_id")
-        if message.role == "developer":
-            ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
+        _lose_around_system(message, ledger)
         parts += encode_content(message, ledger, "system")
+    if not mine:
+        if parts:
+            body["systemInstruction"] = {"parts": parts}
+        return first
+    form = form_of(request.opaque, DIALECT)
     how = form.get("system") if len(parts) == 1 else None
     if how == "text" and len(parts[0]) == 1:
         body["systemInstruction"] = parts[0]["text"]
@@ -163,6 +171,15 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
             "parts": parts[0] if how == "one" else parts,
         }
     return first
+
+
+def _lose_around_system(message: Message, ledger: Conversation) -> None:
+    if message.opaque is not None and message.opaque.value:
+        ledger.lose_opaque(message.opaque)
+    if message.name is not None or message.tool_call_id is not None:
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
+    if message.role == "developer":
+        ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
 
 
 def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
@@ -214,9 +231,13 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
+    opaque = request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT and opaque is not WIRE.plain
+    form, left = (form_of(opaque, DIALECT), left_of(opaque, DIALECT, "generationConfig")) if mine else ({}, {})
+    if not (flat or form or left):
+        return flat
     thinking = {key: flat.pop(key) for key in _THINKING.by_key if key in flat}
-    config = {key: flat.pop(key) for key in _CONFIG_KEYS if key in flat}
+    config = {} if flat.keys().isdisjoint(_CONFIGURED) else {key: flat.pop(key) for key in _CONFIG_KEYS if key in flat}
     if not (thinking or form or left):
         if config:
             flat["generationConfig"] = config
@@ -381,6 +402,7 @@ CONFIG = Settings(
     plain("logprobs", "top_logprobs", int),
 )
 _CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in _OUTPUT))
+_CONFIGURED = frozenset(_CONFIG_KEYS)
 _TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),

@@ -14,7 +14,7 @@ from toolwire.encoding.finish import (
     made_in_all,
     wants_calls,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_fields
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
@@ -59,13 +59,13 @@ def decode_response(body: dict[str, Any]) -> Response:
         choices = [decode_choice(entry, links) for entry in entries]
     elif type(feedback := rest.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
-    return Response(
-        choices=choices,
-        id=take(rest, "responseId", str),
-        model=take(rest, "modelVersion", str),
-        usage=decode_usage(rest.pop("usageMetadata")) if type(rest.get("usageMetadata")) is dict else None,
-        opaque=WIRE.own(rest, {"snake": snakes} if snakes else None),
-    )
+    fields = take_fields(rest, _SHELL)
+    if "usage" in fields:
+        fields["usage"] = decode_usage(fields["usage"])
+    return Response(choices=choices, opaque=WIRE.own(rest, {"snake": snakes} if snakes else None), **fields)
+
+
+_SHELL = {"responseId": ("id", str), "modelVersion": ("model", str), "usageMetadata": ("usage", dict)}
 
 
 def _blocked(feedback: dict[str, Any]) -> list[Choice]:
@@ -137,20 +137,23 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
         ledger.lose("created", "created", f"{DIALECT} says it in a form of its own")
     if response.service_tier is not None:
         ledger.lose("service_tier", "service_tier", f"{DIALECT} says it in the usage")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
+    if response.provider_state:
+        ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def is_blocked(choice: Choice) -> bool:
     """Whether no candidate stands for a choice, because its prompt was blocked."""
-    blocked = "blocked" in form_of(choice.opaque, DIALECT)
-    return blocked and not choice.message.content and choice.finish_reason == "content_filter"
+    if choice.finish_reason != "content_filter" or choice.message.content:
+        return False
+    return "blocked" in form_of(choice.opaque, DIALECT)
 
 
 def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     """Write the content of a candidate."""
     ledger.own = made_by(message.opaque, DIALECT)
     parts = encode_content(message, ledger, "assistant")
-    ledger.lose_fields(message, "name", "name", "tool_call_id")
+    if message.name is not None or message.tool_call_id is not None:
+        ledger.lose_fields(message, "name", "name", "tool_call_id")
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
         return {"role": "model", "parts": parts}

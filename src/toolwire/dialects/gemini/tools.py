@@ -8,6 +8,7 @@ Rules of this file:
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from operator import is_
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, spelling
@@ -167,9 +168,9 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
         ledger.lose("format", "custom_tool", f"{DIALECT} has no grammars")
 
 
-def encode_strictness(request: Request, body: dict[str, Any]) -> None:
+def encode_strictness(tools: Iterable[Tool | ServerTool], body: dict[str, Any]) -> None:
     """Have all calls validated where a tool is strict and the model may call or not."""
-    if not any([type(tool) is Tool and tool.strict for tool in request.tools]):  # noqa: C419 - a list is faster
+    if not any([type(tool) is Tool and tool.strict for tool in tools]):  # noqa: C419 - a list is faster
         return
     config = body.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {"mode": "AUTO"}
@@ -266,14 +267,16 @@ def _from_openapi(schema: Any) -> Any:
     if type(schema) is not dict:
         return schema
     read: dict[str, Any] = {}
+    same = True
     for key, value in schema.items():
         word = _JSON_WORDS.get(key) or key
         reader = READERS.get(word)
-        read[word] = value if reader is None else reader(value)
+        read[word] = new = value if reader is None else reader(value)
+        same = same and new is value and word is key
     if type(read.get("nullable")) is bool:
         if read.pop("nullable"):
             _admit_null(read)
-    elif len(read) == len(schema) and all(read.get(key, ABSENT) is value for key, value in schema.items()):
+    elif same:
         return schema
     return {key: value for key, value in read.items() if value is not ABSENT}
 
@@ -299,14 +302,14 @@ def _read_each(schemas: Any) -> Any:
     if type(schemas) is not list:
         return schemas
     read = [_from_openapi(schema) for schema in schemas]
-    return schemas if all(new is old for new, old in zip(read, schemas, strict=True)) else read
+    return schemas if all(map(is_, read, schemas)) else read
 
 
 def _read_map(schemas: Any) -> Any:
     if type(schemas) is not dict:
         return schemas
     read = {name: _from_openapi(schema) for name, schema in schemas.items()}
-    return schemas if all(read[name] is schemas[name] for name in schemas) else read
+    return schemas if all(map(is_, read.values(), schemas.values())) else read
 
 
 def _read_count(count: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, open_body, take, take_entries
 from toolwire.encoding.repair import repair
 from toolwire.encoding.settings import (
     ABSENT,
@@ -26,8 +26,8 @@ from toolwire.encoding.settings import (
     settle,
     texts,
 )
-from toolwire.encoding.tools import encode_tools
-from toolwire.types import Context, Encoded, Message, Output, Request, Tool
+from toolwire.encoding.tools import encode_tools, functions_of
+from toolwire.types import Context, Encoded, Message, Output, Part, Request
 
 PATH = "/api/chat"
 # ollama/ollama, api/types.go, ThinkValue (2026-08-21).
@@ -49,7 +49,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     messages = take(rest, "messages", list)
     if messages is None:
         form["no_messages"] = True
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")]
+    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
     fields, spelled = _SETTINGS.decode(rest)
     if rest.get("stream") is None and "stream" not in fields:
         fields["stream"] = form["streams"] = True
@@ -60,21 +60,24 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
-    mine = made_by(request.opaque, DIALECT)
-    form = form_of(request.opaque, DIALECT)
+    context, opaque = request.context, request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
+    form = form_of(opaque, DIALECT) if mine else {}
     body: dict[str, Any] = {}
-    request = settle(request, ledger, [tool for tool in request.tools if isinstance(tool, Tool)])
+    request = settle(request, ledger, functions_of(context.tools))
     _SETTINGS.encode(request, ledger, body)
     if not mine or "streams" in form:
         body.setdefault("stream", False)
     if "streams" in form and body["stream"]:
         del body["stream"]
     offered, asked = encode_choice(request, ledger)
-    tools = encode_tools(request.tools, ledger, encode_tool, offered)
+    tools = encode_tools(context.tools, ledger, encode_tool, offered) if context.tools else []
     if tools:
         body["tools"] = tools
-    messages = request.messages if mine else repair(request.messages, ledger.losses)
-    encoded = _encode_system(request, ledger) + encode_messages(messages, ledger)
+    messages = context.messages if mine else repair(context.messages, ledger.losses)
+    system = _encode_system(context.system, ledger) if context.system else []
+    encoded = encode_messages(messages, ledger)
+    encoded = [*system, *encoded] if system else encoded
     if asked:
         _ask(encoded, asked)
     if encoded or "no_messages" not in form:
@@ -82,17 +85,18 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     ledger.at = ()
     if tools and not mine and "format" in body and body["format"] != "":
         ledger.lose("output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated")
-    ledger.lose_state(request.provider_state, f"{DIALECT} keeps no state")
-    ledger.replay(body, request.opaque)
+    if context.provider_state:
+        ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
+    if opaque is not None and opaque is not WIRE.plain:
+        ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
-def _encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
+def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, Any]]:
     """Write the system prompt as the first message."""
     bodies: list[dict[str, Any]] = []
-    if request.system:
-        ledger.at, ledger.own = ("system",), False
-        encode_message(Message("system", request.system), ledger, bodies, {})
+    ledger.at, ledger.own = ("system",), False
+    encode_message(Message("system", system), ledger, bodies, {})
     return bodies
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, lose_stop_sequence, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_fields
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.wire.names import number_of
 
@@ -15,6 +15,7 @@ _FINISH_REASONS = {"stop": "stop", "length": "length"}
 _FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
 _UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
+_COUNTED = {key: (field, int) for key, field in COUNTS.items()}
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -31,15 +32,10 @@ def decode_response(body: dict[str, Any]) -> Response:
     created = _read_time(rest.get("created_at"))
     if created is not None:
         form["created_at"] = rest.pop("created_at")
-    counts = {field: take(rest, key, int) for key, field in COUNTS.items()}
-    known = any(count is not None for count in counts.values())
-    return Response(
-        choices=choices,
-        model=take(rest, "model", str),
-        created=created,
-        usage=Usage(**counts, opaque=WIRE.plain) if known else None,
-        opaque=WIRE.own(rest, form),
-    )
+    counts = take_fields(rest, _COUNTED)
+    usage = Usage(**counts, opaque=WIRE.plain) if counts else None
+    model = take(rest, "model", str)
+    return Response(choices=choices, model=model, created=created, usage=usage, opaque=WIRE.own(rest, form))
 
 
 def read_finish(raw: str | None, *, called: bool) -> Any:
@@ -83,10 +79,11 @@ def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> 
         body["done"] = True
     if response.usage is not None:
         _encode_usage(response.usage, body, ledger)
-    for field in ("id", "service_tier"):
-        if (value := getattr(response, field)) is not None:
+    for field, value in (("id", response.id), ("service_tier", response.service_tier)):
+        if value is not None:
             ledger.lose(field, field, f"{DIALECT} has no place for {value}")
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
+    if response.provider_state:
+        ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
     return ledger.replay(body, response.opaque)
 
 

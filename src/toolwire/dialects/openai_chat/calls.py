@@ -7,6 +7,7 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
@@ -20,16 +21,13 @@ from toolwire.wire.names import made_id, was_made
 NO_IDS = frozenset({"", "null"})
 
 
-class CallsSoFar:
+class CallsSoFar(Struct):
     """The messages read so far, and what their calls say of the results that follow."""
 
-    __slots__ = ("_names", "_read", "legacy", "messages")
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.legacy: list[ToolCall] = []
-        self._names: dict[str | None, str] = {}
-        self._read = 0
+    messages: list[Message] = []
+    legacy: list[ToolCall] = []
+    _names: dict[str | None, str] = {}
+    _read: int = 0
 
     def name_of(self, call_id: str | None) -> str | None:
         """Give the name of the latest call of this id."""

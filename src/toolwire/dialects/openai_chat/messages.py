@@ -41,9 +41,13 @@ REASONING_KEYS = ("reasoning_content", "reasoning")
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
     asked = CallsSoFar()
-    messages = asked.messages
+    messages, plain = asked.messages, WIRE.plain
     for place, body in enumerate(bodies, first):
-        messages.append(_decode_message(body, asked, place))
+        short = type(body) is dict and len(body) == 2
+        if short and type(content := body.get("content")) is str and (role := body.get("role")) in _PLAIN_ROLES:
+            messages.append(Message(role, content, None, None, plain))
+        else:
+            messages.append(_decode_message(body, asked, place))
     return messages
 
 
@@ -51,8 +55,6 @@ def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     """Read one message; one that is not understood is kept whole."""
     role = body.get("role") if type(body) is dict else None
     if role in _WORDS_OF:
-        if len(body) == 2 and type(content := body.get("content")) is str:
-            return Message(role, content, None, None, WIRE.plain)
         return _decode_words(body, role)
     if role == "assistant":
         return decode_answer(body, place, asked)
@@ -64,6 +66,7 @@ def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
 
 
 _WORDS_OF = ("user", "system", "developer")
+_PLAIN_ROLES = (*_WORDS_OF, "assistant")
 
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:

@@ -32,7 +32,7 @@ from toolwire.encoding.settings import (
     tier,
 )
 from toolwire.encoding.tools import limited
-from toolwire.types import Context, Encoded, Message, Output, Request
+from toolwire.types import Context, Encoded, Message, Output, Part, Request
 
 PATH = "/v1/chat/completions"
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
@@ -45,12 +45,12 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     messages = take(rest, "messages", list)
     if messages is None:
         form["no_messages"] = True
-    declared = [decode_tool(tool) for tool in take_entries(rest, "tools")]
+    declared = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
     legacy = decode_functions(rest["functions"]) if type(rest.get("functions")) is list else None
     if legacy:
         del rest["functions"]
         declared += legacy
-    if "max_completion_tokens" not in rest and "max_tokens" in rest:
+    if "max_tokens" in rest and "max_completion_tokens" not in rest:
         form["max_tokens_key"] = "max_tokens"
         rest["max_completion_tokens"] = rest.pop("max_tokens")
     fields, spelled = _SETTINGS.decode(rest)
@@ -63,45 +63,50 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
-    mine = made_by(request.opaque, DIALECT)
-    form = form_of(request.opaque, DIALECT)
+    opaque = request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
+    form = form_of(opaque, DIALECT) if mine else {}
     request = limited(request, ledger, TOOL_LIMIT)
-    tools = write_tools(request.tools, ledger)
+    context = request.context
+    tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}
-    request = _settle_effort(settle(request, ledger, tools), tools, ledger)
+    request = settle(request, ledger, tools)
+    if tools and not mine:
+        request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
     if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
-    messages = request.messages if mine else repair(request.messages, ledger.losses)
-    encoded = _encode_system(request, ledger) + encode_messages(messages, ledger)
+    messages = context.messages if mine else repair(context.messages, ledger.losses)
+    system = _encode_system(context.system, ledger) if context.system else []
+    encoded = encode_messages(messages, ledger)
+    encoded = [*system, *encoded] if system else encoded
     ledger.at = ()
-    if not mine:
+    if request.output is not None and not mine:
         say_json(request.output, encoded, ledger)
     if encoded or "no_messages" not in form:
         body["messages"] = encoded
-    ledger.lose_state(request.provider_state, f"{DIALECT} keeps no state")
-    ledger.replay(body, request.opaque)
+    if context.provider_state:
+        ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
+    if opaque is not None and opaque is not WIRE.plain:
+        ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
-def _settle_effort(request: Request, tools: dict[str, Any], ledger: Ledger) -> Request:
+def _settle_effort(request: Request, ledger: Ledger) -> Request:
     """Have a request from elsewhere not reason where its model takes no functions here while it does."""
-    if not tools or request.effort == "none" or made_by(request.opaque, DIALECT):
-        return request
     family = family_of(request.model)
-    if family.functions_while_reasoning is not False or (request.effort is None and family.reasons_unasked is False):
+    if family.functions_while_reasoning is not False or request.effort == "none":
+        return request
+    if request.effort is None and family.reasons_unasked is False:
         return request
     only = f"{request.model} takes functions on {DIALECT} only with effort none; use openai-responses"
     ledger.lose("effort", "effort", only, "defaulted" if request.effort is None else "approximated", "semantic")
     return replace(request, effort="none")
 
 
-def _encode_system(request: Request, ledger: Ledger) -> list[dict[str, Any]]:
+def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, Any]]:
     """Write the system prompt as the first message."""
-    system = request.system
-    if not system:
-        return []
     if type(system) is str:
         return [{"role": "system", "content": system}]
     bodies: list[dict[str, Any]] = []

@@ -17,7 +17,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take, take_fields
 from toolwire.types import Choice, Encoded, Response
 from toolwire.wire.names import fingerprint, number_of
 
@@ -71,15 +71,19 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def decode_shell(rest: dict[str, Any], form: dict[str, Any], choices: list[Choice]) -> Response:
     """Read what a response says beside its choices."""
-    return Response(
-        choices=choices,
-        id=take(rest, "id", str),
-        model=take(rest, "model", str),
-        created=take(rest, "created", int),
-        usage=COUNTS.decode(rest.pop("usage"), DIALECT) if type(rest.get("usage")) is dict else None,
-        service_tier=take(rest, "service_tier", str),
-        opaque=WIRE.own(rest, form),
-    )
+    fields = take_fields(rest, _SHELL)
+    if "usage" in fields:
+        fields["usage"] = COUNTS.decode(fields["usage"], DIALECT)
+    return Response(choices=choices, opaque=WIRE.own(rest, form), **fields)
+
+
+_SHELL = {
+    "id": ("id", str),
+    "model": ("model", str),
+    "created": ("created", int),
+    "usage": ("usage", dict),
+    "service_tier": ("service_tier", str),
+}
 
 
 def _is_choice(entry: Any) -> bool:
@@ -107,7 +111,8 @@ def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
-    mine = made_by(response.opaque, DIALECT)
+    opaque = response.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
     if mine:
         body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
     else:
@@ -125,9 +130,12 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
-    write_tier(response, body, SERVICE_TIERS, ledger)
-    ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
-    ledger.replay(body, response.opaque)
+    if response.service_tier is not None:
+        write_tier(response, body, SERVICE_TIERS, ledger)
+    if response.provider_state:
+        ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
+    if opaque is not None and opaque is not WIRE.plain:
+        ledger.replay(body, opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 

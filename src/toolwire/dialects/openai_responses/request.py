@@ -88,10 +88,11 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
-    mine = made_by(request.opaque, DIALECT)
-    form = form_of(request.opaque, DIALECT)
+    opaque = request.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
+    form = form_of(opaque, DIALECT) if mine else {}
     items = Items(ledger)
-    tools, held = _encode_tools(context, form, items)
+    tools, held = _encode_tools(context, form, items) if context.tools or form else ([], [])
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
@@ -111,11 +112,12 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         first = max(first, place)
         items.add(item)
     encoded = encode_messages(messages, items, first)
-    if not mine:
+    if request.output is not None and not mine:
         say_json(request.output, encoded, ledger)
     if "no_input" not in form or encoded:
         body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
-    ledger.replay(body, request.opaque)
+    if opaque is not None and opaque is not WIRE.plain:
+        ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 

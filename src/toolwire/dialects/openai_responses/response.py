@@ -145,11 +145,13 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     lose_other_choices(response, ledger)
     if response.usage is not None:
         body["usage"] = _COUNTS.encode(response.usage, ledger)
-    write_tier(response, body, SERVICE_TIERS, ledger)
+    if response.service_tier is not None:
+        write_tier(response, body, SERVICE_TIERS, ledger)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id")
-    ledger.replay(body, response.opaque)
+    if response.opaque is not None:
+        ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 
