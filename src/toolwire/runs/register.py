@@ -78,6 +78,9 @@ ASKED = Table(
 )
 _LIVE = ("queued", "running")
 _SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state)
+_TOGETHER = 200
+AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
+"""What says that the database is away, or too busy."""
 Row = Any
 
 
@@ -87,6 +90,11 @@ class Lost(BaseException):
 
 class Unapproved(Exception):
     """What was approved is not what would be run, or was run by now."""
+
+
+def _are(rows: Sequence[Row]) -> Any:
+    """Ask for these runs, under the numbers that they have here."""
+    return sa.tuple_(RUNS.c.id, RUNS.c.token).in_([(row.id, row.token) for row in rows])
 
 
 _P = ParamSpec("_P")
@@ -103,7 +111,7 @@ def patient(method: Callable[_P, _T]) -> Callable[_P, _T]:
         while True:
             try:
                 return method(*arguments, **keywords)
-            except (sa.exc.OperationalError, sa.exc.InterfaceError) as problem:
+            except AWAY as problem:
                 if "locked" in str(problem.orig) or time.monotonic() > late:
                     raise
                 time.sleep(_PAUSE)
@@ -160,8 +168,8 @@ class Register:
 
     @patient
     def claim(self, run: str, owner: str, lease: float, steps: int) -> Row | None:
-        """Own a run from now on; a try without a new step since the last one is counted before it is made."""
-        tries = sa.case((RUNS.c.steps < steps, 1), else_=RUNS.c.tries + 1)
+        """Own a run from now on; what was counted against it before its last step is forgotten."""
+        tries = sa.case((RUNS.c.steps < steps, 0), else_=RUNS.c.tries)
         values = {"state": "running", "owner": owner, "steps": steps, "tries": tries, "reason": ""}
         with self.db.begin() as connection:
             query = (
@@ -208,34 +216,58 @@ class Register:
         return row
 
     @patient
-    def expired(self, queues: Collection[str], runs: Collection[str], only: str | None = None) -> list[Row]:
-        """List the runs that nobody leads any more: of these queues, these ones, and those that are too late."""
+    def expired(
+        self, queues: Collection[str], runs: Collection[str], within: float, only: str | None = None
+    ) -> tuple[list[Row], float]:
+        """List the runs that nobody leads any more: of these queues, these ones, and those that are too late.
+
+        Say besides in how many seconds the next one may be over, if that is within so many. Who has let one lease go is
+        gone from all that it led.
+        """
         late = sa.func.coalesce(RUNS.c.deadline < self.now, sa.false()).label("late")
-        query = sa.select(*_SHORT, late, (RUNS.c.expires <= self.now).label("over")).where(_LOOKED_AT)
-        query = query if only is None else query.where(RUNS.c.id == only)
+        query = sa.select(*_SHORT, late, (RUNS.c.expires - self.now).label("left")).where(_LOOKED_AT)
+        query = query.where(RUNS.c.state != "ended")
+        soon = sa.or_(RUNS.c.expires <= self.now + within, RUNS.c.owner.is_not(None))
         with self.db.connect() as connection:
-            rows = connection.execute(query.where(RUNS.c.state != "ended")).all()
-        over = [row for row in rows if row.over or (row.owner and is_dead(row.owner))]
-        return [row for row in over if row.late or row.queue in queues or row.id in runs]
+            rows = connection.execute(query.where(soon if only is None else RUNS.c.id == only)).all()
+        gone = {owner for owner in {row.owner for row in rows if row.owner} if is_dead(owner)}
+        gone |= {row.owner for row in rows if row.owner and row.left <= 0 and row.state == "running"}
+        over = [row for row in rows if row.left <= 0 or row.owner in gone]
+        soonest = min((row.left for row in rows if 0 < row.left < within), default=within)
+        return [row for row in over if row.late or row.queue in queues or row.id in runs], soonest
 
     @patient
-    def unclaimed(self, runs: Collection[str]) -> list[Row]:
-        """List those of these runs that nobody owns."""
-        query = sa.select(*_SHORT).where(RUNS.c.id.in_(runs), RUNS.c.state == "queued", RUNS.c.owner.is_(None))
+    def unclaimed(self, runs: Collection[str], owner: str) -> list[Row]:
+        """List those of these runs that nobody owns, or this owner, and that nobody leads."""
+        query = sa.select(*_SHORT).where(RUNS.c.id.in_(runs), RUNS.c.state == "queued")
         with self.db.connect() as connection:
-            return list(connection.execute(query))
+            return list(connection.execute(query.where(sa.or_(RUNS.c.owner.is_(None), RUNS.c.owner == owner))))
 
-    def take(self, run: str, token: int, owner: str, lease: float) -> bool:
-        """Take a run over, if nobody else has."""
-        return self.change(
-            run,
-            RUNS.c.token == token,
-            RUNS.c.state.in_(_LIVE),
-            token=token + 1,
-            owner=owner,
-            expires=self.now + lease,
-            state="queued",
-        )
+    @patient
+    def led(self, owners: Collection[str]) -> dict[str, int]:
+        """Say how many runs each of these owners leads, or led when it ended."""
+        query = sa.select(RUNS.c.owner, sa.func.count().label("led")).group_by(RUNS.c.owner)
+        with self.db.connect() as connection:
+            rows = connection.execute(query.where(RUNS.c.owner.in_(owners), RUNS.c.state == "running"))
+            return {row.owner: row.led for row in rows}
+
+    @patient
+    def take(self, rows: Sequence[Row], owner: str, lease: float, blame: int) -> list[Row]:
+        """Take runs over, those that nobody else has; give them as they are by now."""
+        taken: list[Row] = []
+        for some in (rows[place : place + _TOGETHER] for place in range(0, len(rows), _TOGETHER)):
+            free = sa.select(RUNS.c.id).where(_are(some), RUNS.c.state.in_(_LIVE)).with_for_update(skip_locked=True)
+            values = {"token": RUNS.c.token + 1, "owner": owner, "expires": self.now + lease, "state": "queued"}
+            query = sa.update(RUNS).where(RUNS.c.id.in_(free)).values(tries=RUNS.c.tries + blame, **values)
+            with self.db.begin() as connection:
+                taken += connection.execute(query.returning(RUNS.c.tries, *_SHORT)).all()
+        return taken
+
+    @patient
+    def give_out(self, rows: Sequence[Row]) -> None:
+        """Let go of runs, for whoever works at their queue."""
+        with self.db.begin() as connection:
+            connection.execute(sa.update(RUNS).where(_are(rows)).values(owner=None, expires=RUNS.c.deadline))
 
     # Calls
 
