@@ -7,11 +7,14 @@ Rules of this file:
 - `expires` is when somebody has to look at a run: who leads it has not renewed its lease, or its deadline has passed.
 - A call is one row, from the time when it is asked about, or begins. An approval is used once, by the call and the
   arguments that it was given for.
+- What is of use only to what is written after it does not wait for the disk: a log has the one before the other, so
+  whatever is there after a power cut has what it stands on. So it is with texts, and with a call that may be run again.
 """
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy as sa
@@ -140,11 +143,28 @@ class Register:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7466523341)")
             _META.create_all(connection)
 
-    def insert(self, table: Table, rows: Any) -> Any:
-        """Insert rows that may be there already."""
+    @contextmanager
+    def _unhurried(self) -> Iterator[sa.Connection]:
+        """Begin a transaction that comes to the disk with the next one that waits for it."""
+        with self.db.connect() as connection:
+            how = "PRAGMA synchronous=NORMAL" if self._sqlite else "SET LOCAL synchronous_commit=off"
+            connection.exec_driver_sql(how)
+            try:
+                yield connection
+                connection.commit()
+            finally:
+                if self._sqlite:  # where it is the connection's, and not the transaction's
+                    connection.rollback()
+                    connection.exec_driver_sql("PRAGMA synchronous=FULL")
+
+    def _into(self, table: Table, rows: Any) -> Any:
         from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415 - one of both
 
-        return (sqlite if self._sqlite else postgresql).insert(table).values(rows).on_conflict_do_nothing()
+        return (sqlite if self._sqlite else postgresql).insert(table).values(rows)
+
+    def insert(self, table: Table, rows: Any) -> Any:
+        """Insert rows that may be there already."""
+        return self._into(table, rows).on_conflict_do_nothing()
 
     @patient
     def row(self, run: str) -> Row | None:
@@ -197,10 +217,11 @@ class Register:
 
     def guard(self, connection: sa.Connection, run: str, token: int) -> Row:
         """Give the row of a run, held until the end of the transaction; raise where it has another owner."""
+        late = (RUNS.c.deadline < self.now).label("late")
+        query: Any = sa.select(RUNS, late).where(RUNS.c.id == run).with_for_update(read=True)
         if self._sqlite:  # a write, so that nobody else writes until this transaction has ended
-            connection.execute(sa.update(RUNS).where(RUNS.c.id == run).values(token=RUNS.c.token))
-        query = sa.select(RUNS, (RUNS.c.deadline < self.now).label("late")).where(RUNS.c.id == run)
-        row = connection.execute(query if self._sqlite else query.with_for_update(read=True)).first()
+            query = sa.update(RUNS).where(RUNS.c.id == run).values(token=RUNS.c.token).returning(RUNS, late)
+        row = connection.execute(query).first()
         if row is None or row.token != token or row.state != "running":
             raise Lost(run)
         return row
@@ -281,17 +302,26 @@ class Register:
             return {row.key: row for row in connection.execute(sa.select(CALLS).where(CALLS.c.run == run))}
 
     @patient
-    def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool) -> tuple[int, Row]:
-        """Write that a call begins; say how often it had begun before. An approval is used by that."""
-        here = (CALLS.c.run == run, CALLS.c.key == call["key"])
-        with self.db.begin() as connection:
+    def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool, again: bool) -> tuple[int, Row]:
+        """Write that a call begins; say how often it had begun before. An approval is used by that.
+
+        `again` says that the call may be run again without anybody knowing that it had begun.
+        """
+        with self._unhurried() if again and not approved else self.db.begin() as connection:
             owned = self.guard(connection, run, token)
-            connection.execute(self.insert(CALLS, [{"run": run, **call}]))
-            row = connection.execute(sa.select(CALLS).where(*here)).one()
-            if approved and (row.digest != call["digest"] or row.verdict != "yes" or (row.used and not row.begun)):
-                raise Unapproved(call["call"])
-            connection.execute(sa.update(CALLS).where(*here).values(begun=row.begun + 1, used=int(approved)))
-        return row.begun, owned
+            if approved:
+                self._check_approval(connection, run, call)
+            query = self._into(CALLS, {"run": run, **call, "begun": 1, "used": int(approved)})
+            values = {"begun": CALLS.c.begun + 1, "used": int(approved)}
+            query = query.on_conflict_do_update(index_elements=["run", "key"], set_=values)
+            begun = connection.execute(query.returning(CALLS.c.begun)).scalar_one()
+        return begun - 1, owned
+
+    def _check_approval(self, connection: sa.Connection, run: str, call: dict[str, Any]) -> None:
+        """Raise where a call is not what was approved, or its approval was used by another run."""
+        row = connection.execute(sa.select(CALLS).where(CALLS.c.run == run, CALLS.c.key == call["key"])).first()
+        if row is None or row.digest != call["digest"] or row.verdict != "yes" or (row.used and not row.begun):
+            raise Unapproved(call["call"])
 
     @patient
     def calls(self, run: str) -> list[Row]:
@@ -322,7 +352,7 @@ class Register:
         if rows and within is not None:
             within.execute(self.insert(TEXTS, rows))
         elif rows:
-            with self.db.begin() as connection:
+            with self._unhurried() as connection:
                 connection.execute(self.insert(TEXTS, rows))
 
     @patient
