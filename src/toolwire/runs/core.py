@@ -11,6 +11,7 @@ Rules of this file:
 """
 
 import logging
+import math
 import random
 import threading
 import time
@@ -29,6 +30,7 @@ from toolwire.runs.owners import is_dead, new_owner
 from toolwire.runs.records import plain
 from toolwire.runs.register import AWAY, RUNS, Lost, Register
 from toolwire.runs.specs import Given, prompt_of, read, resumed
+from toolwire.types import Request
 from toolwire.work.waiting import Raised, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
@@ -63,6 +65,7 @@ class Core:
         self._over: deque[str] = deque()
         self._mine: set[str] = set()
         self._unclaimed: dict[str, float] = {}
+        self._closing = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
@@ -80,10 +83,12 @@ class Core:
 
     def close(self, seconds: float) -> None:
         """Leave what is led here when its present step has ended, and close."""
+        self._closing = True
         for journal in list(self.held.values()):
             journal.leaving = True
-        until = time.monotonic() + seconds
-        while (self.held or self._ending) and time.monotonic() < until:
+        late = time.monotonic() + seconds
+        self.engine.stop(math.ceil(seconds) if self._mine else 0)
+        while self._ending and time.monotonic() < late:
             time.sleep(0.02)
         self._stop.set()
         if self._watcher is not None:
@@ -101,6 +106,11 @@ class Core:
                 self.engine.listen(self._here, self.concurrency)
                 self._listens_here = True
         return self._here
+
+    def begun_with(self, name: str) -> tuple[Given, Request] | None:
+        """Say how a run is led, and what it began with, if it is there."""
+        row = self.register.row(name)
+        return None if row is None else read(row.spec, self.register.texts(name))
 
     # Leading
 
@@ -141,6 +151,7 @@ class Core:
         crossed, request = read(row.spec, self.register.texts(name))
         own = resumed(self.given.get(name), crossed, self.tools)
         journal = Journal(self, row, request, known)
+        journal.leaving = self._closing
         journal.people, journal.on_event = own.people, own.settings.get("on_event")
         journal.memory = self.memory.setdefault(name, {})
         self.held[name] = journal
@@ -206,7 +217,7 @@ class Core:
                     renewed = now + self.lease / 5
                 self._heed()
                 self._close_ended()
-                if now >= swept:
+                if now >= swept and not self._closing:
                     swept = now + self.sweep()
                     self._find_unclaimed()
             except Exception as problem:  # noqa: BLE001 - a database that is away comes back
@@ -233,7 +244,7 @@ class Core:
     def _close_ended(self) -> None:
         """Say in the register what the engine has recorded as ended."""
         names = list(self._ending)
-        for name in self.engine.ended(names) if names else ():
+        for name in self.engine.ended(names):
             self.register.change(name, state="ended", owner=None, expires=None)
             self._ending.discard(name)
             self._over.append(name)
@@ -249,7 +260,7 @@ class Core:
         interval = min(1.0, self.lease / 4)
         found, soonest = self.register.expired(queues, self.given, interval, only)
         rows = [row for row in found if row.id not in self._mine]
-        ended = self.engine.ended([row.id for row in rows]) if rows else set()
+        ended = self.engine.ended([row.id for row in rows])
         left = []
         for row in rows:
             if row.id in ended:

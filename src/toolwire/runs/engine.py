@@ -56,7 +56,10 @@ def _database(url: str) -> tuple[str, sa.Engine]:
         return plain, db
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
         raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
-    Path(str(given.database)).touch(mode=0o600)  # a conversation is its owner's
+    try:
+        Path(str(given.database)).touch(mode=0o600)  # a conversation is its owner's
+    except OSError as problem:
+        raise StoreFailed(f"the database cannot be opened: {problem}", path="Runs") from None
     db = sa.create_engine(given, pool_size=10, max_overflow=30)
 
     @sa.event.listens_for(db, "connect")
@@ -154,13 +157,16 @@ class Engine:
         """Remove a queue of this process."""
         self.client.delete_queue(queue)
 
-    def close(self) -> None:
-        """End what the engine does here, and its connections."""
+    def stop(self, seconds: int) -> None:
+        """Take no run any more, and wait so long until those that are led here are left."""
         global _lead
         with _LOCK:
             if self.launched:
-                DBOS.destroy()
+                DBOS.destroy(workflow_completion_timeout_sec=seconds)
                 _lead, self.launched = None, False
+
+    def close(self) -> None:
+        """Close the connections."""
         self.client.destroy()
         self.db.dispose()
 
@@ -204,6 +210,8 @@ class Engine:
     @patient
     def ended(self, runs: Sequence[str]) -> set[str]:
         """Say which of these runs have come to their end."""
+        if not runs:
+            return set()
         found = self.client.list_workflows(
             workflow_ids=list(runs), status=list(_ENDED), load_input=False, load_output=False
         )

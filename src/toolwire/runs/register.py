@@ -79,6 +79,8 @@ ASKED = Table(
     Column("begun", Double, nullable=False),
     Column("ended", Double),
 )
+_CANCELLED, _FAILED = RUNS.c.reason.startswith("cancelled"), RUNS.c.reason == "failed"
+_ENDS = {"cancelled": _CANCELLED, "failed": _FAILED, "done": sa.not_(sa.or_(_CANCELLED, _FAILED))}
 _LIVE = ("queued", "running")
 _SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state)
 _TOGETHER = 200
@@ -174,10 +176,12 @@ class Register:
 
     @patient
     def rows(self, state: str | None = None, limit: int = 100) -> Sequence[Row]:
-        """List runs, the newest first."""
+        """List runs, the newest first: all, or those of a state, or those that ended in a way."""
         query = sa.select(RUNS, self.now.label("now")).order_by(RUNS.c.created.desc()).limit(limit)
+        if state is not None:
+            query = query.where(RUNS.c.state == ("ended" if state in _ENDS else state), _ENDS.get(state, sa.true()))
         with self.db.connect() as connection:
-            return connection.execute(query if state is None else query.where(RUNS.c.state == state)).all()
+            return connection.execute(query).all()
 
     @patient
     def change(self, run: str, *conditions: Any, **values: Any) -> bool:
