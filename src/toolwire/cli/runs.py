@@ -69,12 +69,12 @@ def _tools_of(name: str) -> Any:
         tools = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as problem:
         raise UserError(f"cannot be loaded: {problem}", path=name) from None
-    from toolwire.resolvers import resolver_of  # noqa: PLC0415 - other commands need no tools
+    from toolwire.client.conversation import request_of  # noqa: PLC0415 - other commands need no tools
 
-    given = [tools] if callable(tools) and not hasattr(tools, "available_tools") else tools
-    if not hasattr(given, "available_tools"):
-        resolver_of(given, "worker")  # which says what is no tool
-    return given
+    _, resolver = request_of("-", model="-", tools=tools)  # which says what is no tool
+    if resolver is None:
+        raise UserError("has no tools that can be run", path=name)
+    return tools
 
 
 def _work(options: argparse.Namespace) -> int:

@@ -105,6 +105,7 @@ class Engine:
         self.db: sa.Engine
         self.url, self.db = _database(url)
         self._owner = owner
+        self._concurrency: dict[str, int | None] = {}
         self.launched: bool = False
         schema = None if self.db.dialect.name == "sqlite" else "dbos"
         try:
@@ -145,10 +146,25 @@ class Engine:
             )
             DBOS.listen_queues(queues)
             DBOS.launch()
+            self._keep_concurrency()
             self.launched = True
 
+    def _keep_concurrency(self) -> None:
+        """Keep what this process leads at once of a queue: the engine has one figure for all, that of who came last."""
+        database = _process._dbos_global_instance._sys_db  # type: ignore[union-attr]  # noqa: SLF001 - as above
+        found = database.get_queue
+
+        def own(name: str, *arguments: Any, **keywords: Any) -> Any:
+            queue = found(name, *arguments, **keywords)
+            if queue is not None and name in self._concurrency:
+                queue._worker_concurrency = self._concurrency[name]  # noqa: SLF001 - its setter writes it down
+            return queue
+
+        database.get_queue = own  # type: ignore[method-assign]
+
     def listen(self, queue: str, concurrency: int | None = None) -> None:
-        """Take runs from a queue that was named at the launch."""
+        """Take runs from a queue that was named at the launch, so many at once."""
+        self._concurrency[queue] = concurrency
         DBOS.register_queue(
             queue, worker_concurrency=concurrency, polling_interval_sec=_POLLING, on_conflict="always_update"
         )
