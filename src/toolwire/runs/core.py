@@ -210,7 +210,7 @@ class Core:
     def _watch(self) -> None:
         renewed = swept = pause = 0.0
         while not self._stop.wait(pause):
-            now = time.monotonic()
+            now, pause = time.monotonic(), _TICK
             try:
                 if now >= renewed:
                     self._renew()
@@ -220,9 +220,9 @@ class Core:
                 if now >= swept and not self._closing:
                     swept = now + self.sweep()
                     self._find_unclaimed()
+                pause = min(_TICK, max(_SHORTEST, swept - time.monotonic()))
             except Exception as problem:  # noqa: BLE001 - a database that is away comes back
                 logger.warning("runs cannot be watched: %s", type(problem).__name__)
-            pause = min(_TICK, max(_SHORTEST, swept - time.monotonic()))
 
     def _renew(self) -> None:
         """Hold the leases of what is led here, of what waits here to be led, and of what has just ended."""

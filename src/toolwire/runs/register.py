@@ -246,8 +246,8 @@ class Register:
     ) -> tuple[list[Row], float]:
         """List the runs that nobody leads any more: of these queues, these ones, and those that are too late.
 
-        Say besides in how many seconds the next one may be over, if that is within so many. Who has let one lease go is
-        gone from all that it led.
+        Say besides in how many seconds the next one may be over, if that is within so many. Who has let one lease go,
+        and has renewed no other one for as long, is gone from all that it led.
         """
         late = sa.func.coalesce(RUNS.c.deadline < self.now, sa.false()).label("late")
         query = sa.select(*_SHORT, late, (RUNS.c.expires - self.now).label("left")).where(_LOOKED_AT)
@@ -256,7 +256,8 @@ class Register:
         with self.db.connect() as connection:
             rows = connection.execute(query.where(soon if only is None else RUNS.c.id == only)).all()
         gone = {owner for owner in {row.owner for row in rows if row.owner} if is_dead(owner)}
-        gone |= {row.owner for row in rows if row.owner and row.left <= 0 and row.state == "running"}
+        led = [row for row in rows if row.owner and row.state == "running"]
+        gone |= {row.owner for row in led if row.left <= 0} - {row.owner for row in led if row.left > within}
         over = [row for row in rows if row.left <= 0 or row.owner in gone]
         soonest = min((row.left for row in rows if 0 < row.left < within), default=within)
         return [row for row in over if row.late or row.queue in queues or row.id in runs], soonest
