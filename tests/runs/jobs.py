@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -16,18 +17,21 @@ PARTS = 3
 
 
 def say(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Ask for the parts of a job, one in a turn: `Job 7 of 10 parts.` has ten of them, `Go.` none."""
+    """Ask for the parts of a job, one in a turn: `Job 7 of 10 parts.` has ten of them, `Go.` none.
+
+    Those of `Burst 7 of 10 parts.` end the process.
+    """
     prompt = next(message["content"] for message in messages if message["role"] == "user")
     part = sum(message["role"] == "assistant" for message in messages)
     if prompt == "Go." or part == int(prompt.split()[3]):
         return {"content": "all parts are done"}
-    return calls(("work", {"part": part}), turn=part)
+    return calls(("burst" if prompt.startswith("Burst") else "work", {"part": part}), turn=part)
 
 
-def started(runs: Runs, number: int, base_url: str, parts: int = PARTS) -> Run:
+def started(runs: Runs, number: int, base_url: str, parts: int = PARTS, *, kind: str = "Job") -> Run:
     """Put a job into the queue."""
     given: Any = {"tools": TOOLS, "options": {"base_url": base_url}, "limits": {"turns": parts + 1}}
-    return runs.start(f"Job {number} of {parts} parts.", "openai", "m", id=f"job-{number}", queue="jobs", **given)
+    return runs.start(f"{kind} {number} of {parts} parts.", "openai", "m", id=f"job-{number}", queue="jobs", **given)
 
 
 @tool
@@ -42,7 +46,14 @@ def work(part: int) -> str:
     return f"part {part} is done"
 
 
-TOOLS = [work]
+@tool(effects="none")
+def burst(part: int) -> str:
+    """Do a part of a job that ends the process each time."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return f"part {part} is done"
+
+
+TOOLS = [work, burst]
 
 
 class Model(ThreadingHTTPServer):

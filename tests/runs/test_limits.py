@@ -1,12 +1,14 @@
 """Limits of a provider: kept by all that lead runs of a database, together."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dbos import DBOS
 
 from tests.runs import jobs
 from tests.runs.scripted import Busy, given, turns
@@ -118,3 +120,19 @@ def test_two_workers_keep_one_limit(runs_url: str, tmp_path: Path) -> None:
                 one.communicate()
     assert [end.ending for end in ends] == ["answer"] * 8
     assert max(model.asked) == 2
+
+
+def test_a_worker_leads_as_many_at_once_as_it_was_told_whatever_others_are_told(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
+    with (
+        contextmanager(jobs.serving)(seconds=1.0) as model,
+        Runs(url, tools=jobs.TOOLS, queue="jobs", concurrency=3) as runs,
+    ):
+        # as another worker of the queue does
+        DBOS.register_queue("jobs", worker_concurrency=1, polling_interval_sec=0.2, on_conflict="always_update")
+        time.sleep(0.5)
+        started = [jobs.started(runs, number, model.url, 0) for number in range(4)]
+        assert [job.result(60).content for job in started] == ["all parts are done"] * 4
+    assert max(model.asked) == 3

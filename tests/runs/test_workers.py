@@ -20,7 +20,7 @@ from tests.runs.killing import ROOT, begun, check, ended, program
 from tests.runs.scripted import Busy, given, turns
 from tests.runs.victim import lines
 from tests.traces.postgres import Database, Postgres
-from toolwire import Done, Runs, tool
+from toolwire import Done, Runs, ToolResult, tool
 from toolwire.errors import RunParked
 from toolwire.runs.core import MOST
 from toolwire.runs.owners import is_dead, new_owner
@@ -246,6 +246,32 @@ def test_a_run_that_crashes_its_process_each_time_is_parked(tmp_path: Path) -> N
 
 @POSIX
 @pytest.mark.slow
+@pytest.mark.row("N7")
+@pytest.mark.timeout(300)
+def test_a_run_beside_one_that_crashes_its_process_each_time_is_not_parked(runs_url: str, tmp_path: Path) -> None:
+    late, crashes = time.monotonic() + 240, 0
+    with contextmanager(serving)(seconds=2.0) as model, Runs(runs_url, lease=2.0) as runs:
+        poison = started(runs, 1, model.url, 1, kind="Burst")
+        beside = started(runs, 2, model.url, 1)
+        one = worker(runs_url, tmp_path)
+        try:
+            while poison.state != "parked" or beside.state != "done":
+                assert time.monotonic() < late, (poison.state, beside.state, beside.reason)
+                if one.poll() is not None:
+                    one.communicate()
+                    one, crashes = worker(runs_url, tmp_path), crashes + 1
+                time.sleep(0.05)
+        finally:
+            one.kill()
+            one.communicate()
+        assert beside.result(5).content == "all parts are done"
+        with pytest.raises(RunParked, match="it failed 5 times in a row without a new step"):
+            poison.result(5)
+    assert MOST <= crashes <= 2 * MOST
+
+
+@POSIX
+@pytest.mark.slow
 @pytest.mark.row("N4")
 def test_a_run_whose_tools_are_gone_says_which(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
@@ -323,6 +349,35 @@ def test_a_database_that_drops_all_connections_stops_no_run(postgres: Postgres, 
         ends = [run.result(120) for run in started]
     assert [end.content for end in ends] == ["all is done"] * 5
     assert max(Counter(ran).values()) <= 5
+
+
+@POSIX
+@pytest.mark.slow
+@pytest.mark.row("N5")
+def test_a_database_that_is_away_when_a_step_ends_parks_no_run(postgres: Postgres, database: Database) -> None:
+    ran: list[int] = []
+    away = threading.Event()
+
+    @tool
+    def slowly(number: int) -> str:
+        """Take the database away."""
+        ran.append(number)
+        postgres.stop()
+        away.set()
+        return f"{number} is done"
+
+    say = turns([("slowly", {"number": 1})], [("add", {"one": 1, "other": 2})], "all is done")
+    with Runs(database.url, lease=5.0) as runs:
+        run = runs.start("Go.", tools=[slowly, add], id="run", **given(say))
+        assert away.wait(60)
+        time.sleep(2.0)
+        postgres.go_on()
+        done = run.result(120)
+        row = runs.core.register.row("run")
+    results = [part.content for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
+    assert (done.content, results, ran) == ("all is done", ["1 is done", "3"], [1])
+    assert row is not None
+    assert row.tries == 0
 
 
 @POSIX

@@ -101,11 +101,19 @@ class Postgres:
 
     def restart(self) -> None:
         """Stop the server as a power cut does, in the middle of what it writes, and start it again."""
+        self.stop()
+        self.go_on()
+
+    def stop(self) -> None:
+        """Stop the server as a power cut does."""
         if self._admin is not None:
             self._admin.close()
             self._admin = None
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait(PATIENCE)
+
+    def go_on(self) -> None:
+        """Start a server that was stopped."""
         self.process = self._started()
         self.wait()
 

@@ -153,9 +153,13 @@ class Agent:
 
     def _client(self) -> Client:
         provider, model = self.options.provider, self.options.model
+        base_url = self.options.base_url
         if self.before is not None and provider is None and model is None:
             provider, model = self.before.provider, self.before.model
-        return client_of(provider, model, self.options.base_url)
+        if getattr(self.options, "durable", None) and provider is None and model is None:
+            provider, model, begun_at = _asked_by(self.options.durable)
+            base_url = base_url or begun_at
+        return client_of(provider, model, base_url)
 
     def _take_up(self, before: Saved) -> None:
         """Go on with a conversation that was kept."""
@@ -243,17 +247,26 @@ class Agent:
                     self._keep(self.context, done.ending)
 
     def _lead_durably(self, durable: str, context: Context, tell: Any, settings: dict[str, Any]) -> Done:
-        """Lead the conversation as a run that survives; an ID that is there already goes on."""
+        """Lead the conversation as a run that survives; an ID that is there already goes on. Ctrl-C leaves it."""
         from toolwire.runs import Runs  # noqa: PLC0415 - an extra
 
-        name = durable or uuid.uuid4().hex[:12]
-        self.screen.line(f"[run {name}: toolwire run --durable {name} goes on with it]", "note")
+        name, cancel = durable or uuid.uuid4().hex[:12], settings.pop("cancel")
+        client, done = self.client, None
         with Runs(usual_runs()) as runs:
-            client = self.client
-            run = runs.start(
-                context, client.provider, client.model, id=name, tools=self.resolver, on_event=tell, **settings
-            )
-            done = run.result()
+            _check_task(runs, name, context.messages[-1].content)
+            self.screen.line(f"[run {name}: toolwire run --durable {name} goes on with it]", "note")
+            settings |= {"tools": self.resolver, "on_event": tell}
+            if url_without_secrets(client.provider.base_url) == client.provider.base_url:
+                settings["options"] = {"base_url": client.provider.base_url}  # with which it goes on
+            run = runs.start(context, client.provider, client.model, id=name, **settings)
+            while done is None and not cancel.is_set():
+                with contextlib.suppress(TimeoutError):
+                    done = run.result(0.5)
+            if done is None:
+                self.screen.line("[it is left when the present step has ended; Ctrl-C again ends it at once]", "note")
+        if done is None:
+            self.kept = False  # it goes on as a run, and not as a conversation
+            raise KeyboardInterrupt
         self.context = replace(context, messages=[*context.messages, *done.messages])
         self._keep(self.context, done.ending)
         return done
@@ -329,6 +342,24 @@ class Agent:
         self.client.close()
         if self.store is not None:
             self.store.close()
+
+
+def _asked_by(name: str) -> tuple[str | None, str | None, str | None]:
+    """Say whom a run asks, if it is there: the provider, the model and the address."""
+    from toolwire.runs import Runs  # noqa: PLC0415 - an extra
+
+    with Runs(usual_runs()) as runs:
+        began = runs.core.begun_with(name)
+    return (began[0].provider, began[0].model, began[0].options.get("base_url")) if began else (None, None, None)
+
+
+def _check_task(runs: Any, name: str, task: Any) -> None:
+    """Refuse an ID that is not there and has no task, and another task than that of a run that is there."""
+    began = runs.core.begun_with(name)
+    if began is None and task == _GO_ON:
+        raise UserError(f"there is no run {name!r}: give a task, and it begins one", path="--durable")
+    if began is not None and task not in (_GO_ON, began[1].messages[-1].content):
+        raise UserError(f"run {name!r} has another task: leave this one out, or give it another ID", path="--durable")
 
 
 def _place_of(options: argparse.Namespace) -> tuple[Kept | None, conversations.Place]:

@@ -26,6 +26,8 @@ from toolwire.work.results import safe
 
 _STOPPING = 30.0
 _SHOWN = 200
+_ENDS = ("done", "failed", "cancelled")
+_STATES = ("queued", "running", "waiting", "parked", *_ENDS, "ended")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -51,6 +53,9 @@ def add(commands: Any) -> None:
 def _opened(options: argparse.Namespace, **more: Any) -> Any:
     from toolwire.runs import Runs  # noqa: PLC0415 - an extra, and only where it is wanted
 
+    file = (options.database or "").removeprefix("sqlite:///")
+    if not more and file != options.database and file and not Path(file).exists():
+        raise UserError(f"there is no such file: {file}", path="--database")
     return Runs(options.database or usual_runs(), **more)
 
 
@@ -63,7 +68,12 @@ def _tools_of(name: str) -> Any:
         tools = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as problem:
         raise UserError(f"cannot be loaded: {problem}", path=name) from None
-    return [tools] if callable(tools) and not hasattr(tools, "available_tools") else tools
+    from toolwire.client.conversation import request_of  # noqa: PLC0415 - other commands need no tools
+
+    _, resolver = request_of("-", model="-", tools=tools)  # which says what is no tool
+    if resolver is None:
+        raise UserError("has no tools that can be run", path=name)
+    return tools
 
 
 def _work(options: argparse.Namespace) -> int:
@@ -119,8 +129,19 @@ def _said(event: Any) -> str:
 
 def _cancel(options: argparse.Namespace) -> int:
     with _opened(options) as runs:
-        runs.run(options.id).cancel()
+        run = runs.run(options.id)
+        before = run.state
+        run.cancel()
+        if before in _ENDS:
+            _note(f"{run.id} had ended before: {before}")
+        elif run.state not in _ENDS:
+            _note(f"{run.id} is {run.state}: who leads it is told to end it")
     return 0
+
+
+def _note(words: str) -> None:
+    """Say something of what was done, beside what is asked for."""
+    print(safe(words), file=sys.stderr)
 
 
 def _answer(options: argparse.Namespace) -> int:
@@ -131,7 +152,10 @@ def _answer(options: argparse.Namespace) -> int:
 
 def _resume(options: argparse.Namespace) -> int:
     with _opened(options) as runs:
-        runs.run(options.id).resume()
+        run = runs.run(options.id)
+        if run.state != "parked":
+            raise UserError(f"is not parked, but {run.state}", path=run.id)
+        run.resume()
     return 0
 
 
@@ -162,7 +186,7 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         _list,
         "list runs, the newest first",
         {
-            "--state": {"default": None, "help": "queued, running, waiting, parked or ended"},
+            "--state": {"default": None, "choices": _STATES, "metavar": "STATE", "help": ", ".join(_STATES)},
             "--limit": {"type": count, "default": 100, "metavar": "N"},
             "--json": {"action": "store_true", "help": "a JSON object to a line"},
         },

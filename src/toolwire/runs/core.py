@@ -3,14 +3,20 @@
 Rules of this file:
 - A run is taken over by its row in the register first, and only then by the engine: one of many wins.
 - A thread holds the leases of what is led here, hears what was asked of it, and looks for runs that nobody leads:
-  those of the queues of this process, and those that were started here with an id that was there already.
-- A run that has failed `MOST` times without a new step is parked, until somebody resumes it.
+  those of the queues of this process, and those that were started here with an id that was there already. It looks
+  at the moment when the next lease is over.
+- A process that ends is counted where its runs are taken over: wholly against one that it led alone, by half against
+  each of many. One that ended `MOST` processes so without a new step is parked, until somebody resumes it; before
+  that, those that ended together are given out apart. A database that is away is counted against nobody.
 """
 
 import logging
+import math
+import random
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,15 +28,18 @@ from toolwire.runs.journal import Failed, Journal, Leaving, Waiting
 from toolwire.runs.limits import ProviderLimits
 from toolwire.runs.owners import is_dead, new_owner
 from toolwire.runs.records import plain
-from toolwire.runs.register import RUNS, Lost, Register
+from toolwire.runs.register import AWAY, RUNS, Lost, Register
 from toolwire.runs.specs import Given, prompt_of, read, resumed
+from toolwire.types import Request
 from toolwire.work.waiting import Raised, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 MOST = 5
+_ALONE, _BESIDE_OTHERS = 2, 1
+_APART = 4
 LATE = "cancelled: its deadline has passed"
 _KEPT = 1000
-_TICK = 0.25
+_SHORTEST, _TICK = 0.02, 0.25
 
 
 class Core:
@@ -54,8 +63,9 @@ class Core:
         self._listens_here = False
         self._ending: set[str] = set()
         self._over: deque[str] = deque()
-        self._coming: set[str] = set()
+        self._mine: set[str] = set()
         self._unclaimed: dict[str, float] = {}
+        self._closing = False
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
@@ -73,10 +83,12 @@ class Core:
 
     def close(self, seconds: float) -> None:
         """Leave what is led here when its present step has ended, and close."""
+        self._closing = True
         for journal in list(self.held.values()):
             journal.leaving = True
-        until = time.monotonic() + seconds
-        while (self.held or self._ending) and time.monotonic() < until:
+        late = time.monotonic() + seconds
+        self.engine.stop(math.ceil(seconds) if self._mine else 0)
+        while self._ending and time.monotonic() < late:
             time.sleep(0.02)
         self._stop.set()
         if self._watcher is not None:
@@ -95,19 +107,36 @@ class Core:
                 self._listens_here = True
         return self._here
 
+    def begun_with(self, name: str) -> tuple[Given, Request] | None:
+        """Say how a run is led, and what it began with, if it is there."""
+        row = self.register.row(name)
+        return None if row is None else read(row.spec, self.register.texts(name))
+
     # Leading
 
     def lead(self, name: str) -> Any:
         """Lead a run to its end, or to where it is left; what it gives is recorded by the engine."""
         at("before-claim")
-        self._coming.discard(name)
+        self._mine.add(name)
+        try:
+            return self._claimed(name)
+        except Exception as problem:
+            logger.warning("run %r is left: %s: %s", name, type(problem).__name__, problem)
+            raise Lost(name) from problem  # what the engine took for a failure, it would record
+        finally:
+            if name not in self.held:
+                self._mine.discard(name)
+
+    def _claimed(self, name: str) -> Any:
+        """Own a run, and lead it."""
         known = len(self.engine.steps(name, output=False))
         row = self.register.claim(name, self.owner, self.lease, known)
         if row is None:
             raise Lost(name)
         at("after-claim")
-        if row.tries > MOST:
-            return self._park(name, row.token, f"it failed {MOST} times in a row without a new step")
+        if row.tries >= MOST * _ALONE:
+            often = f"it failed {MOST} times in a row without a new step; times beside other runs count half"
+            return self._park(name, row.token, often)
         try:
             output = self._led(name, row, known)
         except Raised as problem:
@@ -122,6 +151,7 @@ class Core:
         crossed, request = read(row.spec, self.register.texts(name))
         own = resumed(self.given.get(name), crossed, self.tools)
         journal = Journal(self, row, request, known)
+        journal.leaving = self._closing
         journal.people, journal.on_event = own.people, own.settings.get("on_event")
         journal.memory = self.memory.setdefault(name, {})
         self.held[name] = journal
@@ -136,7 +166,8 @@ class Core:
         except ProviderError as problem:
             output = {"failed": plain(problem.error), "provider": problem.provider}
         finally:
-            self.held.pop(name, None)
+            if self.held.get(name) is journal:
+                del self.held[name]
         self.register.change(name, RUNS.c.token == row.token, reason=_word(output))
         return output
 
@@ -151,9 +182,11 @@ class Core:
                 at("after-park")
             case Leaving():
                 self._release(name, token, "queued", "", expires=0.0, tries=0)
-            case Failed() | OSError() | SystemExit():
+            case _ if isinstance(problem, (Failed, OSError, SystemExit, *AWAY)):
                 logger.warning("run %r is led again: %s", name, problem)
-                self._release(name, token, "queued", str(problem), expires=self.register.now + 1.0)
+                away = isinstance(problem, AWAY) or isinstance(problem.__cause__, AWAY)
+                tries = RUNS.c.tries + (0 if away else _ALONE)
+                self._release(name, token, "queued", str(problem), expires=self.register.now + 1.0, tries=tries)
             case Exception():
                 logger.warning("run %r is parked: %s: %s", name, type(problem).__name__, problem)
                 self._release(name, token, "parked", f"{type(problem).__name__}: {problem}")
@@ -175,25 +208,25 @@ class Core:
     # Watching
 
     def _watch(self) -> None:
-        renewed = swept = 0.0
-        while not self._stop.wait(_TICK):
-            now = time.monotonic()
+        renewed = swept = pause = 0.0
+        while not self._stop.wait(pause):
+            now, pause = time.monotonic(), _TICK
             try:
                 if now >= renewed:
                     self._renew()
                     renewed = now + self.lease / 5
                 self._heed()
                 self._close_ended()
-                if now >= swept:
-                    self.sweep()
+                if now >= swept and not self._closing:
+                    swept = now + self.sweep()
                     self._find_unclaimed()
-                    swept = now + min(1.0, self.lease / 4)
+                pause = min(_TICK, max(_SHORTEST, swept - time.monotonic()))
             except Exception as problem:  # noqa: BLE001 - a database that is away comes back
                 logger.warning("runs cannot be watched: %s", type(problem).__name__)
 
     def _renew(self) -> None:
-        """Hold the leases of what is led here, and of what waits here to be led."""
-        if runs := {*self.held, *self._coming}:
+        """Hold the leases of what is led here, of what waits here to be led, and of what has just ended."""
+        if runs := {*self._mine, *self._ending}:
             self.register.renew(self.owner, runs, self.lease)
 
     def _heed(self) -> None:
@@ -211,7 +244,7 @@ class Core:
     def _close_ended(self) -> None:
         """Say in the register what the engine has recorded as ended."""
         names = list(self._ending)
-        for name in self.engine.ended(names) if names else ():
+        for name in self.engine.ended(names):
             self.register.change(name, state="ended", owner=None, expires=None)
             self._ending.discard(name)
             self._over.append(name)
@@ -221,42 +254,66 @@ class Core:
             self.done.pop(old, None)
             self.given.pop(old, None)
 
-    def sweep(self, only: str | None = None) -> None:
-        """Take over what nobody leads any more; end what was cancelled, or is too late."""
+    def sweep(self, only: str | None = None) -> float:
+        """Take over what nobody leads any more; end what was cancelled, or is too late; say when to look again."""
         queues = [self.queue] if self.queue is not None and self._watcher is not None else []
-        rows = [row for row in self.register.expired(queues, self.given, only) if row.id not in self.held]
-        ended = self.engine.ended([row.id for row in rows]) if rows else set()
+        interval = min(1.0, self.lease / 4)
+        found, soonest = self.register.expired(queues, self.given, interval, only)
+        rows = [row for row in found if row.id not in self._mine]
+        ended = self.engine.ended([row.id for row in rows])
+        left = []
         for row in rows:
             if row.id in ended:
                 self.register.change(row.id, RUNS.c.token == row.token, state="ended", owner=None, expires=None)
             elif row.cancel or row.late:
                 self.end_cancelled(row, "cancelled" if row.cancel else LATE)
             else:
-                self._take(row)
+                left.append(row)
+        self._take(left)
+        return soonest
 
     def _find_unclaimed(self) -> None:
         """Take over what somebody took from the queue, and died before it was his."""
-        takers = self.engine.taken(self.queue) if self.queue is not None else {}
-        rows = self.register.unclaimed(takers) if takers else []
+        queues = [queue for queue in (self.queue, self._here if self._listens_here else None) if queue is not None]
+        takers = self.engine.taken(queues) if queues else {}
+        rows = self.register.unclaimed(takers, self.owner) if takers else []
         now = time.monotonic()
         self._unclaimed = {row.id: self._unclaimed.get(row.id, now) for row in rows}
-        for row in rows:
-            if now - self._unclaimed[row.id] >= self.lease or is_dead(takers[row.id]):
-                self._take(row)
+        self._take([row for row in rows if now - self._unclaimed[row.id] >= self.lease or is_dead(takers[row.id])])
 
-    def _take(self, row: Any) -> None:
-        if self.register.take(row.id, row.token, self.owner, self.lease):
-            at("after-take")
-            self._resume(row.id, row.queue, row.token + 1)
+    def _take(self, rows: Sequence[Any]) -> None:
+        """Take runs over, those that nobody else has by now, and have them led again."""
+        dead = {row.owner for row in rows if row.state == "running"}
+        led = self.register.led(dead) if dead else {}
+        blame = {row.id: _blame(led.get(row.owner, 0)) if row.state == "running" else 0 for row in rows}
+        taken: list[Any] = []
+        for weight in set(blame.values()):
+            some = [row for row in rows if blame[row.id] == weight]
+            taken += self.register.take(some, self.owner, self.lease, weight)
+        if not taken:
+            return
+        at("after-take")
+        apart = [row for row in taken if blame[row.id] == _BESIDE_OTHERS and row.tries >= _APART]
+        for row in apart:
+            self._put_off(row)
+        together = [row for row in taken if row not in apart]
+        for queue in {row.queue for row in together}:
+            self._resume(queue, [row for row in together if row.queue == queue])
 
-    def _resume(self, name: str, queue: str | None, token: int) -> None:
-        """Have a run led again, here, or by whoever works at its queue."""
+    def _put_off(self, row: Any) -> None:
+        """Give a run out later, when another one that its process led may have been what ended it."""
+        seconds = random.random() * self.lease * 2 ** (row.tries - _APART)  # noqa: S311 - a moment, not a secret
+        self._release(row.id, row.token, "queued", "", expires=self.register.now + seconds)
+
+    def _resume(self, queue: str | None, rows: Sequence[Any]) -> None:
+        """Have runs led again, here, or by whoever works at their queue."""
+        names = [row.id for row in rows]
         if queue is None:
-            self._coming.add(name)
-        if not self.engine.resume(name, self.home(queue)):
+            self._mine.update(names)
+        for name in self.engine.resume(names, self.home(queue)):
             self.engine.start(name)
-        elif queue is not None:
-            self.register.change(name, RUNS.c.token == token, owner=None, expires=RUNS.c.deadline)
+        if queue is not None:
+            self.register.give_out(rows)
 
     def end_cancelled(self, row: Any, reason: str = "cancelled") -> bool:
         """End a run that was cancelled and that nobody leads."""
@@ -266,6 +323,11 @@ class Core:
             return False
         self.engine.cancel(row.id)
         return True
+
+
+def _blame(led: int) -> int:
+    """Say what a process that ended counts against each of the runs that it led."""
+    return _ALONE if led <= 1 else _BESIDE_OTHERS
 
 
 def _word(output: Any) -> str:

@@ -29,7 +29,12 @@ def treatment(begun: int, effects: Effects) -> _Treatment:
         return "run"
     if isinstance(effects, Checkable):
         return "probe"
-    return "again" if effects in _AGAIN else "unknown"
+    return "again" if is_repeatable(effects) else "unknown"
+
+
+def is_repeatable(effects: Effects) -> bool:
+    """Whether a call may be run again, whoever knows that it had begun."""
+    return isinstance(effects, str) and effects in _AGAIN
 
 
 def note(effects: Effects) -> str:

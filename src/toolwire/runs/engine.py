@@ -19,6 +19,7 @@ from dbos import _dbos as _process
 from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
+from toolwire.runs.register import patient
 from toolwire.traces.databases import driven
 
 _NAME = "toolwire.run"
@@ -50,10 +51,15 @@ def _database(url: str) -> tuple[str, sa.Engine]:
         raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
     if given.get_backend_name() == "postgresql":
         plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
-        return plain, sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
+        db = sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
+        sa.event.listen(db, "handle_error", _tell_away)
+        return plain, db
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
         raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
-    Path(str(given.database)).touch(mode=0o600)  # a conversation is its owner's
+    try:
+        Path(str(given.database)).touch(mode=0o600)  # a conversation is its owner's
+    except OSError as problem:
+        raise StoreFailed(f"the database cannot be opened: {problem}", path="Runs") from None
     db = sa.create_engine(given, pool_size=10, max_overflow=30)
 
     @sa.event.listens_for(db, "connect")
@@ -69,6 +75,11 @@ def _database(url: str) -> tuple[str, sa.Engine]:
             connection.execute(f"PRAGMA {pragma}")
 
     return url, db
+
+
+def _tell_away(failure: sa.ExceptionContext) -> None:
+    """Say of each failure to connect that it is one: the engine waits for a database that is away, whatever is said."""
+    failure.is_disconnect = failure.is_disconnect or failure.connection is None
 
 
 logging.getLogger("dbos").setLevel(logging.CRITICAL)  # it says aloud what is ours to say
@@ -94,6 +105,7 @@ class Engine:
         self.db: sa.Engine
         self.url, self.db = _database(url)
         self._owner = owner
+        self._concurrency: dict[str, int | None] = {}
         self.launched: bool = False
         schema = None if self.db.dialect.name == "sqlite" else "dbos"
         try:
@@ -103,7 +115,11 @@ class Engine:
             words = str(problem.orig).partition("\n")[0]
             raise StoreFailed(f"the database cannot be opened: {words}", path="Runs") from None
         self.client: DBOSClient = DBOSClient(
-            system_database_engine=self.db, serializer=_Json(), application_name=_APPLICATION, lazy=True
+            system_database_engine=self.db,
+            serializer=_Json(),
+            application_name=_APPLICATION,
+            lazy=True,
+            retry_connection_errors=False,  # its pauses grow; whoever watches leases must not sleep so long
         )
 
     def launch(self, lead: Callable[[str], Any], queues: Sequence[str]) -> None:
@@ -130,10 +146,25 @@ class Engine:
             )
             DBOS.listen_queues(queues)
             DBOS.launch()
+            self._keep_concurrency()
             self.launched = True
 
+    def _keep_concurrency(self) -> None:
+        """Keep what this process leads at once of a queue: the engine has one figure for all, that of who came last."""
+        database = _process._dbos_global_instance._sys_db  # type: ignore[union-attr]  # noqa: SLF001 - as above
+        found = database.get_queue
+
+        def own(name: str, *arguments: Any, **keywords: Any) -> Any:
+            queue = found(name, *arguments, **keywords)
+            if queue is not None and name in self._concurrency:
+                queue._worker_concurrency = self._concurrency[name]  # noqa: SLF001 - its setter writes it down
+            return queue
+
+        database.get_queue = own  # type: ignore[method-assign]
+
     def listen(self, queue: str, concurrency: int | None = None) -> None:
-        """Take runs from a queue that was named at the launch."""
+        """Take runs from a queue that was named at the launch, so many at once."""
+        self._concurrency[queue] = concurrency
         DBOS.register_queue(
             queue, worker_concurrency=concurrency, polling_interval_sec=_POLLING, on_conflict="always_update"
         )
@@ -142,13 +173,16 @@ class Engine:
         """Remove a queue of this process."""
         self.client.delete_queue(queue)
 
-    def close(self) -> None:
-        """End what the engine does here, and its connections."""
+    def stop(self, seconds: int) -> None:
+        """Take no run any more, and wait so long until those that are led here are left."""
         global _lead
         with _LOCK:
             if self.launched:
-                DBOS.destroy()
+                DBOS.destroy(workflow_completion_timeout_sec=seconds)
                 _lead, self.launched = None, False
+
+    def close(self) -> None:
+        """Close the connections."""
         self.client.destroy()
         self.db.dispose()
 
@@ -164,35 +198,50 @@ class Engine:
         options: Any = {"workflow_name": _NAME, "queue_name": queue, "workflow_id": run, "app_version": _VERSION}
         self.client.enqueue_in_transaction(connection, options)
 
-    def resume(self, run: str, queue: str) -> bool:
-        """Have a run led again by who takes from this queue; whoever led it before records nothing more."""
-        try:
-            self.client.resume_workflow(run, queue_name=queue)
-        except DBOSNonExistentWorkflowError:
-            return False
-        return True
+    @patient
+    def resume(self, runs: Sequence[str], queue: str) -> list[str]:
+        """Have runs led again by who takes from this queue; whoever led them before records nothing more.
 
+        Give those that the engine does not know.
+        """
+        try:
+            self.client.resume_workflows(list(runs), queue_name=queue)
+        except DBOSNonExistentWorkflowError:
+            if len(runs) == 1:
+                return list(runs)
+            return [run for one in runs for run in self.resume([one], queue)]
+        return []
+
+    @patient
     def cancel(self, run: str) -> None:
         """End what is done for a run; it can be resumed."""
         self.client.cancel_workflow(run)
 
+    @patient
     def fork(self, run: str, new: str, steps: int, queue: str) -> None:
         """Begin a run with the first steps of another one."""
         with SetWorkflowID(new):
             self.client.fork_workflow(run, steps + 1, queue_name=queue, application_version=_VERSION)
 
+    @patient
     def ended(self, runs: Sequence[str]) -> set[str]:
         """Say which of these runs have come to their end."""
+        if not runs:
+            return set()
         found = self.client.list_workflows(
             workflow_ids=list(runs), status=list(_ENDED), load_input=False, load_output=False
         )
         return {status.workflow_id for status in found}
 
-    def taken(self, queue: str) -> dict[str, str]:
-        """Say who has taken which runs from a queue, and not ended them."""
-        found = self.client.list_workflows(status="PENDING", queue_name=queue, load_input=False, load_output=False)
+    @patient
+    def taken(self, queues: Sequence[str]) -> dict[str, str]:
+        """Say who has taken which runs from queues, and not ended them."""
+        found = self.client.list_workflows(
+            status="PENDING", queue_name=list(queues), load_input=False, load_output=False
+        )
         return {status.workflow_id: str(status.executor_id) for status in found}
 
+    @patient
     def output(self, run: str) -> Any:
         """Give what the run gave at its end; None if it has not ended."""
         found = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
@@ -200,12 +249,14 @@ class Engine:
             return None
         return found[0].output if found[0].status == "SUCCESS" else {"failed": str(found[0].error)}
 
+    @patient
     def steps(self, run: str, after: int = 0, *, output: bool = True) -> list[tuple[int, Any]]:
         """Give the recorded steps after a number, without a gap."""
         found = self.client.list_workflow_steps(run, offset=after, load_output=output)
         numbers = ((number, step["function_id"], step["output"]) for number, step in enumerate(found, after + 1))
         return [(number, value) for number, function, value in numbers if number == function]
 
+    @patient
     def forget(self, runs: Sequence[str]) -> None:
         """Remove all that the engine has of runs."""
         self.client.delete_workflows(list(runs))

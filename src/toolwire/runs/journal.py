@@ -271,7 +271,9 @@ class Journal:
         if self._known and has_hidden(call):
             return _unrun(call, words.NOT_KEPT, "error")
         try:
-            begun, row = self._register.begin(self.run, self.token, self._row_of(job), approved=verdict == "yes")
+            again = words.is_repeatable(job.effects)
+            said = self._row_of(job)
+            begun, row = self._register.begin(self.run, self.token, said, approved=verdict == "yes", again=again)
         except Unapproved:
             return _unrun(call, _OTHER, "denied")
         self.heed(row)

@@ -7,11 +7,14 @@ Rules of this file:
 - `expires` is when somebody has to look at a run: who leads it has not renewed its lease, or its deadline has passed.
 - A call is one row, from the time when it is asked about, or begins. An approval is used once, by the call and the
   arguments that it was given for.
+- What is of use only to what is written after it does not wait for the disk: a log has the one before the other, so
+  whatever is there after a power cut has what it stands on. So it is with texts, and with a call that may be run again.
 """
 
 import functools
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import sqlalchemy as sa
@@ -76,8 +79,13 @@ ASKED = Table(
     Column("begun", Double, nullable=False),
     Column("ended", Double),
 )
+_CANCELLED, _FAILED = RUNS.c.reason.startswith("cancelled"), RUNS.c.reason == "failed"
+_ENDS = {"cancelled": _CANCELLED, "failed": _FAILED, "done": sa.not_(sa.or_(_CANCELLED, _FAILED))}
 _LIVE = ("queued", "running")
 _SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state)
+_TOGETHER = 200
+AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
+"""What says that the database is away, or too busy."""
 Row = Any
 
 
@@ -87,6 +95,11 @@ class Lost(BaseException):
 
 class Unapproved(Exception):
     """What was approved is not what would be run, or was run by now."""
+
+
+def _are(rows: Sequence[Row]) -> Any:
+    """Ask for these runs, under the numbers that they have here."""
+    return sa.tuple_(RUNS.c.id, RUNS.c.token).in_([(row.id, row.token) for row in rows])
 
 
 _P = ParamSpec("_P")
@@ -103,7 +116,7 @@ def patient(method: Callable[_P, _T]) -> Callable[_P, _T]:
         while True:
             try:
                 return method(*arguments, **keywords)
-            except (sa.exc.OperationalError, sa.exc.InterfaceError) as problem:
+            except AWAY as problem:
                 if "locked" in str(problem.orig) or time.monotonic() > late:
                     raise
                 time.sleep(_PAUSE)
@@ -132,11 +145,28 @@ class Register:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7466523341)")
             _META.create_all(connection)
 
-    def insert(self, table: Table, rows: Any) -> Any:
-        """Insert rows that may be there already."""
+    @contextmanager
+    def _unhurried(self) -> Iterator[sa.Connection]:
+        """Begin a transaction that comes to the disk with the next one that waits for it."""
+        with self.db.connect() as connection:
+            how = "PRAGMA synchronous=NORMAL" if self._sqlite else "SET LOCAL synchronous_commit=off"
+            connection.exec_driver_sql(how)
+            try:
+                yield connection
+                connection.commit()
+            finally:
+                if self._sqlite:  # where it is the connection's, and not the transaction's
+                    connection.rollback()
+                    connection.exec_driver_sql("PRAGMA synchronous=FULL")
+
+    def _into(self, table: Table, rows: Any) -> Any:
         from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415 - one of both
 
-        return (sqlite if self._sqlite else postgresql).insert(table).values(rows).on_conflict_do_nothing()
+        return (sqlite if self._sqlite else postgresql).insert(table).values(rows)
+
+    def insert(self, table: Table, rows: Any) -> Any:
+        """Insert rows that may be there already."""
+        return self._into(table, rows).on_conflict_do_nothing()
 
     @patient
     def row(self, run: str) -> Row | None:
@@ -146,10 +176,12 @@ class Register:
 
     @patient
     def rows(self, state: str | None = None, limit: int = 100) -> Sequence[Row]:
-        """List runs, the newest first."""
+        """List runs, the newest first: all, or those of a state, or those that ended in a way."""
         query = sa.select(RUNS, self.now.label("now")).order_by(RUNS.c.created.desc()).limit(limit)
+        if state is not None:
+            query = query.where(RUNS.c.state == ("ended" if state in _ENDS else state), _ENDS.get(state, sa.true()))
         with self.db.connect() as connection:
-            return connection.execute(query if state is None else query.where(RUNS.c.state == state)).all()
+            return connection.execute(query).all()
 
     @patient
     def change(self, run: str, *conditions: Any, **values: Any) -> bool:
@@ -160,8 +192,8 @@ class Register:
 
     @patient
     def claim(self, run: str, owner: str, lease: float, steps: int) -> Row | None:
-        """Own a run from now on; a try without a new step since the last one is counted before it is made."""
-        tries = sa.case((RUNS.c.steps < steps, 1), else_=RUNS.c.tries + 1)
+        """Own a run from now on; what was counted against it before its last step is forgotten."""
+        tries = sa.case((RUNS.c.steps < steps, 0), else_=RUNS.c.tries)
         values = {"state": "running", "owner": owner, "steps": steps, "tries": tries, "reason": ""}
         with self.db.begin() as connection:
             query = (
@@ -189,10 +221,11 @@ class Register:
 
     def guard(self, connection: sa.Connection, run: str, token: int) -> Row:
         """Give the row of a run, held until the end of the transaction; raise where it has another owner."""
+        late = (RUNS.c.deadline < self.now).label("late")
+        query: Any = sa.select(RUNS, late).where(RUNS.c.id == run).with_for_update(read=True)
         if self._sqlite:  # a write, so that nobody else writes until this transaction has ended
-            connection.execute(sa.update(RUNS).where(RUNS.c.id == run).values(token=RUNS.c.token))
-        query = sa.select(RUNS, (RUNS.c.deadline < self.now).label("late")).where(RUNS.c.id == run)
-        row = connection.execute(query if self._sqlite else query.with_for_update(read=True)).first()
+            query = sa.update(RUNS).where(RUNS.c.id == run).values(token=RUNS.c.token).returning(RUNS, late)
+        row = connection.execute(query).first()
         if row is None or row.token != token or row.state != "running":
             raise Lost(run)
         return row
@@ -208,34 +241,59 @@ class Register:
         return row
 
     @patient
-    def expired(self, queues: Collection[str], runs: Collection[str], only: str | None = None) -> list[Row]:
-        """List the runs that nobody leads any more: of these queues, these ones, and those that are too late."""
+    def expired(
+        self, queues: Collection[str], runs: Collection[str], within: float, only: str | None = None
+    ) -> tuple[list[Row], float]:
+        """List the runs that nobody leads any more: of these queues, these ones, and those that are too late.
+
+        Say besides in how many seconds the next one may be over, if that is within so many. Who has let one lease go,
+        and has renewed no other one for as long, is gone from all that it led.
+        """
         late = sa.func.coalesce(RUNS.c.deadline < self.now, sa.false()).label("late")
-        query = sa.select(*_SHORT, late, (RUNS.c.expires <= self.now).label("over")).where(_LOOKED_AT)
-        query = query if only is None else query.where(RUNS.c.id == only)
+        query = sa.select(*_SHORT, late, (RUNS.c.expires - self.now).label("left")).where(_LOOKED_AT)
+        query = query.where(RUNS.c.state != "ended")
+        soon = sa.or_(RUNS.c.expires <= self.now + within, RUNS.c.owner.is_not(None))
         with self.db.connect() as connection:
-            rows = connection.execute(query.where(RUNS.c.state != "ended")).all()
-        over = [row for row in rows if row.over or (row.owner and is_dead(row.owner))]
-        return [row for row in over if row.late or row.queue in queues or row.id in runs]
+            rows = connection.execute(query.where(soon if only is None else RUNS.c.id == only)).all()
+        gone = {owner for owner in {row.owner for row in rows if row.owner} if is_dead(owner)}
+        led = [row for row in rows if row.owner and row.state == "running"]
+        gone |= {row.owner for row in led if row.left <= 0} - {row.owner for row in led if row.left > within}
+        over = [row for row in rows if row.left <= 0 or row.owner in gone]
+        soonest = min((row.left for row in rows if 0 < row.left < within), default=within)
+        return [row for row in over if row.late or row.queue in queues or row.id in runs], soonest
 
     @patient
-    def unclaimed(self, runs: Collection[str]) -> list[Row]:
-        """List those of these runs that nobody owns."""
-        query = sa.select(*_SHORT).where(RUNS.c.id.in_(runs), RUNS.c.state == "queued", RUNS.c.owner.is_(None))
+    def unclaimed(self, runs: Collection[str], owner: str) -> list[Row]:
+        """List those of these runs that nobody owns, or this owner, and that nobody leads."""
+        query = sa.select(*_SHORT).where(RUNS.c.id.in_(runs), RUNS.c.state == "queued")
         with self.db.connect() as connection:
-            return list(connection.execute(query))
+            return list(connection.execute(query.where(sa.or_(RUNS.c.owner.is_(None), RUNS.c.owner == owner))))
 
-    def take(self, run: str, token: int, owner: str, lease: float) -> bool:
-        """Take a run over, if nobody else has."""
-        return self.change(
-            run,
-            RUNS.c.token == token,
-            RUNS.c.state.in_(_LIVE),
-            token=token + 1,
-            owner=owner,
-            expires=self.now + lease,
-            state="queued",
-        )
+    @patient
+    def led(self, owners: Collection[str]) -> dict[str, int]:
+        """Say how many runs each of these owners leads, or led when it ended."""
+        query = sa.select(RUNS.c.owner, sa.func.count().label("led")).group_by(RUNS.c.owner)
+        with self.db.connect() as connection:
+            rows = connection.execute(query.where(RUNS.c.owner.in_(owners), RUNS.c.state == "running"))
+            return {row.owner: row.led for row in rows}
+
+    @patient
+    def take(self, rows: Sequence[Row], owner: str, lease: float, blame: int) -> list[Row]:
+        """Take runs over, those that nobody else has; give them as they are by now."""
+        taken: list[Row] = []
+        for some in (rows[place : place + _TOGETHER] for place in range(0, len(rows), _TOGETHER)):
+            free = sa.select(RUNS.c.id).where(_are(some), RUNS.c.state.in_(_LIVE)).with_for_update(skip_locked=True)
+            values = {"token": RUNS.c.token + 1, "owner": owner, "expires": self.now + lease, "state": "queued"}
+            query = sa.update(RUNS).where(RUNS.c.id.in_(free)).values(tries=RUNS.c.tries + blame, **values)
+            with self.db.begin() as connection:
+                taken += connection.execute(query.returning(RUNS.c.tries, *_SHORT)).all()
+        return taken
+
+    @patient
+    def give_out(self, rows: Sequence[Row]) -> None:
+        """Let go of runs, for whoever works at their queue."""
+        with self.db.begin() as connection:
+            connection.execute(sa.update(RUNS).where(_are(rows)).values(owner=None, expires=RUNS.c.deadline))
 
     # Calls
 
@@ -249,17 +307,26 @@ class Register:
             return {row.key: row for row in connection.execute(sa.select(CALLS).where(CALLS.c.run == run))}
 
     @patient
-    def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool) -> tuple[int, Row]:
-        """Write that a call begins; say how often it had begun before. An approval is used by that."""
-        here = (CALLS.c.run == run, CALLS.c.key == call["key"])
-        with self.db.begin() as connection:
+    def begin(self, run: str, token: int, call: dict[str, Any], *, approved: bool, again: bool) -> tuple[int, Row]:
+        """Write that a call begins; say how often it had begun before. An approval is used by that.
+
+        `again` says that the call may be run again without anybody knowing that it had begun.
+        """
+        with self._unhurried() if again and not approved else self.db.begin() as connection:
             owned = self.guard(connection, run, token)
-            connection.execute(self.insert(CALLS, [{"run": run, **call}]))
-            row = connection.execute(sa.select(CALLS).where(*here)).one()
-            if approved and (row.digest != call["digest"] or row.verdict != "yes" or (row.used and not row.begun)):
-                raise Unapproved(call["call"])
-            connection.execute(sa.update(CALLS).where(*here).values(begun=row.begun + 1, used=int(approved)))
-        return row.begun, owned
+            if approved:
+                self._check_approval(connection, run, call)
+            query = self._into(CALLS, {"run": run, **call, "begun": 1, "used": int(approved)})
+            values = {"begun": CALLS.c.begun + 1, "used": int(approved)}
+            query = query.on_conflict_do_update(index_elements=["run", "key"], set_=values)
+            begun = connection.execute(query.returning(CALLS.c.begun)).scalar_one()
+        return begun - 1, owned
+
+    def _check_approval(self, connection: sa.Connection, run: str, call: dict[str, Any]) -> None:
+        """Raise where a call is not what was approved, or its approval was used by another run."""
+        row = connection.execute(sa.select(CALLS).where(CALLS.c.run == run, CALLS.c.key == call["key"])).first()
+        if row is None or row.digest != call["digest"] or row.verdict != "yes" or (row.used and not row.begun):
+            raise Unapproved(call["call"])
 
     @patient
     def calls(self, run: str) -> list[Row]:
@@ -290,7 +357,7 @@ class Register:
         if rows and within is not None:
             within.execute(self.insert(TEXTS, rows))
         elif rows:
-            with self.db.begin() as connection:
+            with self._unhurried() as connection:
                 connection.execute(self.insert(TEXTS, rows))
 
     @patient
