@@ -38,7 +38,8 @@ MALFORMED = "the call is malformed"
 class Scene(Struct):
     """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
 
-    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more.
+    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more, `whole` that the
+    text was not cut off.
     """
 
     row: Row
@@ -49,6 +50,11 @@ class Scene(Struct):
     marks: dict[str, Find] = {}
     body: int = 1
     unended: bool = False
+    whole: bool = True
+
+    def ended(self, mark: str) -> bool:
+        """Whether the text ends with a mark, and was not cut off."""
+        return self.cursor.ended and self.whole and self.cursor.text().rstrip().endswith(mark)
 
     def find(self, key: str, *marks: str, near: bool = False) -> Find:
         """Give what is looked for, made once."""
@@ -67,7 +73,7 @@ class Scene(Struct):
 
     def known(self, name: str) -> str:
         """Give a name as it was offered; models put a namespace before it."""
-        return name if self.is_offered(name) else name.removeprefix("functions.")
+        return name if name in (self.offer or ()) else name.removeprefix("functions.")
 
     def schema(self, name: str) -> dict[str, Any]:
         """Give the schema of a tool's parameters."""

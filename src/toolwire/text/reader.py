@@ -200,7 +200,7 @@ class Listener:
     def close(self, *, whole: bool = True) -> list[Found]:
         """Give what is left; an answer that was cut off is not `whole`."""
         self._begin()
-        self.whole = whole
+        self.whole = self.scene.whole = whole
         self.cursor.close()
         return self.teller.take()
 

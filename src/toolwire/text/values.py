@@ -79,6 +79,18 @@ def typed(text: str, schema: Any, root: Any) -> Any:
     return text
 
 
+def told(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
+    """Read a value of which the format says whether it is a text; where the schema allows no such thing, it counts."""
+    kinds = types_of(schema, root)
+    if quoted:
+        return typed(text, schema, root) if kinds and "string" not in kinds else text
+    try:
+        value = value_of(text)
+    except ValueError:
+        return typed(text, schema, root)
+    return text if kinds == {"string"} else value
+
+
 def _null(text: str) -> None:
     if text.strip().lower() not in {"null", "none"}:
         raise ValueError
@@ -94,7 +106,7 @@ def _integer(text: str) -> int:
 
 
 def _number(text: str) -> Any:
-    value = value_of(text.strip().removeprefix("+"))
+    value = value_of(text.strip().removeprefix("+").removesuffix("."))
     if type(value) not in {int, float}:
         raise ValueError
     return value

@@ -11,9 +11,8 @@ from typing import Any
 
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
-from toolwire.text.json_text import value_of
 from toolwire.text.rows import Row, core
-from toolwire.text.values import json_of, properties_of, resolved, typed, types_of
+from toolwire.text.values import json_of, properties_of, resolved, told
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -133,8 +132,7 @@ class _Bare:
     def _value(self, schema: Any) -> Any:
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.text.startswith(self.quote, self.at):
-            text, kinds = self._quoted(), types_of(schema, self.root)
-            return typed(text, schema, self.root) if kinds and "string" not in kinds else text
+            return told(self._quoted(), schema, self.root, quoted=True)
         if self.text.startswith("{", self.at):
             self.at += 1
             return self.entries(schema)
@@ -143,11 +141,7 @@ class _Bare:
             return self._items(resolved(schema, self.root).get("items"))
         word = _BARE.match(self.text, self.at)[0]  # type: ignore[index]
         self.at += len(word)
-        try:
-            value = value_of(word.strip())
-        except ValueError:
-            return typed(word.strip(), schema, self.root)
-        return word.strip() if types_of(schema, self.root) == {"string"} else value
+        return told(word.strip(), schema, self.root, quoted=False)
 
     def _items(self, schema: Any) -> list[Any]:
         items: list[Any] = []

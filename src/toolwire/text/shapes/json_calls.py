@@ -3,7 +3,8 @@
 Rules of this file:
 - A call counts with the end of its object; in a list, with the end of the list. What stands around may be missing.
 - An object of a list that is none does not take the others with it.
-- Where JSON stands bare, only what begins like a call is looked at: other JSON is text, at once.
+- Where JSON stands bare, only what begins like a call is looked at: other JSON is text, at once. Where any name
+  may be called, JSON without arguments is text too.
 """
 
 import re
@@ -42,12 +43,14 @@ def read(scene: Scene, mark: str) -> Reading:
     if row.quotes == ("'",):
         end = yield from skim_python(opening)
     else:
-        end = yield from skim(opening, _first_keys(row) if bare and opening == "{" else None)
+        end = yield from skim(cursor, opening, _first_keys(row) if bare and opening == "{" else None)
     if end == "whole":
-        return _heard_in(row, cursor.text()[begin:], opening)
+        heard = _heard_in(row, cursor.text()[begin:], opening)
+        says = scene.offer is not None or any(each.arguments is not None for each in heard)
+        return heard if says or not bare else None
     if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
         return None
-    cut = end == "cut"
+    cut = end == "cut" and not (opening == "[" and scene.ended("]"))
     ended = yield from end_broken(
         scene, _ends(row), () if row.wrap is not None or opening == "[" else _first_marks(row)
     )

@@ -95,7 +95,7 @@ def _pass(scene: Scene, after: tuple[str, ...]) -> Reading:
 
 
 def _after_name(row: Row) -> tuple[str, ...]:
-    return (*filter(None, (core(row.call[1]) if row.call[1] else "", row.header, core(row.call_id))), "{")
+    return (*filter(None, (core(row.call[1]), core(row.call_id))), "{")
 
 
 def _named(row: Row, header: str) -> tuple[str, str | None]:

@@ -15,9 +15,9 @@ from typing import Any
 
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, entries_of, exits_of
-from toolwire.text.json_text import skim_object, value_of
+from toolwire.text.json_text import skim_object
 from toolwire.text.rows import Row, core
-from toolwire.text.values import padded, properties_of, typed, unpadded, written
+from toolwire.text.values import padded, properties_of, told, typed, unpadded, written
 from toolwire.types import ToolCall
 
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
@@ -173,14 +173,10 @@ def _value(call: _Call, key: str, text: str, header: str) -> Any:
     cdata = _CDATA.fullmatch(text) if row.cdata else None
     text = cdata[1] if cdata is not None else unpadded(text, padded=row.pad)
     said = _attribute(row, header, 2) if len(row.attributes) > 2 else ""
-    if said in _TEXTS:
-        return text
+    schema = call.properties().get(key)
     if said:
-        try:
-            return value_of(text)
-        except ValueError:
-            return text
-    return typed(text, call.properties().get(key), call.schema)
+        return told(text, schema, call.schema, quoted=said in _TEXTS)
+    return typed(text, schema, call.schema)
 
 
 def _broken(call: _Call, problem: str) -> Reading:

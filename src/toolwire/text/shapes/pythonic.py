@@ -48,6 +48,8 @@ def read(scene: Scene, mark: str) -> Reading:
     text = cursor.text()[begin:]
     for closing in scene.ends:
         text = text.removesuffix(closing)
+    if text.rstrip().endswith("]") and (not cut or scene.whole):
+        return [_heard(name, part) for name, part in _parts(text)]
     return [_unread(name, part, CUT if cut else MALFORMED, cut) for name, part in _parts(text)]
 
 

@@ -87,7 +87,7 @@ def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]
             teller.say(mark)
             return
         begin = cursor.length - 1
-        end = yield from skim(first.mark)
+        end = yield from skim(cursor, first.mark)
         body = cursor.text()[begin:]
         found = yield Find(region.closes, near=end == "whole")
         if not found.mark and end == "whole":
