@@ -38,8 +38,8 @@ MALFORMED = "the call is malformed"
 class Scene(Struct):
     """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
 
-    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more, `whole` that the
-    text was not cut off.
+    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more,
+    `whole` that the text was not cut off.
     """
 
     row: Row

@@ -1,7 +1,8 @@
 """Python's literals inside of a text: where they end, and what they say, without Python's own reader.
 
 Rules of this file:
-- What JSON can say is read: texts, numbers, `True`, `None` (and `true`, `null`), lists, dicts; a set is a list. Nothing is evaluated.
+- What JSON can say is read: texts, numbers, `True`, `None` (and `true`, `null`), lists, dicts. A set is a
+  list. Nothing is evaluated.
 - A text may hold line breaks, which Python would refuse.
 """
 

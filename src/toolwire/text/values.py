@@ -10,6 +10,7 @@ Rules of this file:
 import ast
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from toolwire.text.json_text import value_of
@@ -28,6 +29,7 @@ _ORDER = ("null", "integer", "number", "boolean", "object", "array", "string")
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 _DEEPEST = 16
+_CHOICES = ("anyOf", "oneOf", "allOf")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -54,17 +56,33 @@ def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:
         return types | ({"null"} if schema.get("nullable") is True else set())
     listed = schema["enum"] if type(schema.get("enum")) is list else [schema["const"]] if "const" in schema else []
     types = {_KINDS.get(type(value), "null") for value in listed}
-    if depth < _DEEPEST:
-        for word in ("anyOf", "oneOf", "allOf"):
-            for choice in schema.get(word) or ():
-                types |= types_of(choice, root, depth + 1)
+    for word in _CHOICES if depth < _DEEPEST else ():
+        for choice in schema.get(word) or ():
+            types |= types_of(choice, root, depth + 1)
     return types
 
 
 def properties_of(schema: Any, root: Any) -> dict[str, Any]:
-    """Give the properties that a schema names."""
-    found = resolved(schema, root).get("properties")
-    return found if type(found) is dict else {}
+    """Give the properties that a schema, or one of its choices, names."""
+    found: dict[str, Any] = {}
+    for said in _under("properties", schema, root, 0):
+        found = {**said, **found} if type(said) is dict else found
+    return found
+
+
+def items_of(schema: Any, root: Any) -> Any:
+    """Give the schema of what stands in a list."""
+    return next(_under("items", schema, root, 0), None)
+
+
+def _under(key: str, schema: Any, root: Any, depth: int) -> Iterator[Any]:
+    """Give what a schema and its choices say under a key."""
+    schema = resolved(schema, root)
+    if key in schema:
+        yield schema[key]
+    for word in _CHOICES if depth < _DEEPEST else ():
+        for choice in schema.get(word) or ():
+            yield from _under(key, choice, root, depth + 1)
 
 
 def typed(text: str, schema: Any, root: Any) -> Any:
@@ -92,7 +110,7 @@ def told(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
 
 
 def _null(text: str) -> None:
-    if text.strip().lower() not in {"null", "none"}:
+    if text.strip() != "None" and text.strip().lower() != "null":
         raise ValueError
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
 from toolwire.text.rows import Row, core
-from toolwire.text.values import json_of, properties_of, resolved, told
+from toolwire.text.values import items_of, json_of, properties_of, told
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -138,7 +138,7 @@ class _Bare:
             return self.entries(schema)
         if self.text.startswith("[", self.at):
             self.at += 1
-            return self._items(resolved(schema, self.root).get("items"))
+            return self._items(items_of(schema, self.root))
         word = _BARE.match(self.text, self.at)[0]  # type: ignore[index]
         self.at += len(word)
         return told(word.strip(), schema, self.root, quoted=False)

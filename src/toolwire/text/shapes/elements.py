@@ -12,7 +12,7 @@ from typing import Any
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene
 from toolwire.text.rows import Row, core
-from toolwire.text.values import properties_of, resolved, typed, types_of, written
+from toolwire.text.values import items_of, properties_of, typed, types_of, written
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -88,13 +88,13 @@ class _Elements:
 
 
 def _value_of(value: Any, schema: Any, root: Any) -> Any:
-    schema, kinds = resolved(schema, root), types_of(schema, root)
+    kinds = types_of(schema, root)
     if type(value) is str:
         if not value and "string" not in kinds and kinds & {"array", "object"}:
             return [] if "array" in kinds else {}
         return typed(value, schema, root)
     if "array" in kinds or ("object" not in kinds and {name for name, _ in value} == {_ITEM}):
-        return [_value_of(child, schema.get("items"), root) for _, child in value]
+        return [_value_of(child, items_of(schema, root), root) for _, child in value]
     return _object_of(value, schema, root)
 
 

@@ -58,9 +58,11 @@ def read(scene: Scene, mark: str) -> Reading:
     call = _Call(scene)
     if (yield from _read_name(call)) is None:
         return None
-    wanted = scene.find("argument or end", call.argument, call.end, "{", near=True)
+    wanted = scene.find("argument or end", call.argument, call.end, "{", *scene.row.separators, near=True)
     while True:
         found = yield wanted
+        if found.mark in scene.row.separators:
+            continue
         if found.end:
             return call.heard(None, CUT, cut=True)
         if found.mark == call.end:
@@ -141,12 +143,15 @@ def _read_value(call: _Call, own: str) -> Reading:
             scene.unended = True
             break
         parts.append(found.before)
-        if found.mark == call.after_value:
+        if found.mark == call.after_value and not _in_cdata(scene.row, parts):
             return "".join(parts), None
         if found.mark == call.begin:
             passed = _passed(call.end, scene.row).search(found.before)
             begin = cursor.length - len(found.mark) - len(found.before)
             left = begin + passed.end("end") if passed is not None else None
+            parts.append(found.mark)
+            continue
+        if found.mark == call.after_value:
             parts.append(found.mark)
             continue
         if left is not None and len(parts[-1]) < _LONGEST_NAME:
@@ -159,6 +164,11 @@ def _read_value(call: _Call, own: str) -> Reading:
         parts += [found.mark, header.before, header.mark]
         left = None
     return None, CUT
+
+
+def _in_cdata(row: Row, parts: list[str]) -> bool:
+    """Whether a value stands in CDATA that has not ended."""
+    return row.cdata and parts[0].lstrip().startswith("<![CDATA[") and not parts[-1].rstrip().endswith("]]>")
 
 
 @cache
