@@ -21,7 +21,7 @@ _CLOSES = {"{": "}", "[": "]"}
 _KEY, _FIRST_KEY, _COLON, _VALUE, _FIRST_VALUE, _NEXT, _WRONG = range(7)
 _VALUES = (_VALUE, _FIRST_VALUE)
 _ENDS = {"}": (_FIRST_KEY, _NEXT), "]": (_FIRST_VALUE, _NEXT)}
-End = Literal["whole", "cut", "malformed"]
+End = Literal["whole", "cut", "malformed", "deep"]
 _decoder = json.JSONDecoder()
 
 
@@ -41,7 +41,7 @@ def skim(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None)
         state = _step(_NEXT if word else state, found.mark, stack) if fits else _WRONG
         if state == _WRONG or len(stack) > _DEEPEST:
             cursor.give_back(cursor.length - 1)
-            return "malformed"
+            return "malformed" if state == _WRONG else "deep"
         if found.mark == '"':
             text = yield from _string()
             if text is None:

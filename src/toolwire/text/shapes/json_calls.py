@@ -4,7 +4,7 @@ Rules of this file:
 - A call counts with the end of its object; in a list, with the end of the list. What stands around may be missing.
 - An object of a list that is none does not take the others with it.
 - Where JSON stands bare, only what begins like a call is looked at: other JSON is text, at once. Where any name
-  may be called, JSON without arguments is text too.
+  may be called, JSON without arguments is text too. JSON that is too deep is text as far as it was read, once.
 """
 
 import re
@@ -48,6 +48,8 @@ def read(scene: Scene, mark: str) -> Reading:
         heard = _heard_in(row, cursor.text()[begin:], opening)
         says = scene.offer is not None or any(each.arguments is not None for each in heard)
         return heard if says or not bare else None
+    if bare and end == "deep":
+        return [Heard(cursor.text())]
     if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
         return None
     cut = end == "cut" and not (opening == "[" and scene.ended("]"))

@@ -36,7 +36,7 @@ def read(scene: Scene, mark: str) -> Reading:
     if first.mark == "[":
         return (yield from json_calls.read(scene, "["))
     start = cursor.length
-    found = yield scene.find("after name", *_after_name(row), *_closings(row), *scene.ends, *scene.begins)
+    found = yield scene.find("after name", *_after_name(row), *_closings(row)[-1:], *scene.ends, *scene.begins)
     header = cursor.text()[start : cursor.length - len(found.mark)].strip()
     if found.mark == "{" and not header and mark:
         return (yield from json_calls.read(scene, "{"))
@@ -52,19 +52,20 @@ def _read_object(scene: Scene, header: str, mark: str) -> Reading:
     row, cursor = scene.row, scene.cursor
     name, call_id = _named(row, header)
     closings = _closings(row)
+    last = closings[-1:]
     if mark == core(row.call_id):
         found = yield scene.find("after id", *_after_name(row)[:-1], "{")
         mark, call_id = found.mark, found.before.strip() or None
-    if mark not in {"{", *closings}:
-        mark = (yield scene.find("object", "{", *closings, near=True)).mark
+    if mark not in {"{", *last}:
+        mark = (yield scene.find("object", "{", *last, near=True)).mark
     text, end = "", "whole"
     if mark == "{":
         text, end = yield from skim_object(cursor)
-    elif mark not in closings:
+    elif mark not in last:
         end = "malformed"
     if end != "whole":
         return (yield from _broken(scene, name, call_id))
-    if closings and mark != closings[-1]:
+    if mark not in last:
         yield from _pass(scene, closings)
     return [Heard(cursor.text(), name, text, call_id)]
 
