@@ -44,7 +44,7 @@ def test_a_format_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     [
         (CALL.encode(), 0, "mistral\n", ""),
         (b"", 1, "", "toolwire: no format fits\n"),
-        (b"words \xff", 2, "", "toolwire: standard input: is no UTF-8: invalid start byte at byte 6\n"),
+        (b"words \xff", 2, "", "toolwire: standard input: is not UTF-8: invalid start byte at byte 6\n"),
     ],
 )
 def test_a_text_is_read_from_a_pipe(
@@ -65,8 +65,8 @@ def test_a_text_is_read_from_a_pipe(
 @pytest.mark.parametrize(
     ("content", "arguments", "words"),
     [
-        (b"\xff", ["detect"], "is no UTF-8: invalid start byte at byte 0"),
-        (b"\xff", ["detect", "--template"], "is no UTF-8: invalid start byte at byte 0"),
+        (b"\xff", ["detect"], "is not UTF-8: invalid start byte at byte 0"),
+        (b"\xff", ["detect", "--template"], "is not UTF-8: invalid start byte at byte 0"),
         (b"{no", ["detect", "--template"], "template is neither Jinja nor JSON"),
         (b"{no", ["detect", "--tools"], "cannot be read: JSON is malformed"),
         (b"[" * 100_000, ["detect", "--tools"], "cannot be read"),

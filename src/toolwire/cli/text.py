@@ -100,4 +100,4 @@ def _read(file: str) -> str:
     try:
         return (sys.stdin.buffer.read() if path != file else Path(file).read_bytes()).decode()
     except UnicodeDecodeError as problem:
-        raise UserError(f"is no UTF-8: {problem.reason} at byte {problem.start}", path=path) from None
+        raise UserError(f"is not UTF-8: {problem.reason} at byte {problem.start}", path=path) from None
