@@ -19,8 +19,7 @@ from toolwire.types import Tool
 class Heard(Struct, frozen=True):
     """A part of a block: a call with its text, or words, where there is no name.
 
-    `arguments` are an object, or the JSON text of one. `problem` says why they cannot be given; `cut` that the text
-    ended before they did.
+    `arguments` are an object, or the JSON text of one. `problem` says why they cannot be given.
     """
 
     text: str
@@ -28,7 +27,11 @@ class Heard(Struct, frozen=True):
     arguments: Any = None
     id: str | None = None
     problem: str = ""
-    cut: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the text ended before the call did."""
+        return self.problem == CUT
 
 
 CUT = "the text ended before the call did"
@@ -93,21 +96,21 @@ def exits_of(row: Row) -> dict[str, str]:
 
 
 def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) -> Reading:
-    """Go to the end of a broken block, and say whether the text ended in it."""
+    """Go to the end of a broken block, and say what is wrong: it is malformed, or the text ended in it."""
     cursor, known, begins = scene.cursor, tuple(end for end in ends if end), (*scene.begins, *more)
     inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=False)
     if inside is not None:
         cursor.give_back(inside)
-        return False
+        return MALFORMED
     found = yield scene.find(f"broken {known} {more}", *known, *begins)
     if found.end:
         inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=True)
         if inside is not None and inside < cursor.length:
             cursor.give_back(inside)
-        return inside is None
+        return CUT if inside is None else MALFORMED
     if found.mark not in known:
         cursor.give_back(cursor.length - len(found.mark))
-    return False
+    return MALFORMED
 
 
 def _end_inside(text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool) -> int | None:

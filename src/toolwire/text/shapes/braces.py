@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
+from toolwire.text.heard import Heard, Scene, end_broken
 from toolwire.text.rows import Row, core
 from toolwire.text.values import items_of, json_of, properties_of, told
 from toolwire.types import ToolCall
@@ -41,8 +41,8 @@ def read(scene: Scene, mark: str) -> Reading:
         if not found.mark:
             cursor.give_back(cursor.length - len(found.before))
         return [_heard(scene, name, body)]
-    cut = yield from end_broken(scene, (core(row.call[2]),))
-    return [Heard(cursor.text(), name, None, None, CUT if cut else MALFORMED, cut)]
+    problem = yield from end_broken(scene, (core(row.call[2]),))
+    return [Heard(cursor.text(), name, None, None, problem)]
 
 
 def _skim(scene: Scene) -> Reading:

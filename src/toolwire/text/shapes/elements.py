@@ -36,7 +36,7 @@ def read(scene: Scene, mark: str) -> Reading:
     if found.mark != core(row.call[2]):
         if found.mark:
             cursor.give_back(cursor.length - len(found.mark))
-        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED, found.end)]
+        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED)]
     schema = scene.schema(scene.known(name))
     try:
         children = _Elements(found.before, row.header).all()

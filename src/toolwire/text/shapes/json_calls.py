@@ -53,16 +53,15 @@ def read(scene: Scene, mark: str) -> Reading:
     if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
         return None
     cut = end == "cut" and not (opening == "[" and scene.ended("]"))
-    ended = yield from end_broken(
-        scene, _ends(row), () if row.wrap is not None or opening == "[" else _first_marks(row)
-    )
-    if ended and not cut and opening == "[" and "]" in cursor.text()[begin:]:
+    more = () if row.wrap is not None or opening == "[" else _first_marks(row)
+    problem = yield from end_broken(scene, _ends(row), more)
+    if problem == CUT and not cut and opening == "[" and "]" in cursor.text()[begin:]:
         cursor.give_back(cursor.text().rindex("]") + 1)
-        ended = False
+        problem = MALFORMED
     text = cursor.text()
-    if opening == "[" and not ended and not cut:
+    if opening == "[" and problem != CUT and not cut:
         return [heard for item, whole in _items(row, text[begin:]) for heard in item_of(row, item, whole)]
-    return _broken(row, text, opening, CUT if ended else MALFORMED, cut=ended)
+    return _broken(row, text, opening, problem)
 
 
 def _first_marks(row: Row) -> tuple[str, ...]:
@@ -93,7 +92,7 @@ def _pythonic(row: Row, text: str) -> Heard:
     try:
         value = read_python(text)
     except ValueError:
-        return _broken(row, text, "{", MALFORMED, cut=False)[0]
+        return _broken(row, text, "{", MALFORMED)[0]
     return _object(row, value, text)
 
 
@@ -111,7 +110,7 @@ def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
         return [_pythonic(row, text)]
     fields = fields_of(text) if whole else None
     if fields is None:
-        return _broken(row, text, "{", MALFORMED, cut=False)
+        return _broken(row, text, "{", MALFORMED)
     if row.keys[0] == "*":
         if len(fields) != 1:
             return [Heard(text)]
@@ -161,12 +160,12 @@ def _items(row: Row, text: str) -> list[tuple[str, bool]]:
     return [(item.removesuffix("]") if item.endswith("}]") else item, True) for item in items]
 
 
-def _broken(row: Row, text: str, opening: str, problem: str, *, cut: bool) -> list[Heard]:
+def _broken(row: Row, text: str, opening: str, problem: str) -> list[Heard]:
     """Give the calls of a text that is no JSON, none of which can be run."""
     if opening == "{":
-        return [Heard(text, _name_in(row, text), None, None, problem, cut)]
+        return [Heard(text, _name_in(row, text), None, None, problem)]
     items = _items(row, text) or [(text, False)]
-    return [Heard(item, _name_in(row, item), None, None, problem, cut) for item, _ in items]
+    return [Heard(item, _name_in(row, item), None, None, problem) for item, _ in items]
 
 
 def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
+from toolwire.text.heard import Heard, Scene, end_broken
 from toolwire.text.json_text import skim_object
 from toolwire.text.rows import Row, core
 from toolwire.text.shapes import json_calls
@@ -113,8 +113,8 @@ def _named(row: Row, header: str) -> tuple[str, str | None]:
 
 
 def _broken(scene: Scene, name: str, call_id: str | None) -> Reading:
-    cut = yield from end_broken(scene, [core(scene.row.call[-1]), *scene.ends])
-    return [Heard(scene.cursor.text(), name, None, call_id, CUT if cut else MALFORMED, cut)]
+    problem = yield from end_broken(scene, [core(scene.row.call[-1]), *scene.ends])
+    return [Heard(scene.cursor.text(), name, None, call_id, problem)]
 
 
 def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:

@@ -48,8 +48,8 @@ class _Call:
     def properties(self) -> dict[str, Any]:
         return properties_of(self.schema, self.schema)
 
-    def heard(self, arguments: Any = None, problem: str = "", *, cut: bool = False) -> list[Heard]:
-        return [Heard(self.scene.cursor.text(), self.name or None, arguments, self.id, problem, cut)]
+    def heard(self, arguments: Any = None, problem: str = "") -> list[Heard]:
+        return [Heard(self.scene.cursor.text(), self.name or None, arguments, self.id, problem)]
 
 
 def read(scene: Scene, mark: str) -> Reading:
@@ -64,7 +64,7 @@ def read(scene: Scene, mark: str) -> Reading:
         if found.mark in scene.row.separators:
             continue
         if found.end:
-            return call.heard(None, CUT, cut=True)
+            return call.heard(None, CUT)
         if found.mark == call.end:
             return call.heard(call.given)
         if found.mark == "{" and not call.given:
@@ -108,7 +108,7 @@ def _read_object(call: _Call) -> Reading:
     found = yield call.scene.find("end", call.end, near=True)
     if found.mark == call.end:
         return call.heard(text)
-    return call.heard(None, CUT, cut=True) if found.end else (yield from _broken(call, MALFORMED))
+    return call.heard(None, CUT) if found.end else (yield from _broken(call, MALFORMED))
 
 
 def _read_arguments(call: _Call) -> Reading:
@@ -163,7 +163,7 @@ def _read_value(call: _Call, own: str) -> Reading:
             return "".join(parts), header.before
         parts += [found.mark, header.before, header.mark]
         left = None
-    return None, CUT
+    return None, MALFORMED
 
 
 def _in_cdata(row: Row, parts: list[str]) -> bool:
@@ -190,8 +190,8 @@ def _value(call: _Call, key: str, text: str, header: str) -> Any:
 
 
 def _broken(call: _Call, problem: str) -> Reading:
-    cut = yield from end_broken(call.scene, (call.end, *call.scene.ends))
-    return call.heard(None, CUT if cut else problem, cut=cut)
+    ended = yield from end_broken(call.scene, (call.end, *call.scene.ends))
+    return call.heard(None, CUT if ended == CUT else problem)
 
 
 def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:

@@ -44,13 +44,13 @@ def read(scene: Scene, mark: str) -> Reading:
         return [_heard(*call) for call in calls_in(cursor.text()[begin:-1])]
     if scene.row.loose and not scene.is_offered(scene.known(first.before.strip())):
         return None
-    cut = yield from end_broken(scene, scene.ends)
+    problem = yield from end_broken(scene, scene.ends)
     text = cursor.text()[begin:]
     for closing in scene.ends:
         text = text.removesuffix(closing)
-    if text.rstrip().endswith("]") and (not cut or scene.whole):
+    if text.rstrip().endswith("]") and (problem != CUT or scene.whole):
         return [_heard(name, part) for name, part in _parts(text)]
-    return [_unread(name, part, CUT if cut else MALFORMED, cut) for name, part in _parts(text)]
+    return [_unread(name, part, problem) for name, part in _parts(text)]
 
 
 def _skim_rest() -> Reading:
@@ -66,15 +66,15 @@ def _parts(text: str) -> list[tuple[str, str]]:
 
 def _heard(name: str, part: str) -> Heard:
     if not name or _NAME.fullmatch(name) is None:
-        return _unread(part.partition("(")[0].strip(), part, MALFORMED, False)
+        return _unread(part.partition("(")[0].strip(), part, MALFORMED)
     try:
         return Heard(part, name, keywords_of(part))
     except ValueError as problem:
         return Heard(part, name, None, None, f"arguments: {problem}")
 
 
-def _unread(name: str, part: str, problem: str, cut: bool) -> Heard:
-    return Heard(part, name if _NAME.fullmatch(name) else None, None, None, problem, cut)
+def _unread(name: str, part: str, problem: str) -> Heard:
+    return Heard(part, name if _NAME.fullmatch(name) else None, None, None, problem)
 
 
 def _read_lines(scene: Scene) -> Reading:
@@ -96,9 +96,9 @@ def _read_lines(scene: Scene) -> Reading:
         if end == "whole":
             heard.append(_heard(text.partition("(")[0].strip(), text))
             continue
-        cut = yield from end_broken(scene, (closing,))
+        problem = yield from end_broken(scene, (closing,))
         text = scene.cursor.text()[begin:].strip(" \t\r\n,")
-        heard.append(_unread(text.partition("(")[0].strip(), text, CUT if cut else MALFORMED, cut))
+        heard.append(_unread(text.partition("(")[0].strip(), text, problem))
         return heard
 
 

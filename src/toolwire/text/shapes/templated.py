@@ -119,9 +119,7 @@ def _tell(stream: Any, region: _Region, body: str, captured: dict[str, Any], pro
         problem, made = MALFORMED, None
     if made is None:
         found = re.search(rf'"{_name_key(region.field)}"\s*:\s*"([^"\\\n]+)"', body)
-        stream.tell_heard(
-            [Heard(text, name or (found[1] if found else None), problem=problem, cut=problem == CUT)], text
-        )
+        stream.tell_heard([Heard(text, name or (found[1] if found else None), problem=problem)], text)
         return
     items = [_call_of(each, text) for each in (made if isinstance(made, list) else [made])]
     stream.tell_heard(items, text)
