@@ -86,13 +86,12 @@ class Scene(Struct):
 
 def entries_of(row: Row) -> tuple[str, ...]:
     """Give the marks that begin a section."""
-    return tuple(core(begin) for begin, _ in (*row.sections, *row.also, *((row.wrap,) if row.wrap else ())))
+    return tuple(core(begin) for begin, _ in row.pairs)
 
 
 def exits_of(row: Row) -> dict[str, str]:
     """Give the end of each section by its beginning."""
-    pairs = (*row.sections, *row.also, *((row.wrap,) if row.wrap else ()))
-    return {core(begin): core(end) for begin, end in pairs if end}
+    return {core(begin): core(end) for begin, end in row.pairs if end}
 
 
 def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) -> Reading:

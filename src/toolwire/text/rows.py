@@ -69,6 +69,11 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     telltales: tuple[str, ...] = ()
     template: dict[str, Any] | None = None
 
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Everything that stands around calls: its beginning, and its end."""
+        return (*self.sections, *self.also, *((self.wrap,) if self.wrap else ()))
+
 
 def squeezed(name: str) -> str:
     """Give a name as names are compared."""

@@ -70,7 +70,7 @@ class _Losing:
 @cache
 def _escaping(row: Row) -> re.Pattern[str]:
     """Find each mark of a format, and of the turns around it."""
-    pairs = (*row.sections, *row.also, row.wrap or (), row.thinking or ())
+    pairs = (*row.pairs, row.thinking or ())
     turns = [mark for pair in turns_of(row.turns).values() for mark in pair]
     channel = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"] if row.shape == "channels" else []
     given = [mark for pair in pairs for mark in pair]
@@ -183,7 +183,7 @@ class FormatWriter:
 
     def _block(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
         row = self.row
-        texts: list[str] = self.marked.engine.write(row, calls, arguments)
+        texts: list[str] = self.marked.engine.write(row, list(zip(calls, arguments, strict=True)))
         if row.wrap is not None:
             texts = [f"{row.wrap[0]}{text}{row.wrap[1]}" for text in texts]
         block = row.between.join(texts)

@@ -153,12 +153,9 @@ class _Bare:
             items.append(self._value(schema))
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its braces."""
-    return [
-        f"{row.call[0]}{call.name}{_written(given, row.quotes[0])}{row.call[2]}"
-        for call, given in zip(calls, arguments, strict=True)
-    ]
+    return [f"{row.call[0]}{call.name}{_written(given, row.quotes[0])}{row.call[2]}" for call, given in calls]
 
 
 def _written(value: Any, quote: str) -> str:

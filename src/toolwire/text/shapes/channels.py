@@ -98,12 +98,9 @@ def _read_call(stream: Any, name: str) -> Reading:
     stream.tell_heard([Heard(block, heard.name, heard.arguments, None, heard.problem)], block)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, a message each."""
-    return [
-        f"{row.call[0]}{call.name}{row.call[1]}{json_of(given)}{row.call[2]}"
-        for call, given in zip(calls, arguments, strict=True)
-    ]
+    return [f"{row.call[0]}{call.name}{row.call[1]}{json_of(given)}{row.call[2]}" for call, given in calls]
 
 
 def write_words(kind: type, text: str) -> str:

@@ -106,11 +106,10 @@ def _object_of(children: list[tuple[str, Any]], schema: Any, root: Any) -> dict[
     return made
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its elements."""
     return [
-        f'{row.call[0]}"{call.name}"{row.call[1]}{_written(given, row.header)}{row.call[2]}'
-        for call, given in zip(calls, arguments, strict=True)
+        f'{row.call[0]}"{call.name}"{row.call[1]}{_written(given, row.header)}{row.call[2]}' for call, given in calls
     ]
 
 

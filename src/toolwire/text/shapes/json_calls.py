@@ -168,11 +168,9 @@ def _broken(row: Row, text: str, opening: str, problem: str) -> list[Heard]:
     return [Heard(item, _name_in(row, item), None, None, problem) for item, _ in items]
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls: each as an object, or all as one list."""
-    items = [
-        _written(row, call, given, place) for place, (call, given) in enumerate(zip(calls, arguments, strict=True))
-    ]
+    items = [_written(row, call, given, place) for place, (call, given) in enumerate(calls)]
     texts = [repr(item) if row.quotes else json_of(item) for item in items]
     if row.list:
         inner = f"{row.between or ', '}".join(texts)

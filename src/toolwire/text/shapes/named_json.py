@@ -117,10 +117,10 @@ def _broken(scene: Scene, name: str, call_id: str | None) -> Reading:
     return [Heard(scene.cursor.text(), name, None, call_id, problem)]
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its marks."""
     texts = []
-    for place, (call, given) in enumerate(zip(calls, arguments, strict=True)):
+    for place, (call, given) in enumerate(calls):
         name, after = call.name, row.call[1]
         if row.header == "id":
             name = call.id if _fits(call) else f"functions.{call.name}:{place}"  # type: ignore[assignment]

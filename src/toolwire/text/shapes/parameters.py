@@ -194,10 +194,10 @@ def _broken(call: _Call, problem: str) -> Reading:
     return call.heard(None, CUT if ended == CUT else problem)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its marks."""
     texts = []
-    for place, (call, given) in enumerate(zip(calls, arguments, strict=True)):
+    for place, (call, given) in enumerate(calls):
         inner = "".join(_argument(row, key, value) for key, value in given.items())
         head = _head(row, 0, call.name) + row.header.replace("{index}", str(place))
         texts.append(f"{row.call[0]}{head}{row.call[1]}{inner}{row.call[2]}")

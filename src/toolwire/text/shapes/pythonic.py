@@ -102,9 +102,9 @@ def _read_lines(scene: Scene) -> Reading:
         return heard
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls: as a list, or a line each."""
     texts = []
-    for call, given in zip(calls, arguments, strict=True):
+    for call, given in calls:
         texts.append(f"{call.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})")
     return [f"[{', '.join(texts)}]"] if row.list else ["\n".join(texts)]

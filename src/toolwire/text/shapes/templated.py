@@ -177,9 +177,8 @@ def _call_of(made: Any, text: str) -> Heard:
     return Heard(text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls as JSON between the region's marks; what reads back otherwise will be a loss."""
     region = _Region("tool_calls", (row.template or {}).get("fields", {}).get("tool_calls", {}))
     begin, end = (region.opens or ("",))[0], (region.closes or ("",))[0]
-    pairs = zip(calls, arguments, strict=True)
-    return [f"{begin}{json_of({'name': call.name, 'arguments': given})}{end}" for call, given in pairs]
+    return [f"{begin}{json_of({'name': call.name, 'arguments': given})}{end}" for call, given in calls]
