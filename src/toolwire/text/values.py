@@ -33,7 +33,7 @@ _CHOICES = ("anyOf", "oneOf", "allOf")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
+def _resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     """Follow a reference inside of a tool's schema."""
     if type(schema) is not dict:
         return {}
@@ -43,12 +43,12 @@ def resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     place = root
     for key in pointer[2:].split("/"):
         place = place.get(key) if type(place) is dict else None
-    return resolved(place, root, depth + 1)
+    return _resolved(place, root, depth + 1)
 
 
 def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:
     """Give the types that a schema allows; none where it does not say."""
-    schema = resolved(schema, root)
+    schema = _resolved(schema, root)
     said = schema.get("type")
     if said is not None:
         names = said if type(said) is list else [said]
@@ -77,7 +77,7 @@ def items_of(schema: Any, root: Any) -> Any:
 
 def _under(key: str, schema: Any, root: Any, depth: int) -> Iterator[Any]:
     """Give what a schema and its choices say under a key."""
-    schema = resolved(schema, root)
+    schema = _resolved(schema, root)
     if key in schema:
         yield schema[key]
     for word in _CHOICES if depth < _DEEPEST else ():
