@@ -37,6 +37,14 @@ TOOLS = [
             note={"type": ["string", "null"]},
         ),
     },
+    {
+        "name": "read_video",
+        "description": "Read a video.",
+        "parameters": schema(
+            path=STRING,
+            part={"anyOf": [schema(begin={"type": "integer"}, end={"type": "integer"}), {"type": "null"}]},
+        ),
+    },
 ]
 
 
@@ -273,6 +281,7 @@ SPECS: dict[str, Spec] = {
     "jamba": lists("<tool_calls>", "</tool_calls>"),
     "hunyuan-a13b": lists("<tool_calls>", "</tool_calls>", thinking=("<think>\n", "\n</think>\n")),
     "granite": lists("<|tool_call|>", "", thinking=TIGHT),
+    "nemotron-nano-v2": lists("<TOOLCALL>", "</TOOLCALL>", thinking=("<think>\n", "\n</think>\n")),
     "phi4-mini": lists("functools", ""),
     "firefunction": lists("functools", ""),
     "sarashina": Spec(
@@ -293,6 +302,7 @@ SPECS: dict[str, Spec] = {
     "cohere-command4": Spec(
         cohere, style="list", thinking=("<|START_THINKING|>", "<|END_THINKING|>"), marks="<|END_ACTION|>"
     ),
+    "cohere-command-r-plus": lists("Action: ```json\n", "\n```", keys=("tool_name", "parameters")),
     "xlam": lists("", "", thinking=TIGHT),
     "llama3-json": Spec(objects("", "", "; ", ("name", "parameters")), marks="<|python_tag|>"),
     "llama4-json": Spec(objects("", "", "; ", ("name", "parameters")), marks="<|python_tag|>"),
@@ -365,7 +375,7 @@ SPECS: dict[str, Spec] = {
     "deepseek-v4": invoke("｜DSML｜", "｜DSML｜tool_calls", ' name="KEY" string="IS_TEXT">VALUE', TIGHT),
     "gigachat35": invoke("｜GCML｜", "｜GCML｜tool_calls", ' name="KEY" string="IS_TEXT">VALUE'),
     "dots": invoke("", "dots_function_call"),
-    "muse-glimmer": invoke("atem:", "atem:function_calls"),
+    "muse-glimmer": invoke("atem:", "atem:function_calls", thinking=(" to=self<|message|>", "<|eom|>")),
     "step3": Spec(
         around("<｜tool_calls_begin｜>", "<｜tool_calls_end｜>", STEP3),
         thinking=("<think>\n", "\n</think>\n"),
@@ -380,7 +390,12 @@ SPECS: dict[str, Spec] = {
         marks="<|close|>call<|sep|>",
         bare=K3,
     ),
-    "minimax-m3": Spec(elements(M3), thinking=TIGHT, bad=(f"{M3}</city>", ""), marks="</invoke> and <tool_call>"),
+    "minimax-m3": Spec(
+        elements(M3),
+        thinking=("<mm:think>", "</mm:think>"),
+        bad=(f"{M3}</city>", ""),
+        marks="</invoke> and <tool_call>",
+    ),
     "pythonic": Spec(pythonic("[", "]"), style="list", bad=("'Paris'", "Paris"), marks="] and [get_time()]"),
     "llama4-pythonic": Spec(pythonic("[", "]"), style="list", bad=("'Paris'", "Paris"), marks="] and [get_time()]"),
     "toolace": Spec(pythonic("[", "]"), style="list", bad=("'Paris'", "Paris"), marks="] and [get_time()]"),
@@ -433,11 +448,11 @@ FOREIGN = (
 )
 ISSUES = {
     "parallel": "ggml-org/llama.cpp#20260: parallel calls came as text",
-    "text after": "vLLM drops text after a tool block (comment in vllm/parser/minimax_m3.py)",
+    "text after": "vllm-project/vllm parser/minimax_m3.py 2d7b9a7: text after a block is dropped, on purpose",
     "broken then whole": "vllm-project/vllm#44873: parsers of single models, each wrong in its own way",
     "a list that is cut": "vllm-project/vllm#44873: parsers of single models, each wrong in its own way",
     "call in a closed thought": "vllm-project/vllm#39885: reasoning and calls run into each other",
-    "text around": "ai-dynamo/dynamo PR#9593: marks leak into the text",
+    "text around": "ai-dynamo/dynamo#9593: marks leak into the text",
 }
 
 
@@ -449,7 +464,8 @@ def case(kind_of_case: str, text: str, calls: list[Call] | None = None, **more: 
         "broken": more.get("broken", []),
     }
     made = {"kind": kind_of_case, "text": text.removesuffix("<|start|>assistant"), "expected": expected}
-    return {**made, "issue": ISSUES[kind_of_case]} if kind_of_case in ISSUES else made
+    issue = more.get("issue") or ISSUES.get(kind_of_case)
+    return {**made, "issue": issue} if issue else made
 
 
 def cases(name: str, spec: Spec) -> Iterator[dict[str, Any]]:
@@ -490,6 +506,11 @@ def cases(name: str, spec: Spec) -> Iterator[dict[str, Any]]:
         yield from thought_cases(spec, say)
     if spec.bare is not None:
         yield case("without the wrapper", spec.bare([PARIS]), [PARIS])
+    video = one({"path": "a.mp4"}, "read_video")
+    yield case("a mark's word in a name", write(video), video)
+    for names, label, issue, text, calls, *more in DIFFERING:
+        if name in names.split():
+            yield case(label, text_for(name, text), calls, issue=issue, **(more[0] if more else {}))
 
 
 VALUES: dict[str, dict[str, Any]] = {
@@ -510,6 +531,510 @@ VALUES: dict[str, dict[str, Any]] = {
     "tags in a text": {"query": '<div class="a">x</div><br/>'},
     "a long text": {"query": "lorem ipsum " * 120},
 }
+
+
+QUERY = "search"
+WORDS = {"content": "I look."}
+NO_OPENING = f"I look.\n{CODER_CALLS([PARIS])}\n</tool_call>"
+FAMILY = "qwen3-coder nemotron-3 mimo step3p5"
+
+
+def coder(calls: list[Call]) -> str:
+    return "\n".join(f"<tool_call>\n{CODER_CALLS([each])}\n</tool_call>" for each in calls)
+
+
+def lfm(inner: str) -> str:
+    return f"<|tool_call_start|>[{inner}]<|tool_call_end|>"
+
+
+def harmony_to(head: str, name: str = "get_weather") -> str:
+    return f'{head.replace("NAME", f"functions.{name}")}<|message|>{{"city": "Paris"}}'
+
+
+def m3(inner: str, name: str = "search") -> str:
+    return f'{M3}<tool_call>\n{M3}<invoke name="{name}">{inner}{M3}</invoke>\n{M3}</tool_call>'
+
+
+def dsml(inner: str) -> str:
+    return f'<｜DSML｜invoke name="search">\n{inner}</｜DSML｜invoke>\n'
+
+
+def said_as_text(key: str, value: str) -> str:
+    return f'<｜DSML｜parameter name="{key}" string="true">{value}</｜DSML｜parameter>\n'
+
+
+SHELL = "ls && echo \"a > b\" | grep -F ']'"
+CODE = "x = {'a': [1, 2]}\nprint(x, sep=',')"
+BRACKETS = "Say: [City] - [Weather], {x} and [1, [2]]."
+THREE = [PARIS, UTC, LONDON]
+HIT: list[Call] = [(QUERY, {"query": SHELL})]
+
+# Where engines were known to differ: the formats, the kind, where it is told, the text, what it says.
+DIFFERING: list[tuple[Any, ...]] = [
+    (FAMILY, "no opening mark", "ollama/ollama#16686: the call came as text", NO_OPENING, [PARIS], WORDS),
+    (
+        FAMILY,
+        "words, a thought, three calls",
+        "ggml-org/llama.cpp#20260: an error after words before the mark",
+        f"<think>\nThree.\n</think>\n\nI look.\n{coder(THREE)}",
+        THREE,
+        {"content": "I look.", "thinking": "Three."},
+    ),
+    (FAMILY, "a shell line", "ollama/ollama#12357: & in a value was an XML error", coder(HIT), HIT),
+    (
+        "qwen3-coder",
+        "words before",
+        "ggml-org/llama.cpp#15012: with words before it, the call came as text",
+        f"Both cities, then.\n\n{coder([PARIS])}",
+        [PARIS],
+        {"content": "Both cities, then."},
+    ),
+    (
+        "qwen3-coder",
+        "a pattern",
+        "vllm-project/vllm#22975: the call stayed in the text",
+        "I look.\n\n" + coder([(QUERY, {"query": "class Base\\("})]),
+        [(QUERY, {"query": "class Base\\("})],
+        WORDS,
+    ),
+    (
+        "qwen3-coder",
+        "a value of many lines",
+        "vllm-project/vllm#30439: arguments were not streamed",
+        coder([(QUERY, {"query": f"{CODE}\n" * 40})]),
+        [(QUERY, {"query": f"{CODE}\n" * 40})],
+    ),
+    (
+        "hermes qwen25 qwen3 granite4",
+        "a value without quotes at the end",
+        "vllm-project/vllm#19056: the last value was lost in streams",
+        '<tool_call>\n{"name": "search", "arguments": {"query": "x", "exact": true}}\n</tool_call>',
+        [(QUERY, {"query": "x", "exact": True})],
+    ),
+    (
+        "qwen25",
+        "three calls in a stream",
+        "InternLM/lmdeploy#3412: an error after the first of several calls",
+        objects("<tool_call>\n", "\n</tool_call>")(THREE),
+        THREE,
+    ),
+    (
+        "hermes qwen25",
+        "arguments as a text",
+        "vllm-project/vllm tests/tool_parsers/test_hermes_tool_parser.py 0eb73d6: they were encoded twice",
+        '<tool_call>\n{"name": "get_weather", "arguments": "{\\"city\\": \\"Paris\\"}"}\n</tool_call>',
+        [PARIS],
+    ),
+    (
+        "hermes qwen25 mistral-v3 llama3-json",
+        "a list with something else in it",
+        "sgl-project/sglang test_malformed_tool_call_payloads.py 11d40db: an error, and no call",
+        {"mark": True},
+        [PARIS],
+    ),
+    (
+        "mistral mistral-v3",
+        "a list after the mark",
+        "ml-explore/mlx-lm#1374: only the newer way was known",
+        f"[TOOL_CALLS][{dump({'name': 'get_weather', 'arguments': {'city': 'Paris'}, 'id': 'abcdefghi'})}]",
+        [PARIS],
+    ),
+    (
+        "mistral",
+        "two calls, then words",
+        "ml-explore/mlx-lm#1448: both calls were dropped",
+        '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}[TOOL_CALLS]get_time[ARGS]{"timezone": "UTC"}\n\nI look.',
+        [PARIS, UTC],
+        WORDS,
+    ),
+    (
+        "mistral",
+        "no mark before the arguments",
+        "waybarrios/vllm-mlx#631: the mark became part of the name",
+        '[TOOL_CALLS]get_weather{"city": "Paris"}[TOOL_CALLS]get_weather[ARGS]{"city": "London"}',
+        [PARIS, LONDON],
+    ),
+    (
+        "mistral mistral-v3",
+        "a number at the end",
+        "vllm-project/vllm#13622: a number in a stream was an error",
+        '[TOOL_CALLS][{"name": "search", "arguments": {"query": "x", "limit": 42}}]',
+        [(QUERY, {"query": "x", "limit": 42})],
+    ),
+    (
+        "mistral mistral-v3",
+        "brackets in a text",
+        "sgl-project/sglang test/srt/test_function_call_parser.py 278e503: the list ended at the first bracket",
+        f"[TOOL_CALLS] [{dump({'name': 'search', 'arguments': {'query': BRACKETS}})}]",
+        [(QUERY, {"query": BRACKETS})],
+    ),
+    (
+        "llama3-json llama4-json",
+        "braces that are no call",
+        "ggml-org/llama.cpp#20806: the text was cut at the first brace",
+        'int main(void) { puts("hi"); return 0; } and {"a": 1}',
+        [],
+        {"content": 'int main(void) { puts("hi"); return 0; } and {"a": 1}'},
+    ),
+    (
+        "llama3-json llama4-json",
+        "a type beside the name",
+        "vllm-project/vllm#46863: the call stayed in the text",
+        '{"type": "function", "name": "get_weather", "parameters": {"city": "Paris"}}',
+        [PARIS],
+    ),
+    (
+        "llama4-json",
+        "marks of Python around JSON",
+        "vllm-project/vllm#16214: the call stayed in the text",
+        '<|python_start|>{"name": "get_weather", "parameters": {"city": "Paris"}}<|python_end|>',
+        [PARIS],
+    ),
+    (
+        "llama3-json",
+        "broken, then whole",
+        "sgl-project/sglang test_llama32_detector.py cc1f580: the second call was lost",
+        '{"name": "get_weather", "parameters": {{"name": "get_weather", "parameters": {"city": "Paris"}}',
+        [PARIS],
+        {"broken": ["get_weather"]},
+    ),
+    ("lfm2", "a bracket in a text", "vllm-project/vllm#48171: dropped", lfm(f"search(query={SHELL!r})"), HIT),
+    (
+        "lfm2",
+        "lines in a text of Python",
+        "vllm-project/vllm#48171: dropped",
+        lfm("search(query='cat << EOF\none\nEOF')"),
+        [(QUERY, {"query": "cat << EOF\none\nEOF"})],
+    ),
+    (
+        "lfm2 pythonic llama4-pythonic toolace",
+        "a negative number, and a tuple",
+        "vllm-project/vllm#48171: dropped",
+        {"python": "search(score=-74.004, tags=('a', 'b'))"},
+        [(QUERY, {"score": -74.004, "tags": ["a", "b"]})],
+    ),
+    (
+        "lfm2 pythonic llama4-pythonic toolace",
+        "a set, and zeros before a number",
+        "vllm-project/vllm tests/tool_parsers/test_lfm2_tool_parser.py 011cde7: dropped",
+        {"python": "search(tags={'a', 'b'}, limit=07)"},
+        [(QUERY, {"tags": ["a", "b"], "limit": 7})],
+    ),
+    (
+        "lfm2 pythonic llama4-pythonic toolace",
+        "a comma between single quotes",
+        "ml-explore/mlx-lm#1785: the value ended at the comma",
+        {"python": "search(query='one, two, and three')"},
+        [(QUERY, {"query": "one, two, and three"})],
+    ),
+    (
+        "lfm2 pythonic llama4-pythonic toolace",
+        "quotes in code",
+        "ggml-org/llama.cpp#26658: an error in the stream",
+        {"python": "search(query=\"plot(x, 'red', label='a')\")"},
+        [(QUERY, {"query": "plot(x, 'red', label='a')"})],
+    ),
+    (
+        "lfm2",
+        "objects in an argument",
+        "ml-explore/mlx-lm#1246: the call stayed in the text",
+        lfm("search(filter={'lang': 'de', 'min': 3}, tags=['a', 'b'])"),
+        [(QUERY, {"filter": {"lang": "de", "min": 3}, "tags": ["a", "b"]})],
+    ),
+    (
+        "pythonic llama4-pythonic toolace lfm2",
+        "a broken quote beside a call",
+        "vllm-project/vllm tests/tool_parsers/test_pythonic_tool_parser.py 0716d26: both were lost",
+        {"python": "get_weather(city='Paris'), search(query='x 'y', note='z')"},
+        [PARIS],
+        {"broken": ["search"]},
+    ),
+    (
+        "pythonic llama4-pythonic toolace lfm2",
+        "bytes beside a call",
+        "vllm-project/vllm tests/tool_parsers/test_pythonic_tool_parser.py 0716d26: both were lost",
+        {"python": "search(query=b'z'), get_weather(city='Paris')"},
+        [PARIS],
+        {"broken": ["search"]},
+    ),
+    (
+        "pythonic lfm2 llama4-pythonic",
+        "a link of Markdown",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: links were taken for calls",
+        "See [get_weather](https://example.org) and [x](y).",
+        [],
+        {"content": "See [get_weather](https://example.org) and [x](y)."},
+    ),
+    (
+        "kimi-k2",
+        "three calls in one section",
+        "vllm-project/vllm#24478: several calls were read wrongly",
+        around("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", kimi)(THREE),
+        THREE,
+    ),
+    (
+        "kimi-k2",
+        "calls in an open thought",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: without section and ends",
+        (
+            "<think>Two calls."
+            '<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{"city": "Paris"}'
+            '<|tool_call_begin|>functions.get_time:1<|tool_call_argument_begin|>{"timezone": "UTC"}'
+        ),
+        [PARIS, UTC],
+        {"thinking": "Two calls."},
+    ),
+    (
+        "glm45 glm47 poolside-v1 ling3",
+        "a number that is a text",
+        "Blaizzy/mlx-vlm#2207: the type of the schema was not found",
+        {"glm": "<arg_key>city</arg_key>\n<arg_value>10001</arg_value>\n"},
+        [("get_weather", {"city": "10001"})],
+    ),
+    (
+        "glm45 glm47 poolside-v1 ling3",
+        "lines in an argument",
+        "ggml-org/llama.cpp#15186: breaks became backslashes",
+        {"glm": "<arg_key>city</arg_key>\n<arg_value>a\nb\nc</arg_value>\n"},
+        [("get_weather", {"city": "a\nb\nc"})],
+    ),
+    (
+        "glm47",
+        "a stray end after a call",
+        "guoqingbao/xinfer#392: the call came as text",
+        "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call></tool_call>",
+        [PARIS],
+    ),
+    (
+        "glm47 glm45",
+        "a name alone, after words",
+        "ggml-org/llama.cpp#20650: a call without arguments was an error",
+        "<think>I look.</think><tool_call>get_time</tool_call>",
+        [NOW],
+        {"thinking": "I look."},
+    ),
+    (
+        "granite",
+        "arguments before the name",
+        "ollama/ollama#11505: no call was read",
+        '<|tool_call|>[{"arguments": {"city": "Paris"}, "name": "get_weather"}]',
+        [PARIS],
+    ),
+    (
+        "deepseek-v32",
+        "calls without their section",
+        "sgl-project/sglang#24199: no call was read",
+        dsml(said_as_text("query", "a")) + dsml(said_as_text("query", "b")),
+        [(QUERY, {"query": "a"}), (QUERY, {"query": "b"})],
+    ),
+    (
+        "deepseek-v32",
+        "words, then a section",
+        "sgl-project/sglang#17593: the calls came as text",
+        f"I look.\n\n<｜DSML｜function_calls>\n{dsml(said_as_text('query', SHELL))}</｜DSML｜function_calls>",
+        HIT,
+        WORDS,
+    ),
+    (
+        "deepseek-v32 deepseek-v4",
+        "a number that is said to be a text",
+        "vllm-project/vllm tests/tool_parsers/test_deepseekv32_tool_parser.py 0081655: the schema has the last word",
+        dsml(said_as_text("limit", "42") + said_as_text("filter", '{"lang": "de"}')),
+        [(QUERY, {"limit": 42, "filter": {"lang": "de"}})],
+    ),
+    (
+        "deepseek-v3",
+        "a call without its object",
+        "unslothai/unsloth#5624: the name ran into the next call",
+        (
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time<｜tool▁call▁end｜>\n"
+            f"{V3([PARIS])}<｜tool▁calls▁end｜>"
+        ),
+        [NOW, PARIS],
+    ),
+    (
+        "minimax-m2",
+        "null where null may be",
+        "vllm-project/vllm#32342: a text became null",
+        (
+            '<minimax:tool_call>\n<invoke name="search">\n<parameter name="note">nullable</parameter>\n</invoke>\n'
+            '<invoke name="search">\n<parameter name="note">null</parameter>\n</invoke>\n</minimax:tool_call>'
+        ),
+        [(QUERY, {"note": "nullable"}), (QUERY, {"note": None})],
+    ),
+    (
+        "minimax-m3",
+        "an end of a thought at the beginning",
+        "ggml-org/llama.cpp#24523: an error",
+        "</mm:think>" + m3(f"{M3}<query>x{M3}</query>"),
+        [(QUERY, {"query": "x"})],
+    ),
+    (
+        "minimax-m3",
+        "an object in a choice",
+        "ml-explore/mlx-lm#1416: everything was a text",
+        m3(f"{M3}<part>{M3}<begin>1{M3}</begin>{M3}<end>2{M3}</end>{M3}</part>", "read_video"),
+        [("read_video", {"part": {"begin": 1, "end": 2}})],
+    ),
+    (
+        "minimax-m3",
+        "blanks at the end of a text",
+        "sgl-project/sglang test_minimax_m3_detector.py 0f68937: they were taken off",
+        m3(f"{M3}<query>two after  {M3}</query>"),
+        [(QUERY, {"query": "two after  "})],
+    ),
+    (
+        "gemma4",
+        "a call alone",
+        "ml-explore/mlx-lm#1096: the call stayed in the text",
+        '<|tool_call>call:get_time{timezone:<|"|>Asia/Tokyo<|"|>}<tool_call|>',
+        [("get_time", {"timezone": "Asia/Tokyo"})],
+    ),
+    (
+        "gemma4",
+        "plain quotes in a text",
+        "ollama/ollama#15241: an error",
+        '<|tool_call>call:search{query:<|"|>say "hi", then "bye"<|"|>,limit:2}<tool_call|>',
+        [(QUERY, {"query": 'say "hi", then "bye"', "limit": 2})],
+    ),
+    (
+        "gemma4",
+        "a number that ends with its point",
+        "vllm-project/vllm#42047: digits were moved",
+        "<|tool_call>call:search{score:108.,limit:22}<tool_call|>",
+        [(QUERY, {"score": 108, "limit": 22})],
+    ),
+    (
+        "gemma4",
+        "two thoughts",
+        "vllm-project/vllm#39885: thoughts came as text",
+        "<|channel>thought\nOne.<channel|><|channel>Two.<channel|>I look.",
+        [],
+        {"content": "I look.", "thinking": "One.Two."},
+    ),
+    (
+        "functiongemma",
+        "no comma between arguments",
+        "vllm-project/vllm tests/tool_parsers/test_functiongemma_tool_parser.py 26c3628: no JSON came of it",
+        "<start_function_call>call:search{query:<escape>x<escape>limit:3}<end_function_call>",
+        [(QUERY, {"query": "x", "limit": 3})],
+    ),
+    (
+        "harmony",
+        "the tool beside the role",
+        "ggml-org/llama.cpp#15181: no call was read",
+        "<|channel|>analysis<|message|>I look.<|end|>"
+        + harmony_to("<|start|>assistant to=NAME<|channel|>commentary <|constrain|>json"),
+        [PARIS],
+        {"thinking": "I look."},
+    ),
+    (
+        "harmony",
+        "the tool in the channel of thoughts",
+        "waybarrios/vllm-mlx#562: no call was read",
+        "<|channel|>analysis<|message|>I look.<|end|>"
+        + harmony_to("<|start|>assistant<|channel|>analysis to=NAME code")
+        + "<|call|>",
+        [PARIS],
+        {"thinking": "I look."},
+    ),
+    (
+        "harmony",
+        "blanks after marks",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20: of LLM-jp",
+        harmony_to("<|channel|> commentary to=NAME")
+        + "<|end|>"
+        + harmony_to("<|start|> assistant to=NAME<|channel|> commentary <|constrain|>  json"),
+        [PARIS, PARIS],
+    ),
+    (
+        "cohere-command3 cohere-command4",
+        "a broken value, and no comma",
+        "ollama/ollama model/parsers/cohere_test.go 0d13c18: the other calls were lost",
+        (
+            '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "search", "parameters": {"limit": 15:30}}'
+            '{"tool_call_id": "1", "tool_name": "get_weather", "parameters": {"city": "Paris"}}]<|END_ACTION|>'
+        ),
+        [PARIS],
+        {"broken": ["search"]},
+    ),
+    (
+        "step3",
+        "a mark between calls",
+        "vllm-project/vllm tests/tool_parsers/test_step3_tool_parser.py 04b590e: marked as failing there",
+        "<｜tool_calls_begin｜>"
+        + "<｜tool_sep｜>".join(STEP3([each]).replace("function<｜tool_sep｜>", "") for each in [PARIS, UTC])
+        + "<｜tool_calls_end｜>",
+        [PARIS, UTC],
+    ),
+    (
+        "phi4-mini",
+        "objects in arguments",
+        "vllm-project/vllm tests/tool_parsers/test_phi4mini_tool_parser.py 2471a1c: marked as failing there",
+        'functools[{\n "name": "search",\n "arguments": {"filter": {"lang": "de"}, "tags": ["a"]}\n}]',
+        [(QUERY, {"filter": {"lang": "de"}, "tags": ["a"]})],
+    ),
+    (
+        "olmo3",
+        "a broken line, and a whole one",
+        "vllm-project/vllm tests/tool_parsers/test_olmo3_tool_parser.py 2aac44d: both were lost",
+        "<function_calls>search(query=b'z')\nget_weather(city='Paris')</function_calls>",
+        [PARIS],
+        {"broken": ["search"]},
+    ),
+    (
+        "seed-oss",
+        "a thought with a mark of its own",
+        "sipeed/picoclaw#3153: the marks came as text",
+        (
+            "<seed:think>Half of it is used.</seed:cot_budget_reflect> I look.</seed:think>\n"
+            f"<seed:tool_call>\n{SEED([PARIS])}\n</seed:tool_call>"
+        ),
+        [PARIS],
+        {"thinking": "Half of it is used.</seed:cot_budget_reflect> I look."},
+    ),
+    (
+        "minicpm5",
+        "a mark around the arguments",
+        "ollama/ollama model/parsers/minicpm5_test.go a7f786f",
+        '<function name="get_weather"><arguments><param name="city">Paris</param></arguments></function>',
+        [PARIS],
+    ),
+    (
+        "minicpm5",
+        "an end in CDATA",
+        "ggml-org/llama.cpp tests/test-chat.cpp 0042e20",
+        '<function name="search"><param name="query"><![CDATA[<b>x</b> </param> y]]></param></function>',
+        [(QUERY, {"query": "<b>x</b> </param> y"})],
+    ),
+    (
+        "muse-glimmer",
+        "heads of messages",
+        "ollama/ollama model/parsers/glimmer_test.go 43f4eda: the head came as text",
+        (
+            " to=self<|message|>I look.<|eom|><|start|>assistant to=get_weather<|message|><atem:function_calls>\n"
+            '<atem:invoke name="get_weather">\n<atem:parameter name="city">Paris</atem:parameter>\n</atem:invoke>\n'
+            "</atem:function_calls><|eom|><|start|>assistant to=user<|message|>Done.<|eot|>"
+        ),
+        [PARIS],
+        {"thinking": "I look.", "content": "Done."},
+    ),
+]
+
+
+def text_for(name: str, text: Any) -> str:
+    """Give a text that several formats share but for their marks."""
+    match text:
+        case {"python": inner}:
+            return lfm(inner) if name == "lfm2" else f"[{inner}]"
+        case {"glm": inner}:
+            inner = inner.replace("\n<arg", "<arg").removesuffix("\n") if name == "glm47" else inner
+            return f"<tool_call>get_weather{'' if name == 'glm47' else chr(10)}{inner}</tool_call>"
+        case {"mark": True}:
+            inner = f'[{dump({"name": "get_weather", "arguments": {"city": "Paris"}})}, "junk"]'
+            begin = {"mistral-v3": "[TOOL_CALLS] ", "llama3-json": "<|python_tag|>"}.get(name)
+            return f"<tool_call>\n{inner}\n</tool_call>" if begin is None else f"{begin}{inner}"
+    return str(text)
 
 
 def joint(name: str, text: str = "") -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.errors import MissingFields
+from toolwire.errors import InvalidField, MissingFields
 from toolwire.text.format import Format, format
 from toolwire.text.heard import exits_of
 from toolwire.text.rows import Row, core, rows, squeezed, turns_of
@@ -73,15 +73,28 @@ def _best(scores: Mapping[str, int]) -> Guess:
 
 def _by_template(template: Any) -> Guess:
     if isinstance(template, str) and template.lstrip()[:1] == "{" and template.lstrip()[:2] not in {"{%", "{{", "{#"}:
-        template = json.loads(template)
+        template = _parsed(template)
     if isinstance(template, Mapping):
         own = template.get("response_template")
         if isinstance(own, Mapping):
             made = from_response_template(own)
             return Guess((made.name,), made)
         template = template.get("chat_template") or ""
-    texts = [template] if isinstance(template, str) else [str(each.get("template", "")) for each in template]
-    return _by_marks("\n".join(texts).replace("\\n", "\n"))
+    return _by_marks("\n".join(_texts(template)).replace("\\n", "\n"))
+
+
+def _texts(template: Any) -> list[str]:
+    """Give the text of a template, or of each one where there are several with names."""
+    named = template if isinstance(template, list) else [{"template": template}]
+    texts = [each.get("template") for each in named if isinstance(each, Mapping)]
+    return [each for each in texts if isinstance(each, str)]
+
+
+def _parsed(template: str) -> Any:
+    try:
+        return json.loads(template)
+    except (ValueError, RecursionError) as problem:
+        raise InvalidField("template", f"is neither Jinja nor JSON: {problem}") from None
 
 
 def _by_marks(text: str) -> Guess:

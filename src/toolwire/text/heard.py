@@ -19,8 +19,7 @@ from toolwire.types import Tool
 class Heard(Struct, frozen=True):
     """A part of a block: a call with its text, or words, where there is no name.
 
-    `arguments` are an object, or the JSON text of one. `problem` says why they cannot be given; `cut` that the text
-    ended before they did.
+    `arguments` are an object, or the JSON text of one. `problem` says why they cannot be given.
     """
 
     text: str
@@ -28,7 +27,11 @@ class Heard(Struct, frozen=True):
     arguments: Any = None
     id: str | None = None
     problem: str = ""
-    cut: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the text ended before the call did."""
+        return self.problem == CUT
 
 
 CUT = "the text ended before the call did"
@@ -38,7 +41,8 @@ MALFORMED = "the call is malformed"
 class Scene(Struct):
     """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
 
-    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more.
+    `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more,
+    `whole` that the text was not cut off.
     """
 
     row: Row
@@ -49,6 +53,11 @@ class Scene(Struct):
     marks: dict[str, Find] = {}
     body: int = 1
     unended: bool = False
+    whole: bool = True
+
+    def ended(self, mark: str) -> bool:
+        """Whether the text ends with a mark, and was not cut off."""
+        return self.cursor.ended and self.whole and self.cursor.text().rstrip().endswith(mark)
 
     def find(self, key: str, *marks: str, near: bool = False) -> Find:
         """Give what is looked for, made once."""
@@ -67,7 +76,7 @@ class Scene(Struct):
 
     def known(self, name: str) -> str:
         """Give a name as it was offered; models put a namespace before it."""
-        return name if self.is_offered(name) else name.removeprefix("functions.")
+        return name if name in (self.offer or ()) else name.removeprefix("functions.")
 
     def schema(self, name: str) -> dict[str, Any]:
         """Give the schema of a tool's parameters."""
@@ -77,31 +86,30 @@ class Scene(Struct):
 
 def entries_of(row: Row) -> tuple[str, ...]:
     """Give the marks that begin a section."""
-    return tuple(core(begin) for begin, _ in (*row.sections, *row.also, *((row.wrap,) if row.wrap else ())))
+    return tuple(core(begin) for begin, _ in row.pairs)
 
 
 def exits_of(row: Row) -> dict[str, str]:
     """Give the end of each section by its beginning."""
-    pairs = (*row.sections, *row.also, *((row.wrap,) if row.wrap else ()))
-    return {core(begin): core(end) for begin, end in pairs if end}
+    return {core(begin): core(end) for begin, end in row.pairs if end}
 
 
 def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) -> Reading:
-    """Go to the end of a broken block, and say whether the text ended in it."""
+    """Go to the end of a broken block, and say what is wrong: it is malformed, or the text ended in it."""
     cursor, known, begins = scene.cursor, tuple(end for end in ends if end), (*scene.begins, *more)
     inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=False)
     if inside is not None:
         cursor.give_back(inside)
-        return False
+        return MALFORMED
     found = yield scene.find(f"broken {known} {more}", *known, *begins)
     if found.end:
         inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=True)
         if inside is not None and inside < cursor.length:
             cursor.give_back(inside)
-        return inside is None
+        return CUT if inside is None else MALFORMED
     if found.mark not in known:
         cursor.give_back(cursor.length - len(found.mark))
-    return False
+    return MALFORMED
 
 
 def _end_inside(text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool) -> int | None:

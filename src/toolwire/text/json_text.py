@@ -21,27 +21,27 @@ _CLOSES = {"{": "}", "[": "]"}
 _KEY, _FIRST_KEY, _COLON, _VALUE, _FIRST_VALUE, _NEXT, _WRONG = range(7)
 _VALUES = (_VALUE, _FIRST_VALUE)
 _ENDS = {"}": (_FIRST_KEY, _NEXT), "]": (_FIRST_VALUE, _NEXT)}
-End = Literal["whole", "cut", "malformed"]
+End = Literal["whole", "cut", "malformed", "deep"]
 _decoder = json.JSONDecoder()
 
 
-def skim(opening: str, first_keys: frozenset[str] | None = None) -> Reading:
+def skim(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None) -> Reading:
     """Go to the end of the object or list that begins with `opening`, and say how it ended.
 
-    With `first_keys`, an object that begins with another key is given up at once.
+    What does not fit is not taken: it may begin something else. With `first_keys`, an object that begins with another
+    key is given up at once.
     """
     stack, state, first = [_CLOSES[opening]], _FIRST_KEY if opening == "{" else _FIRST_VALUE, first_keys
     while stack:
         found = yield _TOKENS
         if found.end:
             return "cut"
-        word = found.before.strip()
-        if word and (state not in _VALUES or _SCALAR.fullmatch(word) is None):
-            return "malformed"
-        key = state in {_KEY, _FIRST_KEY}
-        state = _step(_NEXT if word else state, found.mark, stack)
+        word, key = found.before.strip(), state in {_KEY, _FIRST_KEY}
+        fits = not word or (state in _VALUES and _SCALAR.fullmatch(word) is not None)
+        state = _step(_NEXT if word else state, found.mark, stack) if fits else _WRONG
         if state == _WRONG or len(stack) > _DEEPEST:
-            return "malformed"
+            cursor.give_back(cursor.length - 1)
+            return "malformed" if state == _WRONG else "deep"
         if found.mark == '"':
             text = yield from _string()
             if text is None:
@@ -87,9 +87,9 @@ def _step(state: int, mark: str, stack: list[str]) -> int:
 
 def skim_object(cursor: Cursor) -> Reading:
     """Go to the end of an object whose brace was taken; give its text, and how it ended."""
-    begin = len(cursor.taken) - 1
-    end: End = yield from skim("{")
-    return "".join(cursor.taken[begin:]), end
+    begin = cursor.length - 1
+    end: End = yield from skim(cursor, "{")
+    return cursor.text()[begin:], end
 
 
 def fields_of(text: str) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 """Python's literals inside of a text: where they end, and what they say, without Python's own reader.
 
 Rules of this file:
-- What JSON can say is read: texts, numbers, `True`, `None` (and `true`, `null`), lists, dicts. Nothing is evaluated.
+- What JSON can say is read: texts, numbers, `True`, `None` (and `true`, `null`), lists, dicts. A set is a
+  list. Nothing is evaluated.
 - A text may hold line breaks, which Python would refuse.
 """
 
@@ -115,10 +116,13 @@ class _Literals:
                 break
         return items
 
-    def _entries(self, depth: int) -> dict[str, Any]:
+    def _entries(self, depth: int) -> dict[str, Any] | list[Any]:
         entries: dict[str, Any] = {}
         while not self.take("}"):
             key = self.value(depth + 1)
+            if not entries and self.peek() in {",", "}"}:  # a set
+                self.take(",")
+                return [key, *self._items("}", depth)]
             if type(key) is not str or key in entries:
                 raise ValueError(f"the key {key!r} is no text, or is given twice")
             self.need(":")

@@ -147,17 +147,23 @@ class Marked:
         self.sections = frozenset(entries_of(row))
         loose = self.calls if row.loose else ()
         self.entries = tuple(dict.fromkeys((*entries_of(row), *loose)))
-        self.thought = row.thinking or ("", "")
-        thoughts = tuple(spelled(self.thought[0])) if row.thinking else ()
+        begin, end, *others = row.thinking or ("", "")
+        thoughts = (*spelled(begin), *others) if begin else ()
+        self.head, _, self.head_end = row.head.partition("{}")
+        self.after_head = Find((self.head_end, " ", "\n"))
         joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
         ends = tuple(end for end in self.exits.values() if end)
         stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
         self.noise = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
         self.outside = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
-        self.between = Find((*self.entries, *self.calls, *ends, *thoughts, *self.noise, *row.separators), near=True)
+        self.opening = Find(thoughts, near=True)
+        self.thought_ends = frozenset(spelled(end)) if begin else frozenset()
+        self.noise_between = self.noise | self.thought_ends
+        self.closings = frozenset((*ends, *map(core, row.call[2:])))
+        near = (*self.entries, *self.calls, *self.closings, *thoughts, *self.noise_between, *row.separators, self.head)
+        self.between = Find(near, near=True)
         self.inner = Find((*entries_of(row), *self.calls), near=True)
         self.thoughts = frozenset(thoughts)
-        self.thought_ends = frozenset(spelled(self.thought[1])) if row.thinking else frozenset()
         marks = tuple(entry for entry in self.entries if len(entry) > 1)
         self.inside_thought = Find((*self.thought_ends, *marks), tells=True)
         self.thought_end = Find(self.thought_ends)
@@ -200,7 +206,7 @@ class Listener:
     def close(self, *, whole: bool = True) -> list[Found]:
         """Give what is left; an answer that was cut off is not `whole`."""
         self._begin()
-        self.whole = whole
+        self.whole = self.scene.whole = whole
         self.cursor.close()
         return self.teller.take()
 
@@ -219,53 +225,67 @@ class Listener:
 
     def _read(self) -> Reading:
         if self._thinking:
+            self.cursor.begin("")
+            if not (yield self.marked.opening).mark:
+                self.cursor.give_back(0)
             yield from self._think()
         yield from self._go_on()
         while True:
             found = yield self.marked.outside
             if found.end:
                 return
-            mark = core(found.mark)
+            mark, called = core(found.mark), False
             if found.mark in self.marked.thoughts:
                 yield from self._think()
             elif mark in self._pending:
                 self._pending.remove(mark)
             elif mark in self.marked.entries:
-                yield from self._block(mark, found.mark.removesuffix(mark))
+                called = yield from self._block(mark, found.mark.removesuffix(mark))
             elif mark not in self.marked.noise:
                 self.teller.say(found.mark)
                 continue
-            yield from self._go_on()
+            yield from self._go_on(called=called)
 
-    def _go_on(self) -> Reading:
+    def _go_on(self, *, called: bool = False) -> Reading:
         """Read what stands between calls, until there are words."""
         marked, gap = self.marked, ""
         while True:
             self.cursor.begin("")
             found = yield marked.between
             mark = found.mark
-            if found.end:
-                self.teller.say(gap)
-                return
             if not mark:
-                self.teller.say(gap + found.before)
+                self.teller.say(gap if found.end else gap + found.before)
                 return
             if mark in self._pending:
                 self._pending.remove(mark)
                 gap = ""
-            elif mark in marked.noise:
-                gap = ""
+            elif mark in marked.row.separators and not gap.strip():
+                gap += found.before + mark
             elif mark in marked.thoughts:
                 yield from self._think()
                 gap = ""
-            elif mark in marked.row.separators and not gap.strip():
-                gap += found.before + mark
             elif mark in marked.entries or (mark in marked.calls and self._pending):
-                yield from self._block(mark, gap + found.before)
+                called = yield from self._block(mark, gap + found.before)
+                gap = ""
+            elif mark == marked.head:
+                if not (yield from self._pass_head(gap)):
+                    return
+                gap = ""
+            elif mark in marked.noise_between or (called and mark in marked.closings):
                 gap = ""
             else:
                 self.teller.say(gap + found.before + mark)
                 return
+
+    def _pass_head(self, gap: str) -> Reading:
+        """Pass a head that says for whom the message is; False where it is none, but words."""
+        head = yield self.marked.after_head
+        if head.mark != self.marked.head_end:
+            self.teller.say(gap + self.cursor.text())
+            return False
+        if head.before == "self":
+            yield from self._think()
+        return True
 
     def _think(self) -> Reading:
         """Read a thought until its end; a call in it waits until that is known."""
@@ -292,7 +312,7 @@ class Listener:
         return inner.teller.ends_with_call
 
     def _block(self, mark: str, gap: str) -> Reading:
-        """Read one block: sections, and what stands in them."""
+        """Read one block: sections, and what stands in them; say whether it calls."""
         marked, first = self.marked, mark
         self.cursor.begin(mark)
         opened: dict[str, str] = {}
@@ -308,14 +328,16 @@ class Listener:
         heard = yield from marked.engine.read(self.scene, mark)
         if heard is None:
             return self._refuse(first, gap)
-        if self.tell_heard(heard, self.cursor.text(), gap):
+        called = self.tell_heard(heard, self.cursor.text(), gap)
+        if called:
             self._pending += [end for end in reversed(opened.values()) if end]
-        return None
+        return called
 
-    def _refuse(self, first: str, gap: str) -> None:
+    def _refuse(self, first: str, gap: str) -> bool:
         """Take what begins like a block for words."""
         self.cursor.give_back(len(first))
         self.teller.say(gap + first)
+        return False
 
     def tell_heard(self, heard: list[Heard], text: str, gap: str = "") -> bool:
         """Tell what a block says; False where it says nothing but words, which are told as they stand."""

@@ -30,6 +30,8 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     `sections` stand around the calls, the outermost first; `wrap` stands around each call. `call` is what a call
     begins with, what stands after its name, and its end. `argument` is the same of an argument, and `value` what
     stands between its key and its value. `attributes` are the attributes that hold the name, the key and the type.
+    `thinking` is what a thought begins and ends with, and other beginnings; `head` what a message begins with, where it
+    names the reader (`self` is a thought).
     `keys` are the keys of a call in JSON: of its name, of its arguments, of its id; `|` separates spellings.
     """
 
@@ -58,13 +60,19 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     cdata: bool = False
     quotes: tuple[str, ...] = ()
     call_id: str = ""
-    thinking: Pair | None = None
+    head: str = ""
+    thinking: tuple[str, ...] | None = None
     noise: tuple[str, ...] = ()
     tools: Pair = ("<tools>\n", "\n</tools>")
     result: str = "<tool_response>\n{content}\n</tool_response>"
     turns: str = ""
     telltales: tuple[str, ...] = ()
     template: dict[str, Any] | None = None
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Everything that stands around calls: its beginning, and its end."""
+        return (*self.sections, *self.also, *((self.wrap,) if self.wrap else ()))
 
 
 def squeezed(name: str) -> str:

@@ -10,6 +10,7 @@ Rules of this file:
 import ast
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from toolwire.text.json_text import value_of
@@ -28,10 +29,11 @@ _ORDER = ("null", "integer", "number", "boolean", "object", "array", "string")
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 _DEEPEST = 16
+_CHOICES = ("anyOf", "oneOf", "allOf")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
+def _resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     """Follow a reference inside of a tool's schema."""
     if type(schema) is not dict:
         return {}
@@ -41,12 +43,12 @@ def resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     place = root
     for key in pointer[2:].split("/"):
         place = place.get(key) if type(place) is dict else None
-    return resolved(place, root, depth + 1)
+    return _resolved(place, root, depth + 1)
 
 
 def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:
     """Give the types that a schema allows; none where it does not say."""
-    schema = resolved(schema, root)
+    schema = _resolved(schema, root)
     said = schema.get("type")
     if said is not None:
         names = said if type(said) is list else [said]
@@ -54,17 +56,33 @@ def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:
         return types | ({"null"} if schema.get("nullable") is True else set())
     listed = schema["enum"] if type(schema.get("enum")) is list else [schema["const"]] if "const" in schema else []
     types = {_KINDS.get(type(value), "null") for value in listed}
-    if depth < _DEEPEST:
-        for word in ("anyOf", "oneOf", "allOf"):
-            for choice in schema.get(word) or ():
-                types |= types_of(choice, root, depth + 1)
+    for word in _CHOICES if depth < _DEEPEST else ():
+        for choice in schema.get(word) or ():
+            types |= types_of(choice, root, depth + 1)
     return types
 
 
 def properties_of(schema: Any, root: Any) -> dict[str, Any]:
-    """Give the properties that a schema names."""
-    found = resolved(schema, root).get("properties")
-    return found if type(found) is dict else {}
+    """Give the properties that a schema, or one of its choices, names."""
+    found: dict[str, Any] = {}
+    for said in _under("properties", schema, root, 0):
+        found = {**said, **found} if type(said) is dict else found
+    return found
+
+
+def items_of(schema: Any, root: Any) -> Any:
+    """Give the schema of what stands in a list."""
+    return next(_under("items", schema, root, 0), None)
+
+
+def _under(key: str, schema: Any, root: Any, depth: int) -> Iterator[Any]:
+    """Give what a schema and its choices say under a key."""
+    schema = _resolved(schema, root)
+    if key in schema:
+        yield schema[key]
+    for word in _CHOICES if depth < _DEEPEST else ():
+        for choice in schema.get(word) or ():
+            yield from _under(key, choice, root, depth + 1)
 
 
 def typed(text: str, schema: Any, root: Any) -> Any:
@@ -79,8 +97,20 @@ def typed(text: str, schema: Any, root: Any) -> Any:
     return text
 
 
+def told(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
+    """Read a value of which the format says whether it is a text; where the schema allows no such thing, it counts."""
+    kinds = types_of(schema, root)
+    if quoted:
+        return typed(text, schema, root) if kinds and "string" not in kinds else text
+    try:
+        value = value_of(text)
+    except ValueError:
+        return typed(text, schema, root)
+    return text if kinds == {"string"} else value
+
+
 def _null(text: str) -> None:
-    if text.strip().lower() not in {"null", "none"}:
+    if text.strip() != "None" and text.strip().lower() != "null":
         raise ValueError
 
 
@@ -94,7 +124,7 @@ def _integer(text: str) -> int:
 
 
 def _number(text: str) -> Any:
-    value = value_of(text.strip().removeprefix("+"))
+    value = value_of(text.strip().removeprefix("+").removesuffix("."))
     if type(value) not in {int, float}:
         raise ValueError
     return value

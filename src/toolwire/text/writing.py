@@ -70,11 +70,12 @@ class _Losing:
 @cache
 def _escaping(row: Row) -> re.Pattern[str]:
     """Find each mark of a format, and of the turns around it."""
-    pairs = (*row.sections, *row.also, *((row.wrap,) if row.wrap else ()), *((row.thinking,) if row.thinking else ()))
+    pairs = (*row.pairs, row.thinking or ())
     turns = [mark for pair in turns_of(row.turns).values() for mark in pair]
     channel = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"] if row.shape == "channels" else []
     given = [mark for pair in pairs for mark in pair]
-    given += [*row.call, *row.argument, row.value, row.call_id, *row.noise, *row.quotes, *turns, *channel, row.header]
+    given += [*row.call, *row.argument, row.value, row.call_id, *row.noise, *row.quotes, *turns, *channel]
+    given += [row.header] if row.shape == "elements" else []
     marks = {core(mark) for mark in given if len(core(mark)) > 2 and "{" not in mark and not mark.startswith("```")}
     found = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
     loose = _LOOSE.get(row.shape) if row.loose and not row.call else None
@@ -182,7 +183,7 @@ class FormatWriter:
 
     def _block(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
         row = self.row
-        texts: list[str] = self.marked.engine.write(row, calls, arguments)
+        texts: list[str] = self.marked.engine.write(row, list(zip(calls, arguments, strict=True)))
         if row.wrap is not None:
             texts = [f"{row.wrap[0]}{text}{row.wrap[1]}" for text in texts]
         block = row.between.join(texts)

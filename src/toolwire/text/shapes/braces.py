@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
-from toolwire.text.json_text import value_of
+from toolwire.text.heard import Heard, Scene, end_broken
 from toolwire.text.rows import Row, core
-from toolwire.text.values import json_of, properties_of, resolved, typed, types_of
+from toolwire.text.values import items_of, json_of, properties_of, told
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -42,8 +41,8 @@ def read(scene: Scene, mark: str) -> Reading:
         if not found.mark:
             cursor.give_back(cursor.length - len(found.before))
         return [_heard(scene, name, body)]
-    cut = yield from end_broken(scene, (core(row.call[2]),))
-    return [Heard(cursor.text(), name, None, None, CUT if cut else MALFORMED, cut)]
+    problem = yield from end_broken(scene, (core(row.call[2]),))
+    return [Heard(cursor.text(), name, None, None, problem)]
 
 
 def _skim(scene: Scene) -> Reading:
@@ -133,21 +132,16 @@ class _Bare:
     def _value(self, schema: Any) -> Any:
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.text.startswith(self.quote, self.at):
-            text, kinds = self._quoted(), types_of(schema, self.root)
-            return typed(text, schema, self.root) if kinds and "string" not in kinds else text
+            return told(self._quoted(), schema, self.root, quoted=True)
         if self.text.startswith("{", self.at):
             self.at += 1
             return self.entries(schema)
         if self.text.startswith("[", self.at):
             self.at += 1
-            return self._items(resolved(schema, self.root).get("items"))
+            return self._items(items_of(schema, self.root))
         word = _BARE.match(self.text, self.at)[0]  # type: ignore[index]
         self.at += len(word)
-        try:
-            value = value_of(word.strip())
-        except ValueError:
-            return typed(word.strip(), schema, self.root)
-        return word.strip() if types_of(schema, self.root) == {"string"} else value
+        return told(word.strip(), schema, self.root, quoted=False)
 
     def _items(self, schema: Any) -> list[Any]:
         items: list[Any] = []
@@ -159,12 +153,9 @@ class _Bare:
             items.append(self._value(schema))
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its braces."""
-    return [
-        f"{row.call[0]}{call.name}{_written(given, row.quotes[0])}{row.call[2]}"
-        for call, given in zip(calls, arguments, strict=True)
-    ]
+    return [f"{row.call[0]}{call.name}{_written(given, row.quotes[0])}{row.call[2]}" for call, given in calls]
 
 
 def _written(value: Any, quote: str) -> str:

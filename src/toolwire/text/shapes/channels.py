@@ -18,7 +18,6 @@ from toolwire.types import Text, ToolCall
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
-_ROLE = "assistant"
 _OUTSIDE = Find((_START, _CHANNEL, *_ENDS), tells=True)
 _HEAD = Find((_MESSAGE, _START, *_ENDS))
 _BODY = Find((*_ENDS, _START, _CHANNEL), tells=True)
@@ -85,26 +84,23 @@ def _read_call(stream: Any, name: str) -> Reading:
     heard = Heard("", name)
     if found.mark == "{":
         text, end = yield from skim_object(cursor)
-        heard = Heard("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED), end == "cut")
+        heard = Heard("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
         found = yield _AFTER if end == "whole" else _REST
     elif not found.mark:
         found = yield _REST
         words = found.before.strip()
-        heard = Heard("", name, None, None, (CUT if found.end else MALFORMED) if words or found.end else "", found.end)
+        heard = Heard("", name, None, None, (CUT if found.end else MALFORMED) if words or found.end else "")
     elif found.end:
-        heard = Heard("", name, None, None, CUT, cut=True)
+        heard = Heard("", name, None, None, CUT)
     if found.mark in {_START, _CHANNEL}:
         cursor.give_back(cursor.length - len(found.mark))
     block = cursor.text()
-    stream.tell_heard([Heard(block, heard.name, heard.arguments, None, heard.problem, heard.cut)], block)
+    stream.tell_heard([Heard(block, heard.name, heard.arguments, None, heard.problem)], block)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, a message each."""
-    return [
-        f"{row.call[0]}{call.name}{row.call[1]}{json_of(given)}{row.call[2]}"
-        for call, given in zip(calls, arguments, strict=True)
-    ]
+    return [f"{row.call[0]}{call.name}{row.call[1]}{json_of(given)}{row.call[2]}" for call, given in calls]
 
 
 def write_words(kind: type, text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene
 from toolwire.text.rows import Row, core
-from toolwire.text.values import properties_of, resolved, typed, types_of, written
+from toolwire.text.values import items_of, properties_of, typed, types_of, written
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -36,7 +36,7 @@ def read(scene: Scene, mark: str) -> Reading:
     if found.mark != core(row.call[2]):
         if found.mark:
             cursor.give_back(cursor.length - len(found.mark))
-        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED, found.end)]
+        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED)]
     schema = scene.schema(scene.known(name))
     try:
         children = _Elements(found.before, row.header).all()
@@ -88,13 +88,13 @@ class _Elements:
 
 
 def _value_of(value: Any, schema: Any, root: Any) -> Any:
-    schema, kinds = resolved(schema, root), types_of(schema, root)
+    kinds = types_of(schema, root)
     if type(value) is str:
         if not value and "string" not in kinds and kinds & {"array", "object"}:
             return [] if "array" in kinds else {}
         return typed(value, schema, root)
     if "array" in kinds or ("object" not in kinds and {name for name, _ in value} == {_ITEM}):
-        return [_value_of(child, schema.get("items"), root) for _, child in value]
+        return [_value_of(child, items_of(schema, root), root) for _, child in value]
     return _object_of(value, schema, root)
 
 
@@ -106,11 +106,10 @@ def _object_of(children: list[tuple[str, Any]], schema: Any, root: Any) -> dict[
     return made
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its elements."""
     return [
-        f'{row.call[0]}"{call.name}"{row.call[1]}{_written(given, row.header)}{row.call[2]}'
-        for call, given in zip(calls, arguments, strict=True)
+        f'{row.call[0]}"{call.name}"{row.call[1]}{_written(given, row.header)}{row.call[2]}' for call, given in calls
     ]
 
 

@@ -3,7 +3,8 @@
 Rules of this file:
 - A call counts with the end of its object; in a list, with the end of the list. What stands around may be missing.
 - An object of a list that is none does not take the others with it.
-- Where JSON stands bare, only what begins like a call is looked at: other JSON is text, at once.
+- Where JSON stands bare, only what begins like a call is looked at: other JSON is text, at once. Where any name
+  may be called, JSON without arguments is text too. JSON that is too deep is text as far as it was read, once.
 """
 
 import re
@@ -42,22 +43,25 @@ def read(scene: Scene, mark: str) -> Reading:
     if row.quotes == ("'",):
         end = yield from skim_python(opening)
     else:
-        end = yield from skim(opening, _first_keys(row) if bare and opening == "{" else None)
+        end = yield from skim(cursor, opening, _first_keys(row) if bare and opening == "{" else None)
     if end == "whole":
-        return _heard_in(row, cursor.text()[begin:], opening)
+        heard = _heard_in(row, cursor.text()[begin:], opening)
+        says = scene.offer is not None or any(each.arguments is not None for each in heard)
+        return heard if says or not bare else None
+    if bare and end == "deep":
+        return [Heard(cursor.text())]
     if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
         return None
-    cut = end == "cut"
-    ended = yield from end_broken(
-        scene, _ends(row), () if row.wrap is not None or opening == "[" else _first_marks(row)
-    )
-    if ended and not cut and opening == "[" and "]" in cursor.text()[begin:]:
+    cut = end == "cut" and not (opening == "[" and scene.ended("]"))
+    more = () if row.wrap is not None or opening == "[" else _first_marks(row)
+    problem = yield from end_broken(scene, _ends(row), more)
+    if problem == CUT and not cut and opening == "[" and "]" in cursor.text()[begin:]:
         cursor.give_back(cursor.text().rindex("]") + 1)
-        ended = False
+        problem = MALFORMED
     text = cursor.text()
-    if opening == "[" and not ended and not cut:
+    if opening == "[" and problem != CUT and not cut:
         return [heard for item, whole in _items(row, text[begin:]) for heard in item_of(row, item, whole)]
-    return _broken(row, text, opening, CUT if ended else MALFORMED, cut=ended)
+    return _broken(row, text, opening, problem)
 
 
 def _first_marks(row: Row) -> tuple[str, ...]:
@@ -88,7 +92,7 @@ def _pythonic(row: Row, text: str) -> Heard:
     try:
         value = read_python(text)
     except ValueError:
-        return _broken(row, text, "{", MALFORMED, cut=False)[0]
+        return _broken(row, text, "{", MALFORMED)[0]
     return _object(row, value, text)
 
 
@@ -106,7 +110,7 @@ def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
         return [_pythonic(row, text)]
     fields = fields_of(text) if whole else None
     if fields is None:
-        return _broken(row, text, "{", MALFORMED, cut=False)
+        return _broken(row, text, "{", MALFORMED)
     if row.keys[0] == "*":
         if len(fields) != 1:
             return [Heard(text)]
@@ -156,19 +160,17 @@ def _items(row: Row, text: str) -> list[tuple[str, bool]]:
     return [(item.removesuffix("]") if item.endswith("}]") else item, True) for item in items]
 
 
-def _broken(row: Row, text: str, opening: str, problem: str, *, cut: bool) -> list[Heard]:
+def _broken(row: Row, text: str, opening: str, problem: str) -> list[Heard]:
     """Give the calls of a text that is no JSON, none of which can be run."""
     if opening == "{":
-        return [Heard(text, _name_in(row, text), None, None, problem, cut)]
+        return [Heard(text, _name_in(row, text), None, None, problem)]
     items = _items(row, text) or [(text, False)]
-    return [Heard(item, _name_in(row, item), None, None, problem, cut) for item, _ in items]
+    return [Heard(item, _name_in(row, item), None, None, problem) for item, _ in items]
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls: each as an object, or all as one list."""
-    items = [
-        _written(row, call, given, place) for place, (call, given) in enumerate(zip(calls, arguments, strict=True))
-    ]
+    items = [_written(row, call, given, place) for place, (call, given) in enumerate(calls)]
     texts = [repr(item) if row.quotes else json_of(item) for item in items]
     if row.list:
         inner = f"{row.between or ', '}".join(texts)

@@ -1,7 +1,8 @@
 """Calls whose name stands before their arguments: a mark, the name, another mark, one JSON object.
 
 Rules of this file:
-- A call counts with the end of its object; the mark after it may be missing.
+- A call counts with the end of its object; the mark after it may be missing. A call that ends without one has no
+  arguments.
 - An id that stands with the name is kept.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken
+from toolwire.text.heard import Heard, Scene, end_broken
 from toolwire.text.json_text import skim_object
 from toolwire.text.rows import Row, core
 from toolwire.text.shapes import json_calls
@@ -35,7 +36,7 @@ def read(scene: Scene, mark: str) -> Reading:
     if first.mark == "[":
         return (yield from json_calls.read(scene, "["))
     start = cursor.length
-    found = yield scene.find("after name", *_after_name(row), *scene.ends, *scene.begins)
+    found = yield scene.find("after name", *_after_name(row), *_closings(row)[-1:], *scene.ends, *scene.begins)
     header = cursor.text()[start : cursor.length - len(found.mark)].strip()
     if found.mark == "{" and not header and mark:
         return (yield from json_calls.read(scene, "{"))
@@ -50,19 +51,22 @@ def _read_object(scene: Scene, header: str, mark: str) -> Reading:
     """Read what stands after a name."""
     row, cursor = scene.row, scene.cursor
     name, call_id = _named(row, header)
+    closings = _closings(row)
+    last = closings[-1:]
     if mark == core(row.call_id):
         found = yield scene.find("after id", *_after_name(row)[:-1], "{")
         mark, call_id = found.mark, found.before.strip() or None
-    if mark != "{":
-        mark = (yield scene.find("object", "{", near=True)).mark
-    if mark != "{":
-        return (yield from _broken(scene, name, call_id))
-    text, end = yield from skim_object(cursor)
+    if mark not in {"{", *last}:
+        mark = (yield scene.find("object", "{", *last, near=True)).mark
+    text, end = "", "whole"
+    if mark == "{":
+        text, end = yield from skim_object(cursor)
+    elif mark not in last:
+        end = "malformed"
     if end != "whole":
         return (yield from _broken(scene, name, call_id))
-    after = tuple(core(each) for each in row.call[2:] if each)
-    if after:
-        yield from _pass(scene, after)
+    if mark not in last:
+        yield from _pass(scene, closings)
     return [Heard(cursor.text(), name, text, call_id)]
 
 
@@ -76,7 +80,7 @@ def _read_whole(scene: Scene) -> Reading:
     heard = json_calls.item_of(scene.row, text, end == "whole")[0]
     if end != "whole":
         return (yield from _broken(scene, heard.name or "", None))
-    yield from _pass(scene, tuple(core(each) for each in scene.row.call[2:]))
+    yield from _pass(scene, _closings(scene.row))
     return [heard]
 
 
@@ -95,7 +99,11 @@ def _pass(scene: Scene, after: tuple[str, ...]) -> Reading:
 
 
 def _after_name(row: Row) -> tuple[str, ...]:
-    return (*filter(None, (core(row.call[1]) if row.call[1] else "", row.header, core(row.call_id))), "{")
+    return (*filter(None, (core(row.call[1]), core(row.call_id))), "{")
+
+
+def _closings(row: Row) -> tuple[str, ...]:
+    return tuple(core(mark) for mark in row.call[2:] if mark)
 
 
 def _named(row: Row, header: str) -> tuple[str, str | None]:
@@ -105,14 +113,14 @@ def _named(row: Row, header: str) -> tuple[str, str | None]:
 
 
 def _broken(scene: Scene, name: str, call_id: str | None) -> Reading:
-    cut = yield from end_broken(scene, [core(scene.row.call[-1]), *scene.ends])
-    return [Heard(scene.cursor.text(), name, None, call_id, CUT if cut else MALFORMED, cut)]
+    problem = yield from end_broken(scene, [core(scene.row.call[-1]), *scene.ends])
+    return [Heard(scene.cursor.text(), name, None, call_id, problem)]
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its marks."""
     texts = []
-    for place, (call, given) in enumerate(zip(calls, arguments, strict=True)):
+    for place, (call, given) in enumerate(calls):
         name, after = call.name, row.call[1]
         if row.header == "id":
             name = call.id if _fits(call) else f"functions.{call.name}:{place}"  # type: ignore[assignment]

@@ -15,9 +15,9 @@ from typing import Any
 
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, entries_of, exits_of
-from toolwire.text.json_text import skim_object, value_of
+from toolwire.text.json_text import skim_object
 from toolwire.text.rows import Row, core
-from toolwire.text.values import padded, properties_of, typed, unpadded, written
+from toolwire.text.values import padded, properties_of, told, typed, unpadded, written
 from toolwire.types import ToolCall
 
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
@@ -48,8 +48,8 @@ class _Call:
     def properties(self) -> dict[str, Any]:
         return properties_of(self.schema, self.schema)
 
-    def heard(self, arguments: Any = None, problem: str = "", *, cut: bool = False) -> list[Heard]:
-        return [Heard(self.scene.cursor.text(), self.name or None, arguments, self.id, problem, cut)]
+    def heard(self, arguments: Any = None, problem: str = "") -> list[Heard]:
+        return [Heard(self.scene.cursor.text(), self.name or None, arguments, self.id, problem)]
 
 
 def read(scene: Scene, mark: str) -> Reading:
@@ -58,11 +58,13 @@ def read(scene: Scene, mark: str) -> Reading:
     call = _Call(scene)
     if (yield from _read_name(call)) is None:
         return None
-    wanted = scene.find("argument or end", call.argument, call.end, "{", near=True)
+    wanted = scene.find("argument or end", call.argument, call.end, "{", *scene.row.separators, near=True)
     while True:
         found = yield wanted
+        if found.mark in scene.row.separators:
+            continue
         if found.end:
-            return call.heard(None, CUT, cut=True)
+            return call.heard(None, CUT)
         if found.mark == call.end:
             return call.heard(call.given)
         if found.mark == "{" and not call.given:
@@ -106,7 +108,7 @@ def _read_object(call: _Call) -> Reading:
     found = yield call.scene.find("end", call.end, near=True)
     if found.mark == call.end:
         return call.heard(text)
-    return call.heard(None, CUT, cut=True) if found.end else (yield from _broken(call, MALFORMED))
+    return call.heard(None, CUT) if found.end else (yield from _broken(call, MALFORMED))
 
 
 def _read_arguments(call: _Call) -> Reading:
@@ -141,12 +143,15 @@ def _read_value(call: _Call, own: str) -> Reading:
             scene.unended = True
             break
         parts.append(found.before)
-        if found.mark == call.after_value:
+        if found.mark == call.after_value and not _in_cdata(scene.row, parts):
             return "".join(parts), None
         if found.mark == call.begin:
             passed = _passed(call.end, scene.row).search(found.before)
             begin = cursor.length - len(found.mark) - len(found.before)
             left = begin + passed.end("end") if passed is not None else None
+            parts.append(found.mark)
+            continue
+        if found.mark == call.after_value:
             parts.append(found.mark)
             continue
         if left is not None and len(parts[-1]) < _LONGEST_NAME:
@@ -158,7 +163,12 @@ def _read_value(call: _Call, own: str) -> Reading:
             return "".join(parts), header.before
         parts += [found.mark, header.before, header.mark]
         left = None
-    return None, CUT
+    return None, MALFORMED
+
+
+def _in_cdata(row: Row, parts: list[str]) -> bool:
+    """Whether a value stands in CDATA that has not ended."""
+    return row.cdata and parts[0].lstrip().startswith("<![CDATA[") and not parts[-1].rstrip().endswith("]]>")
 
 
 @cache
@@ -173,25 +183,21 @@ def _value(call: _Call, key: str, text: str, header: str) -> Any:
     cdata = _CDATA.fullmatch(text) if row.cdata else None
     text = cdata[1] if cdata is not None else unpadded(text, padded=row.pad)
     said = _attribute(row, header, 2) if len(row.attributes) > 2 else ""
-    if said in _TEXTS:
-        return text
+    schema = call.properties().get(key)
     if said:
-        try:
-            return value_of(text)
-        except ValueError:
-            return text
-    return typed(text, call.properties().get(key), call.schema)
+        return told(text, schema, call.schema, quoted=said in _TEXTS)
+    return typed(text, schema, call.schema)
 
 
 def _broken(call: _Call, problem: str) -> Reading:
-    cut = yield from end_broken(call.scene, (call.end, *call.scene.ends))
-    return call.heard(None, CUT if cut else problem, cut=cut)
+    ended = yield from end_broken(call.scene, (call.end, *call.scene.ends))
+    return call.heard(None, CUT if ended == CUT else problem)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, each with its marks."""
     texts = []
-    for place, (call, given) in enumerate(zip(calls, arguments, strict=True)):
+    for place, (call, given) in enumerate(calls):
         inner = "".join(_argument(row, key, value) for key, value in given.items())
         head = _head(row, 0, call.name) + row.header.replace("{index}", str(place))
         texts.append(f"{row.call[0]}{head}{row.call[1]}{inner}{row.call[2]}")

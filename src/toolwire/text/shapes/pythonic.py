@@ -44,11 +44,13 @@ def read(scene: Scene, mark: str) -> Reading:
         return [_heard(*call) for call in calls_in(cursor.text()[begin:-1])]
     if scene.row.loose and not scene.is_offered(scene.known(first.before.strip())):
         return None
-    cut = yield from end_broken(scene, scene.ends)
+    problem = yield from end_broken(scene, scene.ends)
     text = cursor.text()[begin:]
     for closing in scene.ends:
         text = text.removesuffix(closing)
-    return [_unread(name, part, CUT if cut else MALFORMED, cut) for name, part in _parts(text)]
+    if text.rstrip().endswith("]") and (problem != CUT or scene.whole):
+        return [_heard(name, part) for name, part in _parts(text)]
+    return [_unread(name, part, problem) for name, part in _parts(text)]
 
 
 def _skim_rest() -> Reading:
@@ -64,15 +66,15 @@ def _parts(text: str) -> list[tuple[str, str]]:
 
 def _heard(name: str, part: str) -> Heard:
     if not name or _NAME.fullmatch(name) is None:
-        return _unread(part.partition("(")[0].strip(), part, MALFORMED, False)
+        return _unread(part.partition("(")[0].strip(), part, MALFORMED)
     try:
         return Heard(part, name, keywords_of(part))
     except ValueError as problem:
         return Heard(part, name, None, None, f"arguments: {problem}")
 
 
-def _unread(name: str, part: str, problem: str, cut: bool) -> Heard:
-    return Heard(part, name if _NAME.fullmatch(name) else None, None, None, problem, cut)
+def _unread(name: str, part: str, problem: str) -> Heard:
+    return Heard(part, name if _NAME.fullmatch(name) else None, None, None, problem)
 
 
 def _read_lines(scene: Scene) -> Reading:
@@ -94,15 +96,15 @@ def _read_lines(scene: Scene) -> Reading:
         if end == "whole":
             heard.append(_heard(text.partition("(")[0].strip(), text))
             continue
-        cut = yield from end_broken(scene, (closing,))
+        problem = yield from end_broken(scene, (closing,))
         text = scene.cursor.text()[begin:].strip(" \t\r\n,")
-        heard.append(_unread(text.partition("(")[0].strip(), text, CUT if cut else MALFORMED, cut))
+        heard.append(_unread(text.partition("(")[0].strip(), text, problem))
         return heard
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls: as a list, or a line each."""
     texts = []
-    for call, given in zip(calls, arguments, strict=True):
+    for call, given in calls:
         texts.append(f"{call.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})")
     return [f"[{', '.join(texts)}]"] if row.list else ["\n".join(texts)]

@@ -51,8 +51,7 @@ def _call_of(stream: Any, block: Any) -> ToolCall | None:
     return replace(read.as_call(), name=name)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, a block each."""
     del row
-    pairs = zip(calls, arguments, strict=True)
-    return [write_call(replace(call, arguments=given, raw=None, custom=False)) for call, given in pairs]
+    return [write_call(replace(call, arguments=given, raw=None, custom=False)) for call, given in calls]

@@ -87,7 +87,7 @@ def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]
             teller.say(mark)
             return
         begin = cursor.length - 1
-        end = yield from skim(first.mark)
+        end = yield from skim(cursor, first.mark)
         body = cursor.text()[begin:]
         found = yield Find(region.closes, near=end == "whole")
         if not found.mark and end == "whole":
@@ -119,9 +119,7 @@ def _tell(stream: Any, region: _Region, body: str, captured: dict[str, Any], pro
         problem, made = MALFORMED, None
     if made is None:
         found = re.search(rf'"{_name_key(region.field)}"\s*:\s*"([^"\\\n]+)"', body)
-        stream.tell_heard(
-            [Heard(text, name or (found[1] if found else None), problem=problem, cut=problem == CUT)], text
-        )
+        stream.tell_heard([Heard(text, name or (found[1] if found else None), problem=problem)], text)
         return
     items = [_call_of(each, text) for each in (made if isinstance(made, list) else [made])]
     stream.tell_heard(items, text)
@@ -179,9 +177,8 @@ def _call_of(made: Any, text: str) -> Heard:
     return Heard(text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None)
 
 
-def write(row: Row, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> list[str]:
+def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls as JSON between the region's marks; what reads back otherwise will be a loss."""
     region = _Region("tool_calls", (row.template or {}).get("fields", {}).get("tool_calls", {}))
     begin, end = (region.opens or ("",))[0], (region.closes or ("",))[0]
-    pairs = zip(calls, arguments, strict=True)
-    return [f"{begin}{json_of({'name': call.name, 'arguments': given})}{end}" for call, given in pairs]
+    return [f"{begin}{json_of({'name': call.name, 'arguments': given})}{end}" for call, given in calls]
