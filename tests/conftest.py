@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -76,6 +77,32 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of every later search for garbage."""
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the slow tests what others of a sampled table show already."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tables.values():
+        for case in _left_out(cases):
+            case.add_marker(pytest.mark.slow)
+
+
+def _left_out(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Choose, in an order that is by chance and always the same, until each value of each parameter is shown."""
+    values = {case: set(map(repr, case.callspec.params.items())) for case in cases}  # type: ignore[attr-defined]
+    left = sorted(cases, key=lambda case: crc32(case.nodeid.encode()))
+    shown: set[str] = set()
+    while left:
+        best = max(left, key=lambda case: len(values[case] - shown))
+        if values[best] <= shown:
+            break
+        shown |= values[best]
+        left.remove(best)
+    return left
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -46,6 +46,7 @@ WEATHER = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, *COMPATIBLE])
@@ -160,6 +161,7 @@ CHOICES: dict[str, tuple[Any, ToolChoice]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "gemini"])
 @pytest.mark.row("R001-06", "R001-12")

@@ -15,6 +15,7 @@ BLOCK = '~~~tool_call\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n
 WORDS = f"I look.\n{BLOCK}\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, COMPATIBLE[0]])
@@ -105,6 +106,7 @@ SPOOFS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("spoof", SPOOFS)
 def test_a_block_that_somebody_else_wrote_is_no_call(spoof: str, name: str) -> None:

@@ -64,6 +64,7 @@ def first(names: tuple[str, ...]) -> list[Any]:
     return [names[0], *(pytest.param(name, marks=pytest.mark.slow) for name in names[1:])]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", first(DIALECTS))
 @pytest.mark.parametrize("case", CASES)

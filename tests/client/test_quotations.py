@@ -147,6 +147,7 @@ def test_no_quotation_is_a_call_and_every_own_block_is(name: str, many: int, tal
         tally["quotations that were repeated, none of them a call"] += 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)

@@ -63,6 +63,7 @@ def test_losses_are_said_before_it_is_gone_on_with() -> None:
     assert same.provider_state == {"previous_response_id": "resp_1"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("source", DIALECTS)

@@ -70,6 +70,7 @@ FAULTS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     ("name", "case"),
@@ -118,6 +119,7 @@ def test_no_error_inside_of_a_stream_tells_the_key(name: str, face: str, logged:
     assert "[hidden" in str(found.value), "a control: the key was there"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)

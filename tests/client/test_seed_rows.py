@@ -59,6 +59,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.row("R002-17")
 @pytest.mark.row("R002-18")
 @pytest.mark.row("R002-22")

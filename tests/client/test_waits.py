@@ -68,6 +68,7 @@ def test_a_stream_that_ends_before_its_answer_does_is_an_error(case: str) -> Non
     assert (None if done.error is None else done.error.code) == ("incomplete" if requests == 1 else None)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("status", "kind"), [(401, AuthenticationFailed), (429, RateLimited), (503, ProviderUnavailable)]
 )

@@ -157,6 +157,7 @@ def test_an_example_of_what_is_secret_may_be_read(project: Project) -> None:
     assert project.ok("read_file", path=".env.example") == "KEY="
 
 
+@pytest.mark.sampled
 @each
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
 @pytest.mark.row("A19")

@@ -272,6 +272,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.row("D1")
 def test_a_pattern_is_never_an_option(searched: Searched, pattern: str) -> None:

@@ -30,6 +30,7 @@ from toolwire.types import ToolCall
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("command", "text", "is_error"),
@@ -122,6 +123,7 @@ def test_the_naive_way_waits_for_the_pipe() -> None:  # the control
         subprocess.run(["/bin/bash", "-c", "sleep 1 & echo hi"], stdout=subprocess.PIPE, timeout=0.1, check=False)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("style", ["setsid", "double fork", "daemon"])
 @pytest.mark.row("C3", "C4")

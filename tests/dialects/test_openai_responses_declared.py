@@ -82,6 +82,7 @@ def test_items_with_tools_leave_nothing_else_behind(target: str) -> None:
     assert {key: encoded.body.get(key) for key in keys} == {key: without.get(key) for key in keys}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", FOREIGN)
 @pytest.mark.parametrize("case", DECLARED)
 def test_every_leaf_is_accounted_for(case: str, target: str) -> None:

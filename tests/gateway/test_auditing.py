@@ -47,6 +47,7 @@ def answer(stood: Stood, wire: str, request: Request) -> tuple[Request, Response
     return Request(context=context, model=request.model, stream=request.stream, max_tokens=99), response
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", ["anthropic", "gemini"])
 @pytest.mark.parametrize("source", WIRES)

@@ -135,6 +135,7 @@ def _three(first: Any, then: Callable[[Stood, list[Any]], None], wire: str = "op
             then(stood, [one, two, three])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 @pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 502, 503, 529])
 def test_another_provider_answers_for_one_that_fails_and_the_answer_says_who(status: int, wire: str) -> None:

@@ -118,6 +118,7 @@ async def health(url: str) -> float:
     return time.monotonic() - start
 
 
+@pytest.mark.sampled
 @pytest.mark.row("O13")
 @pytest.mark.parametrize("when", ["before the first byte", "in the middle", "by a reset"])
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic"])

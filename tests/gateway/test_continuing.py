@@ -93,6 +93,7 @@ def losses(stood: Before, answered: Answered) -> list[dict[str, Any]]:
         return json.loads(told.read())["losses"]  # type: ignore[no-any-return]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("step", [0, 1, *(pytest.param(step, marks=pytest.mark.slow) for step in (2, 3, 4))])
 @pytest.mark.parametrize("first", WIRES)
 @pytest.mark.parametrize("source", WIRES)
@@ -146,6 +147,7 @@ NEVER: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", NEVER)
 @pytest.mark.parametrize("source", WIRES)
 def test_what_is_no_plain_text_is_never_gone_on_with(source: str, what: str, strict_model: Playing) -> None:
@@ -157,6 +159,7 @@ def test_what_is_no_plain_text_is_never_gone_on_with(source: str, what: str, str
         assert stood.seen[0]["ending"] == "broke off"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", WIRES)
 @pytest.mark.parametrize("target", WIRES)
 def test_the_only_provider_is_asked_again_twice_and_then_it_is_an_error(

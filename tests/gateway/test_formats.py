@@ -38,6 +38,7 @@ def words_of(body: Any) -> str:
     return "\n".join(str(message["content"]) for message in body["messages"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("upstream", ["openai", "ollama"])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("wire", WIRES)

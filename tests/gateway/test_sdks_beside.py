@@ -39,6 +39,7 @@ async def _named(client: Any, sdk: str) -> list[str]:
     return [str(getattr(model, "id", None) or getattr(model, "name", None)) async for model in each(pages)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("sdk", TALKERS)
 def test_models_are_listed_and_shown(sdk: str, face: Face, lenient_model: Playing, clients: Clients) -> None:

@@ -36,6 +36,7 @@ def answer(name: str, wire: str, words: str = "Sure.", reason: Any = "stop") -> 
     return dialect(wire).encode_response(response).body, data
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", NAMES)
 @pytest.mark.parametrize("name", FORMATS)
 def test_calls_are_read_from_responses_and_streams(name: str, wire: str) -> None:

@@ -65,6 +65,7 @@ ENDINGS: dict[str, tuple[ToolCall, str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("face", "shown"), [("sync", False), ("async", True)])
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R002-96", "R002-97", "R002-104", "K1", "I13")

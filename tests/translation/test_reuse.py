@@ -195,6 +195,7 @@ def wander(seed: int, edits: int, source: str, target: Any, outcome: Any = outco
             body[history] = [*body[history], *whole[history][len(body[history]) :][: rng.randrange(4)]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
     wander(1, 60, source, target)
@@ -208,6 +209,7 @@ def test_a_hundred_thousand_edits_change_nothing_of_what_is_given(source: str, t
     assert sum(hits) > 100
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_edits_anywhere_change_nothing_of_an_exchange(source: str, target: str, hits: list[bool]) -> None:
     wander(3, 30, source, target, exchanged)
@@ -247,6 +249,7 @@ def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
     return [msgspec.json.encode({**body, "messages": body["messages"][: end + 1]}) for end in ends]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hits: list[bool]) -> None:
     held = Reuse(1 << 22)

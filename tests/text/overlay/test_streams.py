@@ -94,6 +94,7 @@ def test_a_stream_tells_what_the_response_says(name: str, text: str) -> None:
     assert [call.arguments for call in runnable(events)] == [call.arguments for call in expected.tool_calls]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_is_the_same_however_it_is_cut(name: str, text: str, tally: Counter[str]) -> None:
@@ -211,6 +212,7 @@ def encode(name: str, events: Iterable[Event]) -> tuple[bytes, Any]:
     return data, encoder
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_that_is_written_again_tells_the_same(name: str, text: str) -> None:
