@@ -287,10 +287,15 @@ def names_of_its_own(modules: dict[str, str], others: list[str]) -> list[str]:
     return [
         f"{module} {name}"
         for module, text in modules.items()
-        for node in ast.parse(text).body
+        for node in _top(text)
         for name in _bound(node)
         if files[name] == 1 and not name.startswith("_")
     ]
+
+
+def _top(text: str) -> list[ast.stmt]:
+    module = nodes(text)[0]
+    return module.body if isinstance(module, ast.Module) else []
 
 
 def _bound(node: ast.stmt) -> list[str]:
@@ -378,7 +383,7 @@ def repository_files() -> list[Path]:
 
 def residue(path: str, text: str) -> list[str]:
     """Name each line that holds a path of a machine, or a promise to do the work later."""
-    lines = enumerate(text.splitlines(), start=1)
+    lines = enumerate(text.splitlines() if RESIDUE.search(text) else (), start=1)
     return [f"{path}:{number} {found[0]}" for number, line in lines if (found := RESIDUE.search(line))]
 
 
