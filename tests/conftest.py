@@ -19,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The first two are derandomized: a red test is red for everybody. The last seeks new examples.
-settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("short", max_examples=120, deadline=None, derandomize=True)
 settings.register_profile("torture", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("fast")

@@ -39,6 +39,7 @@ def test_a_call_in_the_text_is_run_and_its_fence_is_never_shown(name: str, face:
     assert "~~~tool_call" in str(second)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_one_conversation_did_changes_no_other_one(name: str, face: str) -> None:

@@ -103,6 +103,7 @@ def uncounted(name: str) -> Iterator[str]:
         assert len(model.requests) == 1, f"{name} was asked again"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "gemini", "ollama"])
 def test_where_nobody_counts_tokens_the_run_ends_and_says_so(name: str, face: str) -> None:
@@ -119,6 +120,7 @@ def test_a_limit_of_cost_without_a_price_is_refused_at_once(face: str) -> None:
     assert model.requests == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     ("bounds", "shown"),

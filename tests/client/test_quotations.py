@@ -163,6 +163,7 @@ def test_a_file_that_is_printed_runs_nothing_and_the_end_says_so(name: str, face
     assert done.reason.startswith("the answer looks like a call (~~~tool_call), but nothing was run")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_block_of_the_models_own_is_run(name: str, face: str) -> None:

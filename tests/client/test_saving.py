@@ -116,6 +116,7 @@ def test_a_conversation_changes_its_provider_at_every_turn(shown: bool) -> None:
 class TestProviderState:
     """Only new items are sent, to whoever keeps the others."""
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("face", FACES)
     @pytest.mark.parametrize("shown", [False, True])
     def test_only_new_items_are_sent(self, face: str, shown: bool) -> None:

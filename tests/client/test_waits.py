@@ -21,6 +21,7 @@ def test_no_wait_is_longer_than_allowed() -> None:
         assert led.done.content == "Here."
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 @pytest.mark.parametrize("body", [b"", b'{"choices": [{"message": {"role": "assistant", "content": "Gone."}}]}'])

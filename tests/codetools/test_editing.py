@@ -203,6 +203,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tool", CHANGES)
 @pytest.mark.parametrize("size", [10, files.KNOWN_BY_CONTENT + 1])
 @pytest.mark.parametrize("lately", [True, False])

@@ -181,6 +181,7 @@ FORGED: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [journal.COMMITTED, journal.PLANNED])
 @pytest.mark.parametrize("case", FORGED)
 @pytest.mark.row("A23")

@@ -235,6 +235,7 @@ def test_what_may_not_be_opened_is_an_error(project: Project, tool: str) -> None
     assert project.read("locked.txt") == b"old"
 
 
+@pytest.mark.sampled
 @writing
 @pytest.mark.row("A25")
 def test_what_may_not_be_changed_is_an_error(project: Project, tool: str) -> None:

@@ -57,6 +57,7 @@ def test_the_body_comes_back(case: str) -> None:
     assert encoded.losses == ()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", FOREIGN)
 @pytest.mark.parametrize("case", DECLARED)
 def test_every_tool_reaches_every_wire(case: str, target: str) -> None:

@@ -254,6 +254,7 @@ def test_a_stream_that_costs_more_than_reserved_is_not_cut_and_the_next_is_refus
     assert len(guarded.model.requests) == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("scenario", "stream", "tokens"),
     [

@@ -75,6 +75,7 @@ NOT_FOUND: dict[str, type[Exception]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("wire", WIRES)
 def test_tokens_are_counted_by_the_provider_or_by_an_estimate(
@@ -147,6 +148,7 @@ ABSENT: dict[str, dict[str, Asking]] = {
 ROWS = [(sdk, what) for sdk, asks in ABSENT.items() for what in asks]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("sdk", "what"), ROWS)
 def test_what_there_is_not_is_not_found(sdk: str, what: str, lenient_model: Playing, clients: Clients) -> None:
     with lenient_model(Scenario([])) as stood:

@@ -322,6 +322,7 @@ def test_what_stops_the_program_goes_through(run: Face) -> None:
         run([call(1, "echo", text="a"), call(2, "stop")], AgentResolver([stop, echo]))
 
 
+@pytest.mark.sampled
 @FACES
 @pytest.mark.parametrize("problem", [asyncio.CancelledError, GeneratorExit, BaseException])
 @pytest.mark.parametrize("parallel", [False, True])

@@ -46,6 +46,7 @@ def test_an_sdk_has_a_conversation_with_tools(model: SimulatedModel, name: str, 
     assert model.problems == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
     "settings",

@@ -79,6 +79,7 @@ def test_a_request_tells_tools_calls_and_results_in_text(wire: str) -> None:
     assert native == dialect(wire).encode_request(request)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", NAMES)
 @pytest.mark.parametrize("name", FORMATS[:5])
 def test_no_words_of_others_are_a_call_in_a_request(name: str, wire: str) -> None:

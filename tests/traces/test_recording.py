@@ -103,6 +103,7 @@ def test_every_call_has_one_trace(name: str, face: str, shown: bool, store: Any)
     assert store.verify().problems == ()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("answer", [True, False])
 @pytest.mark.parametrize("face", FACES)
 def test_approval_is_recorded(face: str, answer: bool, store: Any) -> None:

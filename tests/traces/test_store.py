@@ -275,6 +275,7 @@ def test_namespaces_are_apart(store_url: str) -> None:
         assert (one.count(), two.count()) == (2, 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("namespace", ["", "a-b", 'a"b', "1a", "a" * 41, "a;b", 5])
 def test_a_namespace_is_a_plain_name(store_url: str, namespace: Any) -> None:
     with pytest.raises(InvalidField, match="namespace"):

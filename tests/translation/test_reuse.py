@@ -290,14 +290,15 @@ def test_owners_keep_within_one_limit_and_find_nothing_of_each_other(hits: list[
     assert len(hits) == before
 
 
-def test_a_thousand_conversations_stay_within_the_limit() -> None:
-    held = Reuse(1 << 20)
-    begun = [growing(3, run, "Be brief. " * 60) for run in range(1000)]
+@pytest.mark.parametrize(("count", "limit"), [(100, 1 << 17), pytest.param(1000, 1 << 20, marks=pytest.mark.slow)])
+def test_many_conversations_stay_within_the_limit(count: int, limit: int) -> None:
+    held = Reuse(limit)
+    begun = [growing(3, run, "Be brief. " * 60) for run in range(count)]
     for turn in itertools.zip_longest(*begun):
         for data in turn:
             if data is not None:
                 translate.request(data, "openai-chat", "anthropic", reuse=held)
-                assert held.size <= 1 << 20
+                assert held.size <= limit
 
 
 def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None:
