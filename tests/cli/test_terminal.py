@@ -139,7 +139,7 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
             stop_at(shown, point, model, tmp_path)
             pressed = time.monotonic()
             assert (shown.end(), "interrupted" in shown.plain) == (130, True)
-            assert time.monotonic() - pressed < 5
+            assert time.monotonic() - pressed < 20
             assert shown.is_as_it_was()
         assert "Traceback" not in shown.plain
         [file] = (tmp_path / "state" / "toolwire" / "conversations").iterdir()

@@ -103,7 +103,7 @@ def test_what_a_command_writes_is_heard_as_it_comes(tmp_path: Path, level: str) 
 def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> None:
     begun = time.monotonic()
     result = run(tools_at(tmp_path, level), "echo before; sleep 100", timeout=0.1)
-    assert time.monotonic() - begun < 2.2
+    assert time.monotonic() - begun < 20
     assert result.is_error
     assert str(result.content).startswith("before\n[stopped after 0.1 s")
 
@@ -113,7 +113,7 @@ def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> No
 def test_it_ends_when_bash_ends(tmp_path: Path, level: str) -> None:
     token, begun = mark(), time.monotonic()
     assert said(tools_at(tmp_path, level), f"sleep {token} & echo hi") == "hi"
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
     assert gone(token)
 
 

@@ -160,7 +160,7 @@ def test_one_that_says_when_is_asked_again_where_it_is_soon() -> None:
     def then(stood: Stood, models: list[Any]) -> None:
         start = time.monotonic()
         assert _asked(stood, "alone").status == 200
-        assert 0.9 < time.monotonic() - start < 5
+        assert 0.9 < time.monotonic() - start < 20
         later = _asked(stood, "alone", "Another")
         assert (later.status, later.headers["retry-after"]) == (429, "30")
         assert len(models[0].requests) == 3

@@ -77,6 +77,6 @@ UNITS = ["%41", "\\u0041", "&#65;", "\\" * 9, "a ", SECRET.lower()[:-1], SECRET.
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_grows_with_the_text(unit: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     scrub_text(unit * (400_000 // len(unit)), [SECRET])
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5
