@@ -191,7 +191,7 @@ def test_a_search_ends_with_its_time_and_leaves_no_process(
     begin = time.monotonic()
     assert "this is not all" in fake(project, body).grep()
     assert time.monotonic() - begin < 20
-    assert children() == before
+    assert set(children()) <= set(before)
 
 
 @pytest.mark.row("D5")
