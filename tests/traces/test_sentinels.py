@@ -286,7 +286,7 @@ def check_control(lab: Lab, name: str) -> None:
     assert found, f"{name}: nothing says that it is a secret, and yet it is nowhere"
 
 
-@pytest.mark.parametrize("name", list(PLACES)[::5])
+@pytest.mark.parametrize("name", list(PLACES)[::10])
 def test_what_nothing_says_to_be_a_secret_is_found(name: str, lab: Lab) -> None:
     check_control(lab, name)
 
@@ -323,6 +323,7 @@ def test_the_log_of_writes_is_looked_through_too(lab: Lab) -> None:
 POSTGRES = ("a named argument", "a later result of another tool", "an unknown tool's name", "a session")
 
 
+@pytest.mark.slow
 def test_a_secret_is_nowhere_in_a_server(postgres: Postgres, tmp_path: Path) -> None:
     """PostgreSQL with a log of every statement and its values: neither in its log nor in its files."""
     made = postgres.create()
