@@ -87,11 +87,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
             tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tables.values():
-        for case in _left_out(cases):
+        for case in left_out(cases):
             case.add_marker(pytest.mark.slow)
 
 
-def _left_out(cases: list[pytest.Item]) -> list[pytest.Item]:
+def left_out(cases: list[pytest.Item]) -> list[pytest.Item]:
     """Choose, in an order that is by chance and always the same, until each value of each parameter is shown."""
     values = {case: set(map(repr, case.callspec.params.items())) for case in cases}  # type: ignore[attr-defined]
     left = sorted(cases, key=lambda case: crc32(case.nodeid.encode()))
