@@ -44,7 +44,7 @@ def busy() -> int:
 
 def settled(holds: Callable[[], bool]) -> bool:
     """Whether this holds soon: a thread that was told to stop may need a moment."""
-    late = time.monotonic() + 5
+    late = time.monotonic() + 20
     while not holds() and time.monotonic() < late:
         time.sleep(0.005)
     return holds()

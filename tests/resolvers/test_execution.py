@@ -132,7 +132,7 @@ def overlap(parallel: bool, run: Face) -> int:
         with lock:
             now += 1
             most = max(most, now)
-        all_here.wait(5)
+        all_here.wait(20)
         time.sleep(0.02)
         with lock:
             now -= 1
@@ -193,7 +193,7 @@ def test_parallel_calls_are_bounded(run: Face) -> None:
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
-        three_here.wait(5)
+        three_here.wait(20)
         time.sleep(0.005)
         with lock:
             now -= 1

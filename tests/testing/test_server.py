@@ -205,7 +205,7 @@ def test_nothing_is_left_of_a_server() -> None:
             while not model.requests or model._service.scenario.left():
                 time.sleep(0.001)
             model._service.problems.clear()
-        client.join(5)
+        client.join(20)
         assert not client.is_alive()
         model.close()
     assert set(threading.enumerate()) <= threads
