@@ -378,7 +378,8 @@ def repository_files() -> list[Path]:
     if (REPOSITORY / ".git").exists():
         listed = subprocess.check_output(command, cwd=REPOSITORY, text=True).split("\0")
         return [path for name in listed if (path := REPOSITORY / name).is_file()]
-    return [path for path in REPOSITORY.rglob("*") if path.is_file() and ".venv" not in str(path)]
+    made = re.compile(r"/(?:__pycache__|\.venv[^/]*|\.hypothesis|\.\w+_cache|dist)/")
+    return [path for path in REPOSITORY.rglob("*") if path.is_file() and not made.search(str(path))]
 
 
 def residue(path: str, text: str) -> list[str]:
