@@ -4,6 +4,7 @@ Rule: sentences are those of docstrings, signatures those of the code; nothing i
 """
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import griffe
@@ -52,6 +53,7 @@ def pages() -> dict[Path, str]:
     }
 
 
+@cache
 def _package() -> griffe.Object:
     return _target(griffe.load("toolwire", search_paths=[Path(toolwire.__file__).parent.parent]))
 

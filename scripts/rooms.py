@@ -6,6 +6,7 @@
 import argparse
 import ast
 import io
+import re
 import subprocess
 import tarfile
 import tokenize
@@ -94,9 +95,8 @@ def shared_class_names(modules: dict[str, str]) -> dict[str, list[str]]:
     """Find the public names of classes that stand in more than one file."""
     homes = defaultdict[str, list[str]](list)
     for path, text in modules.items():
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(path)
+        for name in re.findall(r"(?m)^class ([^_\W]\w*)", text):
+            homes[name].append(path)
     return {name: paths for name, paths in homes.items() if len(paths) > 1 and name not in ALIKE}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TESTS = REPOSITORY / "tests"
+MARK = "pytest.mark.row"
 
 
 @cache
@@ -34,7 +35,8 @@ def rows_of(kind: str) -> list[str]:
 
 def rows_in(node: ast.AST) -> list[str]:
     """Find the rows of every `pytest.mark.row(...)` below a node."""
-    marks = (one for one in ast.walk(node) if isinstance(one, ast.Call) and ast.unparse(one.func) == "pytest.mark.row")
+    calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    marks = (one for one in calls if getattr(one.func, "attr", "") == "row" and ast.unparse(one.func) == MARK)
     return [ast.literal_eval(row) for mark in marks for row in mark.args]
 
 
@@ -43,6 +45,8 @@ def marked(source: str) -> Iterator[tuple[str, str]]:
 
     A mark stands on a test, on its class, in the module's `pytestmark`, or at a case of a table that the test names.
     """
+    if MARK not in source:
+        return
     tree = ast.parse(source)
     tables = {
         name.id: rows_in(one)

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests.corpus import Recording, found, recordings, suite_root
@@ -17,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The first two are derandomized: a red test is red for everybody. The last seeks new examples.
-settings.register_profile("fast", max_examples=25, deadline=None, derandomize=True)
+settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("short", max_examples=120, deadline=None, derandomize=True)
 settings.register_profile("torture", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("fast")
@@ -75,3 +77,40 @@ def pytest_configure() -> None:
 def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of every later search for garbage."""
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the slow tests what others of a sampled table show already."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tables.values():
+        for case in left_out(cases):
+            case.add_marker(pytest.mark.slow)
+
+
+def left_out(cases: list[pytest.Item]) -> list[pytest.Item]:
+    """Choose, in an order that is by chance and always the same, until each value of each parameter is shown."""
+    values = {case: set(map(repr, case.callspec.params.items())) for case in cases}  # type: ignore[attr-defined]
+    left = sorted(cases, key=lambda case: crc32(case.nodeid.encode()))
+    shown: set[str] = set()
+    while left:
+        best = max(left, key=lambda case: len(values[case] - shown))
+        if values[best] <= shown:
+            break
+        shown |= values[best]
+        left.remove(best)
+    return left
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Tell, of one of several processes, only what a test came to: a message takes longer than most tests."""
+    if not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True

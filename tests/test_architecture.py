@@ -287,10 +287,15 @@ def names_of_its_own(modules: dict[str, str], others: list[str]) -> list[str]:
     return [
         f"{module} {name}"
         for module, text in modules.items()
-        for node in ast.parse(text).body
+        for node in _top(text)
         for name in _bound(node)
         if files[name] == 1 and not name.startswith("_")
     ]
+
+
+def _top(text: str) -> list[ast.stmt]:
+    module = nodes(text)[0]
+    return module.body if isinstance(module, ast.Module) else []
 
 
 def _bound(node: ast.stmt) -> list[str]:
@@ -373,12 +378,13 @@ def repository_files() -> list[Path]:
     if (REPOSITORY / ".git").exists():
         listed = subprocess.check_output(command, cwd=REPOSITORY, text=True).split("\0")
         return [path for name in listed if (path := REPOSITORY / name).is_file()]
-    return [path for path in REPOSITORY.rglob("*") if path.is_file() and ".venv" not in str(path)]
+    made = re.compile(r"/(?:__pycache__|\.venv[^/]*|\.hypothesis|\.\w+_cache|dist)/")
+    return [path for path in REPOSITORY.rglob("*") if path.is_file() and not made.search(str(path))]
 
 
 def residue(path: str, text: str) -> list[str]:
     """Name each line that holds a path of a machine, or a promise to do the work later."""
-    lines = enumerate(text.splitlines(), start=1)
+    lines = enumerate(text.splitlines() if RESIDUE.search(text) else (), start=1)
     return [f"{path}:{number} {found[0]}" for number, line in lines if (found := RESIDUE.search(line))]
 
 

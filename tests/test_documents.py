@@ -1,6 +1,5 @@
 """Documents do not lie: every snippet runs, the support matrix is what the code says."""
 
-import ast
 import re
 import shlex
 import shutil
@@ -99,10 +98,10 @@ def headings_of(page: Path) -> list[str]:
 
 
 def test_the_tree_of_exceptions_names_every_one() -> None:
-    modules = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "src").rglob("*.py")]
-    classes = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    texts = [path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py")]
+    classes = [one for text in texts for one in re.findall(r"(?m)^ *class (\w+)\(([^)]+)\):", text)]
     known = {"ToolwireError"}
-    while more := {one.name for one in classes if known & {ast.unparse(base) for base in one.bases}} - known:
+    while more := {name for name, bases in classes if known & set(re.split(r"[,\s]+", bases))} - known:
         known |= more
     named = set(re.findall(r"\w+", str(errors.__doc__)))
     assert len(known) >= 30

@@ -60,6 +60,7 @@ def test_the_gateway_answers_in_its_clients_wire(monkeypatch: pytest.MonkeyPatch
         assert posted(gateway, stream=True).status_code == 429
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="it kills its own process as POSIX does it")
 def test_a_run_goes_on_where_its_process_was_killed() -> None:
     source = str(EXAMPLES.parent / "src")

@@ -96,6 +96,7 @@ LONG: dict[str, tuple[str, tuple[bytes, ...], bytes]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("step", [pytest.param(29, id="some"), pytest.param(7, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("odd", [b"\xff", b"\\", b"}"], ids=repr)
 @pytest.mark.parametrize(("name", "begin", "again"), LONG.values(), ids=LONG)

@@ -107,6 +107,7 @@ SEVERAL_TEXTS: dict[str, Body] = {
 TAKE_STRINGS = "groq mistral deepseek together fireworks vllm llama.cpp lmstudio ollama-v1".split()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", SEVERAL_TEXTS)
 @pytest.mark.parametrize("preset", TAKE_STRINGS)
 def test_texts_are_joined_for_a_server_that_takes_a_string(source: str, preset: str) -> None:
@@ -358,6 +359,7 @@ def told_arguments(name: str, stream: bytes) -> Any:
     return calls[0]["function"]["arguments"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)
 def test_a_call_without_arguments_has_an_object_of_none(source: str, target: str) -> None:
@@ -402,6 +404,7 @@ def system_of(name: str, body: Body) -> Any:
     return "|".join([*head, *kept]), next(message["content"] for message in said if message["role"] == "user")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", ["openai-chat", "openai-responses"])
 @pytest.mark.parametrize("roles", ["developer", "system developer", "developer system", "developer developer"])
@@ -636,6 +639,7 @@ def asking_with(name: str, data: str, media_type: str, named_as: str | None = No
     return body | ({"max_tokens": 9} if name == "anthropic" else {})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("spelled", [SAFE, SAFE.rstrip("=")], ids=["padded", "bare"])
 @pytest.mark.parametrize("kind", ["image/png", "application/pdf"])
 @pytest.mark.parametrize("source", NAMES)
@@ -662,6 +666,7 @@ def test_base64_of_urls_that_an_application_gives_is_standard(target: str) -> No
     assert STANDARD in json.dumps(written)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)
 def test_a_url_is_never_base64(source: str, target: str) -> None:
@@ -691,6 +696,7 @@ TEXTS: dict[str, tuple[str, bytes, str | None]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", ["openai-chat", "openai-responses", "gemini"])
 @pytest.mark.parametrize("case", TEXTS)
 def test_a_file_of_text_goes_as_text(case: str, source: str) -> None:

@@ -17,7 +17,7 @@ from toolwire.dialects import NAMES
 from toolwire.streams import encode_json
 from toolwire.wire.framing import EventStream, JsonLines, JsonObjects
 
-TIMES = [pytest.param(100, id="few"), pytest.param(4_000, id="many", marks=pytest.mark.slow)]
+TIMES = [pytest.param(40, id="few"), pytest.param(4_000, id="many", marks=pytest.mark.slow)]
 FRAME = re.compile(rb"(?<=\n\n)|(?<=\r\n\r\n)")
 LINE = re.compile(rb"(?<=\n)")
 LEAF = re.compile(rb'"(?:[^"\\]|\\.)*"(?!\s*:)|-?\d+(?:\.\d+)?|true|false|null|\{\}|\[\]')

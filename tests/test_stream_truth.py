@@ -28,7 +28,7 @@ from toolwire.dialects import NAMES
 
 FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 TIMES = [
-    pytest.param(200, id="few"),
+    pytest.param(60, id="few"),
     pytest.param(40_000 if FULL else 4_000, id="many", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),
 ]
 Chance = random.Random
@@ -395,7 +395,7 @@ def test_a_damaged_stream_runs_no_call_that_nobody_made(name: str, times: int, t
 def test_a_naive_reader_is_misled(name: str) -> None:
     chance = random.Random(80)  # noqa: S311 - the same every time
     wrong = 0
-    for _ in range(500):
+    for _ in range(200):
         words, calls = answer(chance)
         frames = damage(TELL[name](words, calls, chance), chance)
         truth = Truth(frames, calls, words)
@@ -406,4 +406,4 @@ def test_a_naive_reader_is_misled(name: str) -> None:
             continue
         invented = any((call[1], json.dumps(call[2])) not in truth.may_run for call in told.calls)
         wrong += invented or any(word not in told.text for word in truth.words)
-    assert wrong > 25
+    assert wrong > 10

@@ -206,6 +206,7 @@ def test_a_message_that_nobody_started_starts_first() -> None:
     assert accumulate(events).content == "I"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("text", ["", "{}", '{"a":'])
 def test_half_a_call_is_half_a_call_elsewhere(target: str, text: str) -> None:

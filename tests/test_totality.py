@@ -83,6 +83,7 @@ def survive(name: str, body: Any) -> None:
         assert DIALECTS[target].encode_error(error).status == 500
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("body", ODD, ids=[repr(body)[:20] for body in ODD])
 def test_odd_bodies(name: str, body: Any) -> None:
@@ -155,6 +156,7 @@ def there_and_back(recording: Recording, source: str, target: str) -> None:
         back.close()
 
 
+@pytest.mark.sampled
 @pytest.mark.corpus
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)

@@ -198,6 +198,7 @@ def test_a_body_of_another_wire_is_refused_by_name(run: Any, arguments: Any, giv
     assert ran.told.startswith(f"toolwire: {words}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", [*NAMES, *ALIASES])
 @pytest.mark.parametrize("target", [*NAMES, *ALIASES])
 def test_every_pair_of_names(run: Any, source: str, target: str) -> None:

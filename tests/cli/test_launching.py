@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from toolwire.cli.launching import _environment
 from toolwire.cli.programs import PROGRAMS, Entrance
 from toolwire.testing import Scenario, simulate
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+Launch = Callable[..., tuple[object, str]]
 # A program that asks as the real one would, with what it was told, and writes down what it heard.
 ASKS = """
 import json, os, signal, sys, time, urllib.request
@@ -84,15 +85,29 @@ def place(tmp_path: Path) -> dict[str, str]:
 
 def launched(tmp_path: Path, environment: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
     """Run `toolwire launch`."""
+    command = [sys.executable, "-m", "toolwire", "launch", *words]
     return subprocess.run(
-        [sys.executable, "-m", "toolwire", "launch", *words],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.fixture
+def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Launch:
+    """Give what runs `toolwire launch` in this process: only the program begins a Python of its own."""
+
+    def run(*words: str) -> tuple[object, str]:
+        for name in tuple(os.environ):
+            monkeypatch.delenv(name)
+        for name, value in place(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        try:
+            code: object = main(["launch", *words])
+        except SystemExit as end:  # words that cannot be read
+            code = end.code
+        return code, capfd.readouterr().err
+
+    return run
 
 
 def heard(tmp_path: Path) -> dict[str, Any]:
@@ -108,11 +123,10 @@ def files(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("model", ["", "anthropic/claude-sonnet-4-5", "openai/gpt-4.1"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path) -> None:
-    environment = place(tmp_path)
+@pytest.mark.sampled
+def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path, launch: Launch) -> None:
     named = ["--model", model] if model else []
-    done = launched(tmp_path, environment, "--simulate", *named, name, "--", "say", "--help", "7")
-    assert (done.returncode, done.stderr) == (7, "")
+    assert launch("--simulate", *named, name, "--", "say", "--help", "7") == (7, "")
     told = heard(tmp_path)
     assert told["answer"] == "You said: Hello"
     assert told["words"][-3:] == ["say", "--help", "7"]
@@ -168,10 +182,10 @@ def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path) -> No
         (["clade"], "did you mean claude?"),
     ],
 )
-def test_what_is_missing_is_said(words: list[str], told: str, tmp_path: Path) -> None:
-    done = launched(tmp_path, place(tmp_path), *words)
-    assert done.returncode == 2
-    assert told in done.stderr
+def test_what_is_missing_is_said(words: list[str], told: str, tmp_path: Path, launch: Launch) -> None:
+    code, said = launch(*words)
+    assert code == 2
+    assert told in said
     assert not (tmp_path / "heard.json").exists()
 
 
@@ -184,7 +198,14 @@ def test_a_program_that_is_not_there_is_named_with_what_installs_it(
     assert f"is not installed here; this installs it: {PROGRAMS[name].install}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("kind", "code"), [(signal.SIGTERM, 41), (signal.SIGINT, 42), (signal.SIGKILL, 137)])
+SIGNALS = [
+    (signal.SIGTERM, 41),
+    pytest.param(signal.SIGINT, 42, marks=pytest.mark.slow),
+    pytest.param(signal.SIGKILL, 137, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("kind", "code"), SIGNALS)
 def test_signals_are_the_programs_and_nothing_is_left(kind: signal.Signals, code: int, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "toolwire", "launch", "--simulate", "claude", "--", "wait"]
     process = subprocess.Popen(words, env=place(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True)

@@ -146,6 +146,7 @@ def test_a_retry_is_an_event_and_a_line(run: Any) -> None:
         assert "[retry in 1 s: Too many.]\n" in run(model, "do it").told
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
 @pytest.mark.parametrize("key", ["", "  "])
 def test_no_prompt_leaves_without_a_key(

@@ -139,7 +139,7 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
             stop_at(shown, point, model, tmp_path)
             pressed = time.monotonic()
             assert (shown.end(), "interrupted" in shown.plain) == (130, True)
-            assert time.monotonic() - pressed < 5
+            assert time.monotonic() - pressed < 20
             assert shown.is_as_it_was()
         assert "Traceback" not in shown.plain
         [file] = (tmp_path / "state" / "toolwire" / "conversations").iterdir()
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_cleanly_and_continue_finishes_the_task(tmp_path: Path, poin
             assert (store.verify().count, store.count() > 0) == (0, True)
         assert running(LONG) == []
         if point in ON_ITS_WAY:
-            assert model.requests[-1].over.wait(5)
+            assert model.requests[-1].over.wait(20)
             assert model.requests[-1].gone, "the server sees that the client left"
         messages = kept(tmp_path).context.messages
         assert messages[0].text == "do it"

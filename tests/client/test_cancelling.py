@@ -112,7 +112,7 @@ def sweep(name: str, step: int, *, shown: bool) -> int:
             before = len(model.requests)
             count, messages, done = run_until(name, model.url, point, shown=shown)
             for received in model.requests[before:]:
-                assert received.over.wait(1), "the server still answers"
+                assert received.over.wait(10), "the server still answers"
             if count is not None:
                 assert done.ending == "answer"
                 return points
@@ -174,8 +174,8 @@ def test_a_cancel_ends_what_waits(name: str, case: str, face: str) -> None:
         timer.start()
         begun = time.monotonic()
         done = lead(face, name, model.url, "?", shown=shown, cancel=cancel).done
-        assert 0.2 < time.monotonic() - begun < 2
-        assert model.requests[0].over.wait(1)
+        assert 0.2 < time.monotonic() - begun < 15
+        assert model.requests[0].over.wait(10)
         assert model.requests[0].gone or "pause" in case
         timer.join()
     assert done.ending == "cancelled"
@@ -235,7 +235,7 @@ def test_a_stream_that_is_left_closes_its_connection(way: str) -> None:
             assert stream.done.ending == "cancelled"
             assert "Some words. ".startswith(stream.done.content or "-")
             assert stream.next() == ([], None)
-        assert model.requests[0].over.wait(1)
+        assert model.requests[0].over.wait(10)
         assert model.requests[0].gone
 
 
@@ -285,7 +285,7 @@ def test_what_stops_the_program_goes_through_and_leaves_the_history(face: str) -
     with simulate(SLOW) as model:
         with pytest.raises(KeyboardInterrupt):
             lead(face, "openai", model.url, "?", shown=True, on_event=stop)
-        assert model.requests[0].over.wait(1)
+        assert model.requests[0].over.wait(10)
         assert model.requests[0].gone
     [done] = kept
     assert done.ending == "cancelled"

@@ -32,6 +32,7 @@ def sizes(model: Any) -> list[int]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)

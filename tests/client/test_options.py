@@ -94,6 +94,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize("face", FACES)
 def test_a_value_of_a_wrong_kind_is_refused_with_its_place(face: str, case: str) -> None:
@@ -117,6 +118,7 @@ SHORT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", SHORT)
 @pytest.mark.parametrize("face", FACES)
 def test_a_short_form_works(face: str, case: str) -> None:
@@ -184,6 +186,7 @@ def test_a_model_is_for_all_providers_of_a_list_that_name_none(face: str) -> Non
         assert [each.body["model"] for each in model.requests] == ["theirs", "called"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 @pytest.mark.parametrize("face", FACES)
 def test_without_a_key_nothing_leaves(face: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +250,7 @@ MEDIA: list[tuple[Any, bool]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("part", "good"), MEDIA)
 @pytest.mark.parametrize("face", FACES)
 def test_a_path_is_no_url(face: str, part: Any, good: bool) -> None:

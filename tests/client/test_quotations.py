@@ -147,6 +147,7 @@ def test_no_quotation_is_a_call_and_every_own_block_is(name: str, many: int, tal
         tally["quotations that were repeated, none of them a call"] += 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
@@ -162,6 +163,7 @@ def test_a_file_that_is_printed_runs_nothing_and_the_end_says_so(name: str, face
     assert done.reason.startswith("the answer looks like a call (~~~tool_call), but nothing was run")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_block_of_the_models_own_is_run(name: str, face: str) -> None:

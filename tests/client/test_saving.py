@@ -63,6 +63,7 @@ def test_losses_are_said_before_it_is_gone_on_with() -> None:
     assert same.provider_state == {"previous_response_id": "resp_1"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("source", DIALECTS)
@@ -115,6 +116,7 @@ def test_a_conversation_changes_its_provider_at_every_turn(shown: bool) -> None:
 class TestProviderState:
     """Only new items are sent, to whoever keeps the others."""
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("face", FACES)
     @pytest.mark.parametrize("shown", [False, True])
     def test_only_new_items_are_sent(self, face: str, shown: bool) -> None:

@@ -70,6 +70,7 @@ FAULTS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     ("name", "case"),
@@ -101,6 +102,7 @@ TOLD_IN_A_STREAM: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 def test_no_error_inside_of_a_stream_tells_the_key(name: str, face: str, logged: Callable[[], str]) -> None:
@@ -118,6 +120,7 @@ def test_no_error_inside_of_a_stream_tells_the_key(name: str, face: str, logged:
     assert "[hidden" in str(found.value), "a control: the key was there"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
@@ -148,6 +151,7 @@ def test_white_space_around_a_key_is_not_a_part_of_it(face: str, key: str) -> No
         assert lead(face, "openai", model.url, "?", options={"api_key": key}).done.content == "Hi."
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 @pytest.mark.parametrize("key", [f"{KEY}\nx: y", f"{KEY}\u20ac", f"{KEY}\x00", f"{KEY}\u00e9"])
 @pytest.mark.parametrize("face", FACES)

@@ -59,6 +59,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.row("R002-17")
 @pytest.mark.row("R002-18")
 @pytest.mark.row("R002-22")
@@ -273,6 +274,7 @@ def test_the_door_of_calls_tells_of_tools() -> None:
     assert "read_file" in shown
 
 
+@pytest.mark.sampled
 @pytest.mark.row("I-30")
 @pytest.mark.row("R003-45")
 @pytest.mark.parametrize("name", DIALECTS)

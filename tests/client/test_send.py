@@ -67,6 +67,7 @@ def send_stream(face: str, name: str, url: str, request: Any, **options: Any) ->
     return awaited(main())  # type: ignore[no-any-return]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("wire", NAMES)
 @pytest.mark.parametrize("face", FACES)
@@ -128,6 +129,7 @@ def test_an_error_before_the_first_event_is_raised(face: str) -> None:
             assert found.value.error.retry_after == 30.0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("how", [Cut(), Fail(Error("overloaded", "Too much."))])
 @pytest.mark.parametrize("face", FACES)

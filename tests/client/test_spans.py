@@ -163,6 +163,7 @@ ENDINGS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("content", [False, True])
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.row("L1", "L6")
@@ -250,6 +251,7 @@ def pay(card: str) -> str:
 PAYING = ToolCall(None, "pay", {"card": SECRET})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
 def test_a_client_is_listened_to(face: str, shown: bool) -> None:

@@ -35,6 +35,7 @@ BLOCK = '~~~tool_call\n{"name": "get_weather", "arguments": {"city": "Tokyo"}}\n
 class TestMessagesAndStreams:
     """Who comes from a library of messages and streams."""
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("face", FACES)
     @pytest.mark.parametrize("name", FOUR)
     @pytest.mark.row("4.4.1", "R003-01", "R003-05", "R003-09")
@@ -64,6 +65,7 @@ class TestMessagesAndStreams:
             put_key("anthropic", None)
         assert provider_of(("openai", {"base_url": "http://x"}), "m", base_url="http://y")[0].base_url == "http://y"
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("role", ["user", "assistant", "tool", "system", "developer"])
     @pytest.mark.parametrize("name", FOUR)
     @pytest.mark.row("4.4.3")

@@ -35,6 +35,7 @@ TOO_MUCH: dict[str, tuple[str, str, dict[str, Any], set[str]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("case", TOO_MUCH)

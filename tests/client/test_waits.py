@@ -21,6 +21,7 @@ def test_no_wait_is_longer_than_allowed() -> None:
         assert led.done.content == "Here."
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 @pytest.mark.parametrize("body", [b"", b'{"choices": [{"message": {"role": "assistant", "content": "Gone."}}]}'])
@@ -68,6 +69,7 @@ def test_a_stream_that_ends_before_its_answer_does_is_an_error(case: str) -> Non
     assert (None if done.error is None else done.error.code) == ("incomplete" if requests == 1 else None)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("status", "kind"), [(401, AuthenticationFailed), (429, RateLimited), (503, ProviderUnavailable)]
 )

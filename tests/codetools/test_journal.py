@@ -181,6 +181,7 @@ FORGED: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [journal.COMMITTED, journal.PLANNED])
 @pytest.mark.parametrize("case", FORGED)
 @pytest.mark.row("A23")
@@ -204,6 +205,7 @@ def test_a_note_that_somebody_forged_moves_nothing(project: Project, case: str, 
     project.ok("multi_edit", edits=EDITS)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [journal.COMMITTED, journal.PLANNED])
 @pytest.mark.parametrize("kind", ["file", "folder", "full folder", "pipe", "link", "dangling link"])
 @pytest.mark.parametrize("restarts", [False, True])

@@ -220,6 +220,7 @@ def test_file_info_of_an_odd_time(project: Project, seconds: int) -> None:
     assert info(project, "small")["modified"].endswith("Z")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tool", ["glob", "list_directory", "tree", "file_info"])
 @pytest.mark.parametrize("path", ["../x", "..", "/etc", "", "nothing", "a\0b", "x" * 5000, "small/x", "gone/x"])
 @pytest.mark.row("A1", "A2", "A11", "A13", "A14")

@@ -78,6 +78,7 @@ LINKS: dict[str, tuple[str, Callable[[Project], Any]]] = {
 }
 
 
+@pytest.mark.sampled
 @each
 @pytest.mark.row("A4", "A6", "A7")
 def test_a_link_that_leads_out_is_refused(project: Project, tool: str) -> None:
@@ -139,6 +140,7 @@ def test_the_whole_system_as_a_root_gives_no_process_and_no_device(project: Proj
         project.refused("read_file", path=path)
 
 
+@pytest.mark.sampled
 @each
 @pytest.mark.row("A11", "A13")
 def test_a_path_that_is_none_is_refused(project: Project, tool: str) -> None:

@@ -32,6 +32,7 @@ NOT = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("pattern", "path"), [(one, path) for one in FITS for path in FITS[one].split(" ") if path])
 def test_a_pattern_fits(pattern: str, path: str) -> None:
     assert patterns.glob_test(pattern)(path)
@@ -365,6 +366,7 @@ def test_a_heavy_pattern_gets_its_text_in_small_pieces() -> None:
     assert spent() - begin < 0.5
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [1, 5, 64, 1000])
 @pytest.mark.parametrize("longest", [3, 20, 10_000])
 def test_a_file_is_read_in_whole_lines(

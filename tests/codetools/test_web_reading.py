@@ -62,6 +62,7 @@ PAGES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("step", [65536, 1, 7])
 def test_a_page_is_read(name: str, step: int) -> None:

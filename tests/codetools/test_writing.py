@@ -141,6 +141,7 @@ def change(project: Project, tool: str, *, refused: bool = False) -> str:
     return project.refused(name, **arguments) if refused else project.ok(name, **arguments)
 
 
+@pytest.mark.sampled
 @each
 @pytest.mark.parametrize("mode", [0o750, 0o644, 0o600, 0o777, 0o222, 0o4755, 0o2755, 0o1644])
 @pytest.mark.row("B21")

@@ -57,6 +57,7 @@ def test_the_body_comes_back(case: str) -> None:
     assert encoded.losses == ()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", FOREIGN)
 @pytest.mark.parametrize("case", DECLARED)
 def test_every_tool_reaches_every_wire(case: str, target: str) -> None:
@@ -82,6 +83,7 @@ def test_items_with_tools_leave_nothing_else_behind(target: str) -> None:
     assert {key: encoded.body.get(key) for key in keys} == {key: without.get(key) for key in keys}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", FOREIGN)
 @pytest.mark.parametrize("case", DECLARED)
 def test_every_leaf_is_accounted_for(case: str, target: str) -> None:

@@ -60,6 +60,7 @@ def test_a_stream_tells_what_its_response_says(case: str) -> None:
     assert differences(msgspec.to_builtins(told), msgspec.to_builtins(whole)) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("numbered", [True, False])
 @pytest.mark.parametrize("case", TURNS)
 def test_events_do_not_depend_on_how_the_bytes_were_cut(case: str, numbered: bool) -> None:

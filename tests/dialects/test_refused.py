@@ -102,6 +102,7 @@ UNREASONED: list[tuple[dict[str, Any], list[Said]]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize(("settings", "lost"), UNREASONED)
 def test_a_model_that_does_not_reason_is_not_asked_to(target: str, settings: dict[str, Any], lost: list[Said]) -> None:

@@ -38,6 +38,7 @@ WAITS: list[tuple[dict[str, str], float]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("headers", "seconds"), WAITS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wait_is_read_and_written_again(name: str, headers: dict[str, str], seconds: float) -> None:
@@ -52,6 +53,7 @@ def test_a_wait_is_read_and_written_again(name: str, headers: dict[str, str], se
     assert dialect.encode_error(replace(error, retry_after=None)).headers == {}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("body", [None, "slow", ["slow"], {}, [], 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wait_is_read_beside_any_body(name: str, body: Any) -> None:

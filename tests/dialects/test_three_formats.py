@@ -336,6 +336,7 @@ def test_fragments_of_arguments_are_put_together() -> None:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["openai", "anthropic", "ollama-v1", "gemini", "openai-responses"])
 @pytest.mark.parametrize("call_id", ["call_abc123", "toolu_abc123", "17", "of-another_server"])
 @pytest.mark.row("R001-24")

@@ -112,6 +112,8 @@ NAMES_A_MODEL = re.compile(
 
 def named_models(text: str) -> list[str]:
     """List the texts of a module that name a model; its docstrings may."""
+    if not NAMES_A_MODEL.search(text):
+        return []  # there is none in any text: reading the code takes much longer
     tree = ast.parse(text)
     words = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return [node.value for node in texts_of(tree) if id(node) not in words and NAMES_A_MODEL.search(node.value)]

@@ -42,6 +42,7 @@ def _playing(model: SimulatedModel, stood: Stood) -> Playing:
         model.play(scenario)
         model.requests.clear()
         stood.gateway.tools.memory.close()
+        stood.settle()
         stood.seen.clear()
         before = len(model.problems)
         yield Before(stood.url, stood.gateway, stood.seen, model.requests, model.url)

@@ -38,12 +38,23 @@ WIRES = tuple(NAMES)
 KEY = "sk-sentinel-0123456789abcdef"
 
 
+class Seen(list[dict[str, Any]]):
+    """What a gateway has reported: it does so a moment after its client has read the end, which is waited for."""
+
+    def __getitem__(self, index: Any) -> Any:
+        late = time.monotonic() + 10
+        while isinstance(index, int) and not -len(self) <= index < len(self) and time.monotonic() < late:
+            time.sleep(0.005)
+        return super().__getitem__(index)
+
+
 class Stood(NamedTuple):
-    """A gateway that stands."""
+    """A gateway that stands. `settle` waits until it is done with every request."""
 
     url: str
     gateway: Gateway
     seen: list[dict[str, Any]]
+    settle: Callable[[], None] = lambda: None
 
 
 class Before(NamedTuple):
@@ -80,6 +91,12 @@ class _Prompt(uvicorn.Server):
         """Say from another thread that it ends."""
         self._loop.call_soon_threadsafe(self._told.set)
 
+    def settle(self) -> None:
+        """Wait until no request is being answered; one that hangs is left."""
+        late = time.monotonic() + 5
+        while self.server_state.tasks and time.monotonic() < late:
+            time.sleep(0.005)
+
     async def main_loop(self) -> None:
         self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
         while not self._told.is_set():
@@ -100,28 +117,15 @@ class _Prompt(uvicorn.Server):
         await self.lifespan.shutdown()
 
 
-class _Seen(list[dict[str, Any]]):
-    """What a gateway has told of its requests; who looks at one of them waits until the last one is told."""
-
-    running: Callable[[], int] = staticmethod(lambda: 0)
-
-    def __getitem__(self, place: Any) -> Any:
-        late = time.monotonic() + 10
-        while (self.running() or not len(self)) and time.monotonic() < late:
-            time.sleep(0.005)
-        return super().__getitem__(place)
-
-
 @contextlib.contextmanager
 def standing(
     url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any
 ) -> Iterator[Stood]:
     """Serve a gateway before the servers at an address."""
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
-    seen = _Seen()
+    seen = Seen()
     made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
-    seen.running = lambda: gateway.running
     opened = serving.listen("127.0.0.1:0")
     server = _Prompt(serving.config_of(gateway))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
@@ -129,7 +133,7 @@ def standing(
     while not server.started:
         time.sleep(0.005)
     try:
-        yield Stood(f"http://127.0.0.1:{opened.getsockname()[1]}", gateway, seen)
+        yield Stood(f"http://127.0.0.1:{opened.getsockname()[1]}", gateway, seen, server.settle)
     finally:
         server.end()
         thread.join(10)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, WIRES, Stood, ask, post, standing
 from toolwire import traces
+from toolwire.cli import main
 from toolwire.config import read_settings
 from toolwire.config.settings import InvalidSettings
 from toolwire.dialects import dialect
@@ -47,6 +48,7 @@ def answer(stood: Stood, wire: str, request: Request) -> tuple[Request, Response
     return Request(context=context, model=request.model, stream=request.stream, max_tokens=99), response
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", ["anthropic", "gemini"])
 @pytest.mark.parametrize("source", WIRES)
@@ -142,7 +144,9 @@ def test_a_store_that_fails_stops_requests_only_where_the_settings_say_so() -> N
             assert len(model.requests) == (not stops)
 
 
-def test_the_settings_name_the_store_and_a_gateway_writes_there(tmp_path: Path) -> None:
+def test_the_settings_name_the_store_and_a_gateway_writes_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for wrong in ("traces.db", "mysql://x/y", "sqlite:///"):
         with pytest.raises(InvalidSettings, match=r"traces\.url must be"):
             read_settings(f'[traces]\nurl = "{wrong}"')
@@ -164,13 +168,7 @@ def test_the_settings_name_the_store_and_a_gateway_writes_there(tmp_path: Path) 
     with traces.open(f"sqlite:///{tmp_path / 'audit.db'}") as store:
         assert [one.tool_name for one in store.traces().rows] == ["look"]
         assert store.verify().count == 0
-    told = subprocess.run(
-        [sys.executable, "-m", "toolwire", "traces", "verify", "--url", f"sqlite:///{tmp_path / 'audit.db'}"],
-        capture_output=True,
-        check=False,
-    )
-    assert told.returncode == 0, told.stderr
-    shown = subprocess.run(
-        [sys.executable, "-m", "toolwire", "config", "show", str(file)], capture_output=True, check=True
-    )
-    assert json.loads(shown.stdout)["traces"] == {"url": "sqlite:///audit.db", "failing": "continue"}
+    assert main(["traces", "verify", "--url", f"sqlite:///{tmp_path / 'audit.db'}"]) == 0
+    capsys.readouterr()
+    assert main(["config", "show", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out)["traces"] == {"url": "sqlite:///audit.db", "failing": "continue"}

@@ -87,6 +87,7 @@ def beginning(body: dict[str, Any], wire: str) -> str:
     return written[: written.index(json.dumps(items)) + len(json.dumps(items)) - 1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
     ("here", "path", "make"), [("anthropic", "/v1/messages", claude), ("openai-responses", "/v1/responses", codex)]
@@ -114,6 +115,7 @@ def test_a_second_turn_begins_as_the_first(here: str, path: str, make: Any, wire
     assert "billing" not in json.dumps(bodies)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("given", [dict, json.dumps, lambda body: json.dumps(body, indent=1).encode()])

@@ -135,6 +135,7 @@ def _three(first: Any, then: Callable[[Stood, list[Any]], None], wire: str = "op
             then(stood, [one, two, three])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 @pytest.mark.parametrize("status", [401, 403, 408, 429, 500, 502, 503, 529])
 def test_another_provider_answers_for_one_that_fails_and_the_answer_says_who(status: int, wire: str) -> None:
@@ -159,7 +160,7 @@ def test_one_that_says_when_is_asked_again_where_it_is_soon() -> None:
     def then(stood: Stood, models: list[Any]) -> None:
         start = time.monotonic()
         assert _asked(stood, "alone").status == 200
-        assert 0.9 < time.monotonic() - start < 5
+        assert 0.9 < time.monotonic() - start < 20
         later = _asked(stood, "alone", "Another")
         assert (later.status, later.headers["retry-after"]) == (429, "30")
         assert len(models[0].requests) == 3

@@ -18,6 +18,7 @@ __all__ = ["guarded"]
 TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_conversation_goes_on_with_a_model_of_any_wire(wire: str, stream: bool, strict_model: Playing) -> None:
@@ -81,6 +82,7 @@ def test_what_cannot_be_kept_is_refused_by_its_path(body: Any, where: str, stric
         client_of(stood.url).conversations.create(**body)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("more", "where"),
     [

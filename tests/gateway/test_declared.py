@@ -63,6 +63,7 @@ def outputs(data: bytes, *, stream: bool) -> list[Any]:
     return done
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", FOREIGN)
 def test_each_tool_reaches_the_model_and_its_call_comes_back_as_declared(

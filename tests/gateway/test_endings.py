@@ -35,6 +35,7 @@ def asked(url: str, source: str, target: str, *, stream: bool) -> Answered:
     return post(url, path, body)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
@@ -54,6 +55,7 @@ def test_an_error_comes_in_the_wire_of_the_client(
             assert stood.seen[-1]["ending"] == "error"
 
 
+@pytest.mark.sampled
 @pytest.mark.row("O14")
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
@@ -90,6 +92,7 @@ def _ends_badly(source: str, answered: Answered) -> bool:
     return (failed or answered.broken) and not whole and reason not in ("stop", "tool_calls")
 
 
+@pytest.mark.sampled
 @pytest.mark.row("O14")
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
@@ -102,6 +105,7 @@ def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str, le
             assert dialect(source).decode_error(502, json.loads(answered.data)).kind in ("server", "overloaded")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", WIRES)
 @pytest.mark.parametrize(
     "data", [b"", b"<html>no</html>", b'{"a":', b"[]", b"null", b'{"error": "odd"}', b"\xff\xfe"], ids=repr
@@ -119,6 +123,7 @@ def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_mo
                     assert answered.status in (502, 500), answered
 
 
+@pytest.mark.sampled
 @pytest.mark.row("O24")
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)

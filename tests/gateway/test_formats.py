@@ -38,6 +38,7 @@ def words_of(body: Any) -> str:
     return "\n".join(str(message["content"]) for message in body["messages"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("upstream", ["openai", "ollama"])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("wire", WIRES)
@@ -72,6 +73,7 @@ def test_a_client_with_tools_speaks_to_a_model_that_only_writes_text(
     assert model.problems == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_quotation_calls_nothing_and_an_unknown_tool_is_words(wire: str, stream: bool) -> None:

@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["process", "sqlite", "postgresql"])
+@pytest.fixture(params=["process", "sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Memory, Clock]]:
     clock = Clock()
     made: Memory

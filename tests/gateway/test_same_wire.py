@@ -51,6 +51,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("body", ODD)
 @pytest.mark.parametrize("wire", PATHS)
 def test_a_body_goes_up_as_it_came_but_for_the_name_of_its_model(

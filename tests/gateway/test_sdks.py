@@ -252,6 +252,7 @@ def _rows(cases: dict[str, Any]) -> list[Any]:
     return rows
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "sdk", "wire", "face", "stream"), _rows(CASES))
 def test_an_sdk_has_what_the_model_gave(
     name: str,
@@ -273,6 +274,7 @@ def test_an_sdk_has_what_the_model_gave(
     tally["conversations of the vendors' SDKs through the gateway"] += 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "sdk", "wire", "face", "stream"), _rows(WRONG))
 def test_an_sdk_raises_what_went_wrong_at_the_model(
     name: str,

@@ -39,6 +39,7 @@ async def _named(client: Any, sdk: str) -> list[str]:
     return [str(getattr(model, "id", None) or getattr(model, "name", None)) async for model in each(pages)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("sdk", TALKERS)
 def test_models_are_listed_and_shown(sdk: str, face: Face, lenient_model: Playing, clients: Clients) -> None:
@@ -74,6 +75,7 @@ NOT_FOUND: dict[str, type[Exception]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("wire", WIRES)
 def test_tokens_are_counted_by_the_provider_or_by_an_estimate(
@@ -146,6 +148,7 @@ ABSENT: dict[str, dict[str, Asking]] = {
 ROWS = [(sdk, what) for sdk, asks in ABSENT.items() for what in asks]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("sdk", "what"), ROWS)
 def test_what_there_is_not_is_not_found(sdk: str, what: str, lenient_model: Playing, clients: Clients) -> None:
     with lenient_model(Scenario([])) as stood:

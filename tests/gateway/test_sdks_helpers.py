@@ -80,6 +80,7 @@ PARSERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("how", PARSERS)
 def test_an_answer_is_read_into_a_type(how: str, wire: str, strict_model: Playing, clients: Clients) -> None:
@@ -163,6 +164,7 @@ def _thoughts(request: Request) -> str:
     return "".join(part.text for message in request.messages for part in message.parts if isinstance(part, Thinking))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("how", RUNNERS)

@@ -40,6 +40,7 @@ def asked(client: openai.OpenAI, *, stream: bool, **body: Any) -> Any:
         return events.get_final_response()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("wire", FOREIGN)
 def test_a_conversation_goes_on_from_an_answer_of_any_wire(wire: str, stream: bool, strict_model: Playing) -> None:

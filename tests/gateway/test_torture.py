@@ -53,6 +53,7 @@ def turns(*, thinking: bool) -> list[list[object]]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)

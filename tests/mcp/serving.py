@@ -58,7 +58,7 @@ def in_thread(serve: Callable[[Callable[[str], None]], Coroutine[Any, Any, None]
         thread.join(10)
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 5) -> bool:
+def wait_for(condition: Callable[[], Any], seconds: float = 20) -> bool:
     """Wait until something is so."""
     end = time.monotonic() + seconds
     while not condition():

@@ -87,6 +87,7 @@ CALLS: list[tuple[str, dict[str, Any], str, bool]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "arguments", "words", "is_error"), CALLS)
 def test_results(resolver: McpResolver, name: str, arguments: dict[str, Any], words: str, is_error: bool) -> None:
     call = ToolCall("c1", name, arguments)

@@ -60,6 +60,7 @@ def test_what_a_server_wants_of_its_client_is_refused() -> None:
         assert do(resolver, "raw", "noise\n{}\n[1]\n\n").content == "after"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("raw", "words"),
     [

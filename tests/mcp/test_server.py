@@ -296,7 +296,7 @@ def test_stdio_carries_nothing_but_the_protocol(tmp_path: Path) -> None:
     assert answers[1]["result"]["serverInfo"]["name"] == "toolwire"
     assert answers[2]["result"]["content"] == [{"type": "text", "text": "quiet"}]
     assert wait_for(note.exists)
-    rest, errors = served.communicate(timeout=10)
+    rest, errors = served.communicate(timeout=30)
     assert rest == "" or json.loads(rest)["id"] == 3
     assert (served.returncode, note.read_text()) == (0, "stopped")
     assert errors.count("noise") == 4

@@ -65,6 +65,7 @@ def test_a_provider_that_has_to_be_told_is_told_what_the_catalogue_knows(face: s
         assert served.requests[0].body["max_tokens"] == tokens
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", LOOSE)
 def test_a_call_that_has_to_come_is_asked_for_again(name: str, face: str) -> None:
@@ -79,6 +80,7 @@ def test_a_call_that_has_to_come_is_asked_for_again(name: str, face: str) -> Non
     assert (done.ending, done.content, done.turns) == ("answer", "It is warm.", 3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", LOOSE)
 def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
@@ -91,6 +93,7 @@ def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
     assert "get_weather" in done.reason
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R003-07")

@@ -166,6 +166,7 @@ def test_a_tool_fails_with_its_own_words() -> None:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "problem",
     [

@@ -132,7 +132,7 @@ def overlap(parallel: bool, run: Face) -> int:
         with lock:
             now += 1
             most = max(most, now)
-        all_here.wait(5)
+        all_here.wait(20)
         time.sleep(0.02)
         with lock:
             now -= 1
@@ -156,6 +156,8 @@ def test_a_call_that_is_not_parallel_runs_alone_in_its_place(run: Face) -> None:
     async def note(text: str) -> str:
         """Note."""
         seen.append(f"{text} begins")
+        while text != "c" and len(seen) < 2:  # noqa: ASYNC110 - each may have a loop of its own
+            await asyncio.sleep(0.001)
         await asyncio.sleep(0.005)
         seen.append(f"{text} ends")
         return text
@@ -191,7 +193,7 @@ def test_parallel_calls_are_bounded(run: Face) -> None:
         nonlocal now, most
         with lock:
             now, most = now + 1, max(most, now + 1)
-        three_here.wait(5)
+        three_here.wait(20)
         time.sleep(0.005)
         with lock:
             now -= 1
@@ -322,6 +324,7 @@ def test_what_stops_the_program_goes_through(run: Face) -> None:
         run([call(1, "echo", text="a"), call(2, "stop")], AgentResolver([stop, echo]))
 
 
+@pytest.mark.sampled
 @FACES
 @pytest.mark.parametrize("problem", [asyncio.CancelledError, GeneratorExit, BaseException])
 @pytest.mark.parametrize("parallel", [False, True])
@@ -345,33 +348,33 @@ def test_whatever_a_tool_raises_each_call_has_its_result(
 def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     run: Face, stop: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ended = threading.Event()
+    left_behind, ended = threading.Event(), threading.Event()
 
     async def stubborn() -> str:
-        until = time.monotonic() + 1.5
-        while (left := until - time.monotonic()) > 0:
+        while not left_behind.is_set():
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(left)
+                await asyncio.sleep(0.01)
         ended.set()
         return "done, at last"
 
     cancel = Cancel()
     timer = threading.Timer(0.1, cancel)
     timer.start()
-    begun = time.monotonic()
     limits = {"timeout": 0.1} if stop == "timeout" else {"cancel": cancel}
     if run is execute:
         [result] = execute([call(1, "stubborn")], AgentResolver([stubborn]), **limits)
-        assert time.monotonic() - begun < 1.0
-        assert ended.wait(5), "it goes on in a thread of its own"
+        assert not ended.is_set()
+        left_behind.set()
+        assert ended.wait(10), "it goes on in a thread of its own"
     else:
 
-        async def main() -> tuple[ToolResult, float]:
+        async def main() -> ToolResult:
             [result] = await aio.execute([call(1, "stubborn")], AgentResolver([stubborn]), **limits)
-            return result, time.monotonic() - begun
+            assert not ended.is_set()
+            left_behind.set()
+            return result
 
-        result, spent = asyncio.run(main())
-        assert spent < 1.0
+        result = asyncio.run(main())
     timer.cancel()
     assert result.is_error
     assert ("it took longer than 0.1 s, and goes on" if stop == "timeout" else "it may have run") in str(result.content)

@@ -172,6 +172,7 @@ WRONG: list[Any] = [None, True, 1, 1.5, "x", [], {}]
 FITS: dict[str, set[Any]] = {"count": {1}, "flag": {True}, "ratio": {1, 1.5}, "text": {"x"}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("value", WRONG, ids=repr)
 @pytest.mark.row("G9", "G10")

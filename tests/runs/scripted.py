@@ -67,18 +67,21 @@ class Scripted:
 class Busy:
     """A model that takes a moment, and counts how many ask it at once."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, until: int = 0) -> None:
         self.now = self.most = 0
         self.begun: list[float] = []
-        self._seconds = seconds
+        self._seconds, self._until = seconds, until
         self._lock = threading.Lock()
 
     def say(self, _messages: list[dict[str, Any]]) -> dict[str, Any]:
-        """Answer, after a moment."""
+        """Answer, after a moment; the first ones wait until so many have asked."""
         with self._lock:
             self.now += 1
             self.most = max(self.most, self.now)
             self.begun.append(time.monotonic())
+        late = time.monotonic() + 20
+        while self.most < self._until and time.monotonic() < late:
+            time.sleep(0.005)
         time.sleep(self._seconds)
         with self._lock:
             self.now -= 1

@@ -34,7 +34,7 @@ def runs(url: str) -> Iterator[Runs]:
 
 @pytest.mark.parametrize(("at_once", "most"), [(2, 2), (None, 6)])
 def test_no_more_questions_are_open_than_the_limit_says(runs: Runs, at_once: int | None, most: int) -> None:
-    model = Busy(1.0 if at_once is None else 0.2)
+    model = Busy(0.2, until=most)
     runs.limit("openai", at_once=at_once)
     ends = [run.result(60) for run in [runs.start("Go.", **given(model.say)) for _ in range(6)]]
     assert [end.content for end in ends] == ["done"] * 6
@@ -42,14 +42,14 @@ def test_no_more_questions_are_open_than_the_limit_says(runs: Runs, at_once: int
 
 
 def test_a_minute_has_no_more_questions_than_the_limit_says(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_MINUTE", 1.5)
+    monkeypatch.setattr(limits, "_MINUTE", 2.0)
     model = Busy(0.0)
     with Runs(url) as runs:
         runs.limit("openai", per_minute=2)
         for run in [runs.start("Go.", **given(model.say)) for _ in range(5)]:
             run.result(60)
     begun = sorted(model.begun)
-    assert [late - early > 1.2 for early, late in zip(begun, begun[2:], strict=False)] == [True] * 3
+    assert [late - early > 0.8 for early, late in zip(begun, begun[2:], strict=False)] == [True] * 3
 
 
 def test_a_run_that_waits_for_its_turn_is_cancelled(runs: Runs) -> None:

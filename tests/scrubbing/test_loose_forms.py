@@ -48,6 +48,7 @@ def test_a_long_secret_is_known_in_every_spelling(name: str) -> None:
     assert HIDDEN in scrub({"pin": SECRET, "said": f"x {spelled} y"}, ["pin"])["said"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("before", range(6))
 @pytest.mark.parametrize("length", range(8, 15))
 def test_base32_is_known_wherever_the_secret_stands_in_it(before: int, length: int) -> None:
@@ -76,6 +77,6 @@ UNITS = ["%41", "\\u0041", "&#65;", "\\" * 9, "a ", SECRET.lower()[:-1], SECRET.
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_grows_with_the_text(unit: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     scrub_text(unit * (400_000 // len(unit)), [SECRET])
-    assert time.perf_counter() - begun < 5
+    assert time.process_time() - begun < 5

@@ -155,6 +155,7 @@ def test_what_only_looks_sensitive_is_not_destroyed(text: str) -> None:
 AROUND = ["{}", "before {} after", '"{}"', "({}, 1)", "a\n{}\nb", "<b>{}</b>"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.row("L5")
@@ -188,6 +189,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("secret", [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.row("L4")

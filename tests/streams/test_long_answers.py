@@ -8,7 +8,7 @@ from toolwire.types import PartEnd, PartStart, Text, TextDelta
 
 def test_the_words_of_a_long_answer_take_little_more_than_its_letters() -> None:
     tracemalloc.start()
-    heard, count = Accumulator(), 50_000
+    heard, count = Accumulator(), 10_000
     heard.feed(PartStart(0, Text("")))
     for number in range(count):
         heard.feed(TextDelta(0, f"{number % 10_000:04} "))

@@ -37,6 +37,7 @@ def said(unit: Any) -> ToolCall:
     return ToolCall(None, "get_weather", {"location": "SF", "unit": unit})
 
 
+@pytest.mark.sampled
 @pytest.mark.row("R001-05")
 @pytest.mark.row("R001-10")
 @pytest.mark.parametrize("shown", [False, True])
@@ -52,6 +53,7 @@ def test_the_null_that_strictness_asks_for_is_taken_out(name: str, face: str, sh
     assert told == ([{"location": "SF"}, FAHRENHEIT] if shown else [])
 
 
+@pytest.mark.sampled
 @pytest.mark.row("R001-05")
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", WIRES)
@@ -98,6 +100,7 @@ def test_what_a_codec_read_is_run_without_it() -> None:
     assert AgentResolver([get_weather]).resolve(call).content == "SF in celsius"
 
 
+@pytest.mark.sampled
 @pytest.mark.row("R004-11")
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", [*DIALECTS, *COMPATIBLE[:2]])

@@ -77,7 +77,7 @@ def test_a_client_that_retries_waits_as_long_as_it_is_told() -> None:
             asked: Any = [{"role": "user", "content": "?"}]
             answer = client.chat.completions.create(model="gpt-4.1", messages=asked)
         assert answer.choices[0].message.content == "Here."
-        assert 0.05 <= time.monotonic() - begun < 5
+        assert 0.05 <= time.monotonic() - begun < 20
         assert [received.status for received in model.requests] == [429, 200]
 
 
@@ -155,7 +155,7 @@ def test_a_client_that_cannot_wait_gives_up_and_the_model_knows(name: str) -> No
         with pytest.raises(late):
             ASKERS[name](model.url, timeout=0.1)
         [received] = model.requests
-        assert received.over.wait(2)
+        assert received.over.wait(10)
         assert received.gone
         assert received.sent == 0
 
@@ -179,7 +179,7 @@ def test_a_client_that_leaves_ends_the_answer_at_once() -> None:
         with client.chat.completions.create(model="gpt-4.1", messages=asked, stream=True) as chunks:
             next(iter(chunks))
         [received] = model.requests
-        assert received.over.wait(2)
+        assert received.over.wait(10)
         assert received.gone
 
 
@@ -200,12 +200,12 @@ def test_bytes_are_sent_as_they_are() -> None:
 
 
 def test_answers_at_once_do_not_wait_for_each_other() -> None:
-    with simulate(Scenario([[Wait(0.4), WORDS]], repeat=True)) as model:
+    with simulate(Scenario([[Wait(1), WORDS]], repeat=True)) as model:
         threads = [threading.Thread(target=ASKERS["ollama"], args=(model.url,)) for _ in range(8)]
         begun = time.monotonic()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 7, "one after another they take eight seconds"
         assert [received.status for received in model.requests] == [200] * 8

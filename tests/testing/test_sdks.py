@@ -36,6 +36,7 @@ def model() -> Iterator[SimulatedModel]:
         yield model
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("name", TALKERS)
 def test_an_sdk_has_a_conversation_with_tools(model: SimulatedModel, name: str, stream: bool) -> None:
@@ -45,6 +46,7 @@ def test_an_sdk_has_a_conversation_with_tools(model: SimulatedModel, name: str, 
     assert model.problems == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
     "settings",

@@ -205,11 +205,11 @@ def test_nothing_is_left_of_a_server() -> None:
             while not model.requests or model._service.scenario.left():
                 time.sleep(0.001)
             model._service.problems.clear()
-        client.join(5)
+        client.join(20)
         assert not client.is_alive()
         model.close()
     assert set(threading.enumerate()) <= threads
-    assert len(sockets()) == before
+    assert len(sockets()) <= before
     assert [each.message for each in caught if issubclass(each.category, ResourceWarning)] == []
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", int(model.url.rpartition(":")[2])), timeout=1)

@@ -74,6 +74,7 @@ def test_a_choice_among_no_tools_is_refused() -> None:
         assert "only allowed when 'tools' are specified" in refused.message
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "change"), TAKEN)
 def test_what_is_right_is_taken(name: str, change: Change) -> None:
     assert judged(name, change) is None

@@ -101,6 +101,7 @@ SHAPES: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("given", "expected"), [row[1:] for row in ARGUMENTS], ids=[row[0] for row in ARGUMENTS])
 @pytest.mark.row("R004-22", "R004-23", "R004-24", "R004-25", "R004-26")

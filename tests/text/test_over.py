@@ -36,6 +36,7 @@ def answer(name: str, wire: str, words: str = "Sure.", reason: Any = "stop") -> 
     return dialect(wire).encode_response(response).body, data
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", NAMES)
 @pytest.mark.parametrize("name", FORMATS)
 def test_calls_are_read_from_responses_and_streams(name: str, wire: str) -> None:
@@ -78,6 +79,7 @@ def test_a_request_tells_tools_calls_and_results_in_text(wire: str) -> None:
     assert native == dialect(wire).encode_request(request)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", NAMES)
 @pytest.mark.parametrize("name", FORMATS[:5])
 def test_no_words_of_others_are_a_call_in_a_request(name: str, wire: str) -> None:

@@ -81,6 +81,7 @@ def test_many_calls_read_back(name: str, calls: list[ToolCall]) -> None:
 PLAIN = [{"s": "a"}, {"s": ' "x" <b>\n', "i": -3, "b": False}, {"o": {"x": "{", "y": [1]}, "a": ["p", "q]"]}, {}]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("arguments", PLAIN, ids=str)
 def test_what_is_plain_is_no_loss(name: str, arguments: dict[str, object]) -> None:

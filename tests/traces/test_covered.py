@@ -115,6 +115,7 @@ WRAPPED: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", WRAPPED)
 @pytest.mark.parametrize("face", FACES)
 def test_a_run_covers_its_store(tmp_path: Path, store: Store, face: str, how: str) -> None:
@@ -146,6 +147,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", ["the first call", "a later turn", "beside another call"])
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("face", FACES)

@@ -141,6 +141,7 @@ def copy_in(connection: "psycopg.Connection[Any]", row: Any) -> None:
         copy.write_row([*row])
 
 
+@pytest.mark.slow
 @pytest.mark.row("T2")
 def test_guards_hold_for_the_owner_in_every_role_of_replication(database: Database) -> None:
     before = asked(database.url, ALL)
@@ -153,6 +154,7 @@ def test_guards_hold_for_the_owner_in_every_role_of_replication(database: Databa
     assert asked(database.url, ALL) == before
 
 
+@pytest.mark.slow
 @pytest.mark.row("T2")
 def test_a_table_of_the_same_name_does_not_mislead_the_guards(database: Database) -> None:
     """A temporary table comes first in every search of a name, and every role may make one."""
@@ -181,6 +183,7 @@ def test_without_guards_postgresql_takes_them(database: Database) -> None:
         assert succeeded(attempt, statements) == list(statements)
 
 
+@pytest.mark.slow
 @pytest.mark.row("T2")
 def test_the_application_records_and_reads(database: Database) -> None:
     with traces.open(database.app_url) as store:
@@ -266,6 +269,7 @@ def test_guards_that_are_gone_are_found_and_put_back(store_url: str, caplog: pyt
             change(store_url, "UPDATE tool_traces SET model = NULL")
 
 
+@pytest.mark.slow
 @pytest.mark.row("T2")
 def test_a_role_that_only_records_tells_of_guards_and_goes_on(
     database: Database, caplog: pytest.LogCaptureFixture

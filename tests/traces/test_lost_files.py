@@ -143,6 +143,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("attack", "moment", "way"),
     [pytest.param(*case, marks=() if case[1:] in FAST else pytest.mark.slow) for case in CASES],

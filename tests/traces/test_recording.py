@@ -65,6 +65,7 @@ ENDINGS: dict[str, tuple[ToolCall, str, str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("face", "shown"), [("sync", False), ("async", True)])
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.row("R002-96", "R002-97", "R002-104", "K1", "I13")
@@ -102,6 +103,7 @@ def test_every_call_has_one_trace(name: str, face: str, shown: bool, store: Any)
     assert store.verify().problems == ()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("answer", [True, False])
 @pytest.mark.parametrize("face", FACES)
 def test_approval_is_recorded(face: str, answer: bool, store: Any) -> None:
@@ -122,7 +124,7 @@ def test_approval_is_recorded(face: str, answer: bool, store: Any) -> None:
 @pytest.mark.parametrize("answer", [True, False])
 def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> None:
     def think(*_: Any) -> bool:
-        time.sleep(0.3)
+        time.sleep(0.8)
         return answer
 
     with simulate([[TOKYO], ["Done."]], api_key=KEY) as model:
@@ -130,10 +132,10 @@ def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> 
         model.play([[TOKYO], ["Done."]])
         lead("sync", "openai", model.url, "Go", tools=[get_weather], traces=store)
     asked, unasked = store.traces().rows
-    assert 300 <= asked.waited_ms < 10_000
-    assert asked.duration_ms < 250
+    assert 800 <= asked.waited_ms < 20_000
+    assert asked.duration_ms < 750
     assert unasked.waited_ms is None
-    assert max(one.longest_ms for one in store.stats()) < 250
+    assert max(one.longest_ms for one in store.stats()) < 750
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -218,18 +218,18 @@ def test_async_code_records_without_blocking(store_url: str) -> None:
     assert asyncio.run(main()) == list(range(1, 101))
 
 
-def threads() -> int:
-    return sum(thread.name == "toolwire traces" for thread in threading.enumerate())
+def threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "toolwire traces"}
 
 
 def test_no_thread_is_left_after_close(store_url: str) -> None:
     before = threads()
     store = traces.open(store_url)
     store.record(made())
-    assert threads() == before + 1
+    assert len(threads() - before) == 1
     store.close()
     store.close()
-    assert threads() == before
+    assert threads() <= before
     for using in (lambda: store.record(made()), store.traces, store.verify, store.anchor):
         with pytest.raises(StoreFailed, match="closed"):
             using()
@@ -246,7 +246,7 @@ def test_a_store_that_is_dropped_is_flushed(store_url: str) -> None:
     del store
     gc.collect()
     writer.join(30)
-    assert threads() == before
+    assert threads() <= before
     assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(500,)]
 
 
@@ -275,6 +275,7 @@ def test_namespaces_are_apart(store_url: str) -> None:
         assert (one.count(), two.count()) == (2, 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("namespace", ["", "a-b", 'a"b', "1a", "a" * 41, "a;b", 5])
 def test_a_namespace_is_a_plain_name(store_url: str, namespace: Any) -> None:
     with pytest.raises(InvalidField, match="namespace"):

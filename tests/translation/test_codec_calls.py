@@ -69,6 +69,7 @@ ARGUMENTS: dict[str, tuple[Any, str | None, str | None]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("provider", NAMES)
 @pytest.mark.parametrize("case", ARGUMENTS)
 @pytest.mark.row("I-02")
@@ -164,6 +165,7 @@ NO_CALLS: list[Any] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("body", NO_CALLS, ids=[repr(body)[:60] for body in NO_CALLS[:-1]] + ["an object"])
 @pytest.mark.row("R000-14")

@@ -118,6 +118,7 @@ def foreign_answer(request: Request, target: str) -> Response:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", FOREIGN)
 @pytest.mark.parametrize("case", CASES)
 def test_every_call_comes_back_as_it_was_declared(case: str, target: str) -> None:

@@ -63,6 +63,7 @@ def answer(*parts: Any) -> Response:
     return Response.of(Message("assistant", list(parts)), "tool_calls", id="r", model="m")
 
 
+@pytest.mark.sampled
 @SHOWN
 @BETWEEN
 def test_a_null_that_only_strictness_asked_for_does_not_come_back(source: str, target: str, streamed: bool) -> None:
@@ -72,6 +73,7 @@ def test_a_null_that_only_strictness_asked_for_does_not_come_back(source: str, t
     assert client.message.text == "I look."
 
 
+@pytest.mark.sampled
 @SHOWN
 @BETWEEN
 def test_a_null_comes_back_where_the_client_asked_for_it(source: str, target: str, streamed: bool) -> None:
@@ -89,6 +91,7 @@ def test_only_a_call_that_may_lose_something_waits_until_it_is_whole() -> None:
     assert heard == {"optional": ["CallEnd"], "required": ["CallDelta"]}
 
 
+@pytest.mark.sampled
 @SHOWN
 @BETWEEN
 def test_what_broke_off_is_no_call(source: str, target: str, streamed: bool) -> None:

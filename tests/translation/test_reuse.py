@@ -195,6 +195,7 @@ def wander(seed: int, edits: int, source: str, target: Any, outcome: Any = outco
             body[history] = [*body[history], *whole[history][len(body[history]) :][: rng.randrange(4)]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
     wander(1, 60, source, target)
@@ -208,6 +209,7 @@ def test_a_hundred_thousand_edits_change_nothing_of_what_is_given(source: str, t
     assert sum(hits) > 100
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_edits_anywhere_change_nothing_of_an_exchange(source: str, target: str, hits: list[bool]) -> None:
     wander(3, 30, source, target, exchanged)
@@ -247,6 +249,7 @@ def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
     return [msgspec.json.encode({**body, "messages": body["messages"][: end + 1]}) for end in ends]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hits: list[bool]) -> None:
     held = Reuse(1 << 22)
@@ -287,14 +290,15 @@ def test_owners_keep_within_one_limit_and_find_nothing_of_each_other(hits: list[
     assert len(hits) == before
 
 
-def test_a_thousand_conversations_stay_within_the_limit() -> None:
-    held = Reuse(1 << 20)
-    begun = [growing(3, run, "Be brief. " * 60) for run in range(1000)]
+@pytest.mark.parametrize(("count", "limit"), [(100, 1 << 17), pytest.param(1000, 1 << 20, marks=pytest.mark.slow)])
+def test_many_conversations_stay_within_the_limit(count: int, limit: int) -> None:
+    held = Reuse(limit)
+    begun = [growing(3, run, "Be brief. " * 60) for run in range(count)]
     for turn in itertools.zip_longest(*begun):
         for data in turn:
             if data is not None:
                 translate.request(data, "openai-chat", "anthropic", reuse=held)
-                assert held.size <= 1 << 20
+                assert held.size <= limit
 
 
 def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None:

@@ -155,6 +155,7 @@ def refused(body: dict[str, Any], source: str, target: str, path: str = "") -> s
     return set()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("program", "target"), FOREIGN)
 def test_what_a_program_sends_with_every_request_is_not_refused(program: str, target: str) -> None:
     source, path, body = PROGRAMS[program]
@@ -316,6 +317,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)
 def test_what_a_server_repeats_and_counts_is_formal(source: str, target: str) -> None:

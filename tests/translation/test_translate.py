@@ -67,6 +67,7 @@ def test_a_request_there_and_back() -> None:
     assert msgspec.json.decode(there.json) == MESSAGES
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", ["openai", "openai-chat", openai_chat, dialect("openai", mid_system=True)])
 @pytest.mark.parametrize("target", ["anthropic", anthropic, dialect(anthropic), dialect("anthropic", mid_system=True)])
 @pytest.mark.parametrize("body", [CHAT, msgspec.json.encode(CHAT), msgspec.json.encode(CHAT).decode()])

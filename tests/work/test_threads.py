@@ -27,7 +27,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> threads._Pool:
     return pool
 
 
-def becomes(holds: Callable[[], bool], seconds: float = 5) -> bool:
+def becomes(holds: Callable[[], bool], seconds: float = 20) -> bool:
     until = time.monotonic() + seconds
     while not holds() and time.monotonic() < until:
         time.sleep(0.005)
@@ -72,10 +72,10 @@ def test_a_thread_that_hangs_is_left_behind(pool: threads._Pool) -> None:
 
 
 def test_an_idle_thread_ends(pool: threads._Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "PATIENCE", 0.05)
+    monkeypatch.setattr(threads, "PATIENCE", 0.5)
     [thread] = one_after_the_other(threading.current_thread, 1)
     assert thread.is_alive()
-    thread.join(5)
+    thread.join(20)
     assert not thread.is_alive()
     assert (pool._alive, pool._idle) == (set(), [])
 

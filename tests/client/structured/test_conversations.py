@@ -57,6 +57,7 @@ def answers(kind: str, *given: dict[str, Any]) -> list[Any]:
     return [[Thinking("Hm."), Text(format_arguments(arguments))] for arguments in given]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tools", [[], [WEATHER]], ids=["alone", "beside tools"])
 @pytest.mark.parametrize("kind", ["native", "tool", "instruction"])
 @pytest.mark.parametrize("name", MODELS)

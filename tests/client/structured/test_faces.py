@@ -46,6 +46,7 @@ def kinds_of(name: str) -> list[str]:
 CASES = [(name, kind) for name in MODELS for kind in kinds_of(name)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.row("R001-10", "I-34")
@@ -58,6 +59,7 @@ def test_a_value_of_the_type_comes_back(name: str, kind: str, face: str) -> None
     assert (ANSWER in str(sent)) is (kind == "tool")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_tools_are_run_before_the_answer(name: str, kind: str, face: str) -> None:
@@ -72,6 +74,7 @@ def test_tools_are_run_before_the_answer(name: str, kind: str, face: str) -> Non
     assert value == Point(1, 2)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_run_gives_the_end_with_the_value_and_a_history_without_the_tool(name: str, kind: str, shown: bool) -> None:
@@ -96,6 +99,7 @@ def test_a_run_gives_the_end_with_the_value_and_a_history_without_the_tool(name:
             assert client.run("Thanks.", messages=history).content == "You are welcome."
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_mending_is_bounded(name: str, kind: str, face: str) -> None:

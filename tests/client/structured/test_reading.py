@@ -70,6 +70,7 @@ def kind_of(read_: Any) -> str:
     return read_.kind if isinstance(read_, AnswerProblems) else "found"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "kind"), TEXTS, ids=[repr(row[0][:40]) for row in TEXTS])
 @pytest.mark.parametrize("way", [NATIVE, INSTRUCTION, TOOL], ids=lambda way: way.kind)
 @pytest.mark.row("R001-10")

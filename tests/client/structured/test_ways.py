@@ -153,6 +153,7 @@ def test_each_dialect_is_sent_each_way(name: str, kind: Any) -> None:
         assert repr(POINT["properties"]) in repr(body["tools"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("given", [Point, Tree, list[int], dict[str, int], Any])
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("tools", [[], [WEATHER]], ids=["alone", "beside tools"])

@@ -112,6 +112,7 @@ def test_what_a_completion_has_no_place_for_is_lost_by_name(path: str) -> None:
     assert '"parameters"' not in none.body["prompt"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_calls_are_read_from_answers_and_streams_however_they_are_cut(name: str, path: str) -> None:

@@ -77,6 +77,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_read_is_written_as_it_was(name: str, text: str) -> None:

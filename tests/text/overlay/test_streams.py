@@ -82,6 +82,7 @@ def as_told(response: Response) -> Any:
     return plain(parts), choice.finish_reason
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_tells_what_the_response_says(name: str, text: str) -> None:
@@ -94,6 +95,7 @@ def test_a_stream_tells_what_the_response_says(name: str, text: str) -> None:
     assert [call.arguments for call in runnable(events)] == [call.arguments for call in expected.tool_calls]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_is_the_same_however_it_is_cut(name: str, text: str, tally: Counter[str]) -> None:
@@ -106,6 +108,7 @@ def test_a_stream_is_the_same_however_it_is_cut(name: str, text: str, tally: Cou
         tally["streams with calls in text, read in other pieces"] += 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("size", range(1, 14))
 @pytest.mark.row("I-40")
@@ -211,6 +214,7 @@ def encode(name: str, events: Iterable[Event]) -> tuple[bytes, Any]:
     return data, encoder
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_that_is_written_again_tells_the_same(name: str, text: str) -> None:
@@ -222,6 +226,7 @@ def test_a_stream_that_is_written_again_tells_the_same(name: str, text: str) -> 
     assert accumulate([*plainly.feed(data), *plainly.close()]).content == ((text.strip("\n") and text) or text or None)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("source", NAMES)
 def test_a_stream_goes_to_another_wire_in_text_and_natively(source: str, target: str) -> None:
@@ -274,6 +279,7 @@ def test_a_model_that_was_asked_natively_and_writes_fences_is_understood() -> No
     assert accumulate([*plainly.feed(data), *plainly.close()]).tool_calls == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "text", [f"<tool_call>\n{BODY}\n</tool_call>", "<function=search>{}</function>\n", f" {BODY}\n"]
 )

@@ -38,6 +38,7 @@ def told(items: Iterable[Found]) -> str:
     return "".join(item.text if isinstance(item, Block) else item for item in items)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("step", [pytest.param(31, id="some"), pytest.param(7, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("text", SAMPLES)
