@@ -49,7 +49,7 @@ def tried(program: str, wire: str, folder: Path, *more: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     right = told["file"] == WORDS and told["exit"] == 0 and not told["refused"]
-    TRIED[program, wire, "faults" if more else "plain"] = f"right {told['seconds']} s" if right else "wrong"
+    TRIED[program, wire, " ".join(more).strip("-") or "plain"] = f"right {told['seconds']} s" if right else "wrong"
     return told
 
 
@@ -77,8 +77,22 @@ def test_a_program_writes_and_reads_with_its_own_tools(program: str, wire: str, 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("wire", MODELS)
 @pytest.mark.parametrize("program", RETRIES)
-def test_a_program_goes_on_after_a_limit_and_an_overload(program: str, tmp_path: Path) -> None:
-    told = tried(program, "openai-chat", tmp_path, "--faults")
+def test_a_program_goes_on_after_a_limit_and_an_overload(program: str, wire: str, tmp_path: Path) -> None:
+    told = tried(program, wire, tmp_path, "--faults")
     assert (told["file"], told["refused"], told["exit"]) == (WORDS, [], 0), told["output"]
     assert sum(status in (429, 503) for status in told["statuses"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("wire", [wire for wire in MODELS if wire != "openai-responses"])
+@pytest.mark.parametrize("name", ["gpt-5", "gpt-5.5"])
+@pytest.mark.parametrize("program", ["codex", "codex-http"])
+def test_codex_asks_for_its_own_models_and_gets_others(program: str, name: str, wire: str, tmp_path: Path) -> None:
+    told = tried(program, wire, tmp_path, "--asks", name)
+    assert (told["file"], told["refused"], told["exit"]) == (WORDS, [], 0), told["output"]
+    assert len(told["read"]) == 2, told["output"]
+    assert "gr\u00fcn!" in told["echoed"], told["output"]
+    assert told["pictures"] == 1, told["output"]

@@ -2,8 +2,8 @@
 
 Where it can, it then uses a tool of an MCP server, and looks at a picture.
 
-usage: trial.py PROGRAM WIRE FOLDER [--faults]; it writes what became of it as one line of JSON. It is run in a network
-namespace of its own, so that the program reaches nothing but the gateway.
+usage: trial.py PROGRAM WIRE FOLDER [--faults] [--asks MODEL]; it writes what became of it as one line of JSON. It is run
+in a network namespace of its own, so that the program reaches nothing but the gateway.
 """
 
 import base64
@@ -171,7 +171,7 @@ class Playing:
         self.read: list[str] = []
         self.echoed = ""
         self.pictures = 0
-        self.waited = self.looked = False
+        self.waited = self.searched = self.looked = False
 
     def __call__(self, request: Any, _turn: int) -> Any:
         """Answer one request."""
@@ -194,6 +194,9 @@ class Playing:
         if "WaitForMcpServers" in offered and not self.waited:  # Claude Code's, for as long as a server begins
             self.waited = True
             return [Thinking("I wait."), ToolCall(None, "WaitForMcpServers", {})]
+        if "tool_search" in offered and not self.searched:  # Codex keeps the tools of servers behind it
+            self.searched = True
+            return [Thinking("I look for it."), ToolCall(None, "tool_search", {"query": "echo", "limit": 5})]
         if not self.looked and (calls := looking(self.folder, offered)):
             self.looked = True
             return [Thinking("I look at it."), *calls]
@@ -251,5 +254,7 @@ def run(program: str, wire: str, folder: Path, faults: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    if "--asks" in sys.argv:
+        WORDS_OF[sys.argv[1]][:0] = ["-m", sys.argv[sys.argv.index("--asks") + 1]]
     told = run(sys.argv[1], sys.argv[2], Path(sys.argv[3]), 2 if "--faults" in sys.argv else 0)
     sys.stdout.write(json.dumps(told) + "\n")
