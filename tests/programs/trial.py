@@ -2,8 +2,8 @@
 
 Where it can, it then uses a tool of an MCP server, and looks at a picture.
 
-usage: trial.py PROGRAM WIRE FOLDER [--faults] [--asks MODEL]; it writes what became of it as one line of JSON. It is run
-in a network namespace of its own, so that the program reaches nothing but the gateway.
+usage: trial.py PROGRAM WIRE FOLDER [--faults] [--asks MODEL]; it writes what became of it as one line of JSON. It is
+run in a network namespace of its own, so that the program reaches nothing but the gateway.
 """
 
 import base64
