@@ -354,6 +354,8 @@ class _Request:
             if self.scope[LEFT] is not None:
                 raise
             raise _Gone from None
+        finally:
+            self._task = None
         self._report()
 
     def _report(self) -> None:

@@ -123,6 +123,11 @@ class Attempt:
         finally:
             await answer.aclose()
 
+    @property
+    def _shared(self) -> bool:
+        """Whether other providers speak this one's wire: what one has signed, another cannot read."""
+        return self.goal.provider.dialect in self.tools.routes.shared
+
     def _recall(self) -> None:
         """Bring what a request goes on from, where its provider does not hold it."""
         if self.wire.DIALECT == WIRE and self.incoming.asked.action == "answer":
@@ -134,8 +139,7 @@ class Attempt:
         """Give the path and the bytes of a request of the provider's own wire."""
         incoming, model = self.incoming, self.goal.model
         body = incoming.body
-        shared = self.goal.provider.dialect in self.tools.routes.shared and incoming.asked.action != "other"
-        if shared and may_be_signed(body):
+        if self._shared and incoming.asked.action != "other" and may_be_signed(body):
             body = await self._without_others_signatures(body)
         if incoming.asked.dialect != "gemini":
             given = text_of(self.members["model"])
@@ -326,16 +330,16 @@ class Attempt:
         """Read what an answer that passes says of its cost, and who signed it."""
         if self.incoming.asked.action != "answer":
             return
-        signed = self.goal.provider.dialect in self.tools.routes.shared and may_be_signed(body)
+        whole = self._shared and may_be_signed(body)
         try:
-            response = self.wire.decode_response(msgspec.json.decode(body) if signed else counts_in(body))
+            response = self.wire.decode_response(msgspec.json.decode(body) if whole else counts_in(body))
         except (ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
             return
         served.usage = response.usage
         await self._note_maker(response.message)
 
     async def _note_maker(self, message: Message) -> None:
-        if self.goal.provider.dialect in self.tools.routes.shared:
+        if self._shared:
             maker = self.goal.provider.name.encode()
             pairs = [(mark, maker) for mark in signatures_of(message.parts)]
             if pairs:

@@ -33,7 +33,6 @@ _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 class _Patient(HttpToolsProtocol):
     """A connection whose client has a time and a size for the head of each request."""
 
-    stall: float
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _head = 0
@@ -77,7 +76,8 @@ class _Patient(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
         super().pause_writing()
-        self._stalled = self.loop.call_later(self.stall, self.transport.abort)
+        gateway: Any = self.config.app
+        self._stalled = self.loop.call_later(gateway.tools.stall, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Go on: the client reads."""
@@ -140,7 +140,7 @@ def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
     """Say how a gateway is served."""
     return uvicorn.Config(
         gateway,
-        http=type("_PatientFor", (_Patient,), {"stall": gateway.tools.stall}),
+        http=_Patient,
         loop="uvloop",
         ws="websockets-sansio" if gateway.websocket and find_spec("websockets") else "none",
         ws_max_size=gateway.limits.body,

@@ -51,13 +51,17 @@ _OWED = {
 }
 
 
-_OPEN: "WeakSet[Any]" = WeakSet()
+_OPEN: "WeakSet[ProcessMemory]" = WeakSet()
 
 
-def _share() -> None:
-    """Give each open connection the same share of what all may keep."""
-    for memory in list(_OPEN):
-        memory.size = min(_HELD, _ALL_HELD // len(_OPEN))
+def _shared_memory() -> ProcessMemory:
+    """Give a connection its memory: each that is open has the same share of what all may keep."""
+    made = ProcessMemory(_HELD, _SECONDS)
+    _OPEN.add(made)
+    memories = list(_OPEN)
+    for memory in memories:
+        memory.size = min(_HELD, _ALL_HELD // len(memories))
+    return made
 
 
 class _Steer(Struct):
@@ -96,8 +100,7 @@ class Socket:
             for name, value in scope["headers"]
             if name not in _HOP and not name.startswith(b"sec-websocket-")
         ]
-        self._held = Turns([ProcessMemory(_HELD, _SECONDS)], owner)
-        _OPEN.add(self._held.memories[0])
+        self._held = Turns([_shared_memory()], owner)
         self._lanes: dict[Any, _Lane] = {}
         self._waiting: dict[str, list[_Steer]] = {}
         self._done: dict[str, None] = {}
@@ -106,7 +109,6 @@ class Socket:
 
     async def run(self) -> None:
         """Serve the connection until it ends."""
-        _share()
         await self._send({"type": "websocket.accept"})
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
