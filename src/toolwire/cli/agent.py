@@ -24,7 +24,7 @@ from toolwire.cli import conversations
 from toolwire.cli.conversations import Kept
 from toolwire.cli.keeping import usual_runs, usual_store
 from toolwire.cli.prompts import task_of
-from toolwire.cli.screen import Screen, shortened
+from toolwire.cli.screen import Screen, is_terminal, shortened
 from toolwire.cli.showing import JsonShowing, Showing, Shows, counted, show_losses
 from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
 from toolwire.cli.tools import code_tools
@@ -415,7 +415,7 @@ def run(options: argparse.Namespace) -> int:
 def _asked_for_more(agent: Agent) -> str:
     """Ask what is to be done next, where a conversation has its answer."""
     screen = agent.screen
-    if not (screen.terminal and sys.stdin.isatty()):
+    if not (screen.terminal and is_terminal(sys.stdin)):
         raise UserError("it has its answer already: give a new task after --continue", path="run")
     screen.write("It has its answer. What is the next task? ", "question")
     words = sys.stdin.readline().strip()

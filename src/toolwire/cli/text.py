@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from toolwire.cli.screen import is_terminal
 from toolwire.errors import UserError
 
 
@@ -92,12 +93,16 @@ def _parsed(file: str, parse: Callable[[str], Any]) -> Any:
 
 def _read(file: str) -> str:
     """Read a file, or standard input where it is `-`."""
-    if file == "-" and sys.stdin is not None and sys.stdin.isatty():
-        print("toolwire: paste a model's text, and end it with Ctrl-D on a line of its own", file=sys.stderr)
     path = "standard input" if file == "-" else file
-    if path != file and sys.stdin is None:
-        raise UserError("is closed", path=path)
     try:
-        return (sys.stdin.buffer.read() if path != file else Path(file).read_bytes()).decode()
+        return (_given() if file == "-" else Path(file).read_bytes()).decode()
     except UnicodeDecodeError as problem:
         raise UserError(f"is not UTF-8: {problem.reason} at byte {problem.start}", path=path) from None
+
+
+def _given() -> bytes:
+    if sys.stdin is None:
+        raise UserError("is closed", path="standard input")
+    if is_terminal(sys.stdin):
+        print("toolwire: paste a model's text, and end it with Ctrl-D on a line of its own", file=sys.stderr)
+    return sys.stdin.buffer.read()
