@@ -74,13 +74,12 @@ class _Tuned:
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
-    found = name if not isinstance(name, str) else load(name)
+    found = name if not isinstance(name, str) else _load(name)
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 
 
 @cache
-def load(name: str) -> Dialect:
-    """Give a dialect by its name or alias."""
+def _load(name: str) -> Dialect:
     known = ALIASES.get(name, name)
     if known not in NAMES:
         raise UnknownDialect(name, [*NAMES, *ALIASES])

@@ -218,11 +218,17 @@ class Ledger:
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
         """Record one loss at the place where the encode stands; how much it matters its concept says."""
+        path = self._path_to(field)
+        self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
+
+    def _path_to(self, field: str) -> str:
+        """Name a field of what stands where the encode is; an empty one is that itself."""
         at = self.at
-        if at:
-            at = at if self.part is None else (*at, "content", self.part)
-            field = join_path((*at, field) if field else at)
-        self.losses.append(Loss(field, concept, action, detail, severity or weigh(concept, action, self.of)))
+        if not at:
+            return field
+        if self.part is not None:
+            at = (*at, "content", self.part)
+        return join_path((*at, field) if field else at)
 
     def each(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
         """Give the parts of a message one by one, and stand at each of them."""
@@ -260,7 +266,7 @@ class Ledger:
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
-        if opaque is None:
+        if opaque is None or opaque is self.wire.plain:
             return body
         if opaque.dialect != self.dialect:
             self.lose_opaque(opaque)
@@ -286,15 +292,12 @@ class Ledger:
         if type(left) is not dict and not isinstance(left, Mapping):
             self.lose("opaque", "opaque", detail, severity=severity)
             return
-        at, of, losses = self.at, self.of, self.losses
-        outermost, before = not at, "opaque."
-        if at:
-            before = join_path((*at, "opaque.") if self.part is None else (*at, "content", self.part, "opaque."))
+        of, outermost, before = self.of, not self.at, self._path_to("opaque.")
         weights = weights_of(of, outermost=outermost)
         for key, value in left.items():
             if value or value not in _SAYS_NOTHING:
                 found = severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost)
-                losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
+                self.losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""

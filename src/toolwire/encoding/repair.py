@@ -61,7 +61,7 @@ def is_legal(messages: Sequence[Message]) -> bool:
 
 def begin(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> None:
     """Put `first` before written turns that do not begin with the user's; without a ledger, once more."""
-    if bodies and (type(bodies[0]) is not dict or bodies[0].get("role") not in _ANSWERERS):
+    if not _lacks_beginning(bodies):
         return
     bodies.insert(0, deepcopy(first))
     if ledger is not None:

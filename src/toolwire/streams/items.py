@@ -28,9 +28,7 @@ class NumberedSteps:
         """Whether a step was there before; the length of its kind is kept."""
         number = body.get("sequence_number")
         if number == self.next and self.kinds is not None:
-            self.kinds.append(len(kind) & 255)
-            self.next += 1
-            self.last = body
+            self.follow(body, len(kind) & 255)
             return False
         return type(number) is int and self.kinds is not None and self._repeats(number, body, kind)
 

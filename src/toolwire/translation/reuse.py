@@ -47,7 +47,7 @@ _SHORT = 32
 # So much has to stand around the messages, that it is worth finding.
 _FRAME = 1500
 # What is smaller costs less than it takes to find it again.
-SMALL = 800
+_SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
 _MOST_TOOLS = 128
@@ -357,7 +357,7 @@ def again(
 ) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
     reuse = HERE if reuse is None else reuse
-    if type(body) is not bytes or len(body) < SMALL or not reuse.is_on or source is target:
+    if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
         return None
     if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
         return None

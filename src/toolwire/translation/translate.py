@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect, dialect, load
+from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
-from toolwire.translation.reuse import SMALL, Reuse, again
+from toolwire.translation.reuse import Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -38,10 +38,8 @@ def request(
     `model` is asked in the place of the one that the request names. What was translated before is found in `reuse`,
     by default in what this process holds: give each owner one of its own.
     """
-    here = load(source) if type(source) is str else dialect(source)
-    there = load(target) if type(target) is str else dialect(target)
-    large = type(body) is bytes and len(body) >= SMALL
-    known = again(reuse, body, here, there, path, model) if large else None
+    here, there = dialect(source), dialect(target)
+    known = again(reuse, body, here, there, path, model)
     encoded = known.go_on() if known is not None and known.find() else None
     if encoded is None:
         source_body = read_body(body)
@@ -75,9 +73,7 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
     """Translate a response's body."""
-    here = load(source) if type(source) is str else dialect(source)
-    there = load(target) if type(target) is str else dialect(target)
-    encoded = there.encode_response(here.decode_response(read_body(body)))
+    encoded = dialect(target).encode_response(dialect(source).decode_response(read_body(body)))
     if strict:
         refuse(encoded.losses)
     return encoded

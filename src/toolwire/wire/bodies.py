@@ -21,12 +21,10 @@ _SPACED = (b" :", b"\n:", b"\t:", b"\r:", b'\\\\"')
 
 def read_body(body: Any) -> Any:
     """Give the JSON value of a body; a value that is one already is given back as it is."""
-    data: bytes = body
-    if type(body) is not bytes and (type(body) is dict or not isinstance(body, TEXT)):
+    if type(body) is dict or not isinstance(body, TEXT):
         return body
     try:
-        if type(body) is not bytes:
-            data = body.encode() if isinstance(body, str) else bytes(body)
+        data: bytes = body.encode() if isinstance(body, str) else bytes(body)
         value = _decode(data)
         written = _encode(value)
         same = written == data or msgspec.json.format(data, indent=-1) == written

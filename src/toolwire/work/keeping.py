@@ -18,19 +18,28 @@ class Holding:
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
         self.size: int = 0
-        self.held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self.lock = Lock()
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> Any:
+        """Give what is kept under a key; None where there is nothing."""
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held.move_to_end(key)
+            return held[0]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
         """Keep a value of so many bytes, its key among them."""
         size += _ENTRY
-        with self.lock:
-            self.size -= self.held.pop(key, (None, 0))[1]
+        with self._lock:
+            self.size -= self._held.pop(key, (None, 0))[1]
             if size <= self.limit:
-                self.held[key] = value, size
+                self._held[key] = value, size
                 self.size += size
             while self.size > self.limit:
-                self.size -= self.held.popitem(last=False)[1][1]
+                self.size -= self._held.popitem(last=False)[1][1]
 
     def of(self, owner: str) -> "Share":
         """Give what one owner finds here, and no other."""
@@ -51,13 +60,7 @@ class Share:
 
     def get(self, key: Hashable) -> Any:
         """Give what this owner keeps under a key; None where there is nothing."""
-        holding, owned = self._holding, (self._owner, key)
-        with holding.lock:
-            held = holding.held.get(owned)
-            if held is None:
-                return None
-            holding.held.move_to_end(owned)
-            return held[0]
+        return self._holding.get((self._owner, key))
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
         """Keep a value of so many bytes, its key among them."""

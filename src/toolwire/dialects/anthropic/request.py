@@ -82,8 +82,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["messages"] = encoded
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
-    if opaque is not None and opaque is not WIRE.plain:
-        ledger.replay(body, opaque)
+    ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 

@@ -77,8 +77,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if response.usage is not None or not mine:
         body["usage"] = encode_usage(response.usage or Usage(), ledger)
     _lose_beside(response, ledger)
-    if opaque is not None and opaque is not WIRE.plain:
-        ledger.replay(body, opaque)
+    ledger.replay(body, opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 

@@ -75,9 +75,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools:
         body["tools"] = tools
     messages = context.messages if mine else repair(context.messages, ledger.losses)
-    system = _encode_system(context.system, ledger) if context.system else []
-    encoded = encode_messages(messages, ledger)
-    encoded = [*system, *encoded] if system else encoded
+    encoded = _encode_system(context.system, ledger) if context.system else []
+    encoded += encode_messages(messages, ledger)
     if asked:
         _ask(encoded, asked)
     if encoded or "no_messages" not in form:
@@ -87,8 +86,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         ledger.lose("output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated")
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
-    if opaque is not None and opaque is not WIRE.plain:
-        ledger.replay(body, opaque)
+    ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 

@@ -78,9 +78,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body[key] = body.pop("max_completion_tokens")
     body |= tools
     messages = context.messages if mine else repair(context.messages, ledger.losses)
-    system = _encode_system(context.system, ledger) if context.system else []
-    encoded = encode_messages(messages, ledger)
-    encoded = [*system, *encoded] if system else encoded
+    encoded = _encode_system(context.system, ledger) if context.system else []
+    encoded += encode_messages(messages, ledger)
     ledger.at = ()
     if request.output is not None and not mine:
         say_json(request.output, encoded, ledger)
@@ -88,8 +87,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["messages"] = encoded
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
-    if opaque is not None and opaque is not WIRE.plain:
-        ledger.replay(body, opaque)
+    ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 

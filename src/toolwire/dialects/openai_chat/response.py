@@ -134,8 +134,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         write_tier(response, body, SERVICE_TIERS, ledger)
     if response.provider_state:
         ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")
-    if opaque is not None and opaque is not WIRE.plain:
-        ledger.replay(body, opaque)
+    ledger.replay(body, opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 

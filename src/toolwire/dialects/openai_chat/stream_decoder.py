@@ -168,10 +168,7 @@ class Decoder(WireDecoder):
                 answer.finish_word = word
             self.done = all(answer.finish_word is not None for answer in self._answers.values())
             answer.close()
-            if answer.calls.calls:
-                if answer.waiting:
-                    self._begin_calls(answer)
-                self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
+            self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
 
     def _read_delta(self, delta: dict[str, Any], step: dict[str, Any], answer: _ChoiceReader) -> None:
         spoken = _reasoning_key(delta)
@@ -387,6 +384,9 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
+        if not answer.calls.calls:
+            return
+        self._begin_calls(answer)
         if not all([answer.calls.are_usual for answer in self._answers.values()]):  # noqa: C419 - a list is faster
             strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
             answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
@@ -416,10 +416,7 @@ class Decoder(WireDecoder):
             answer.close()
             word = None if reason == "error" else answer.finish_word
             cut = reason or "incomplete" if word is None else FINISH_REASONS.get(word, "unknown")
-            if answer.calls.calls:
-                if answer.waiting:
-                    self._begin_calls(answer)
-                self._close_calls(answer, cut, whole=reason is None)
+            self._close_calls(answer, cut, whole=reason is None)
             finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
             if word is None:
                 finish = cut if reason is not None or answer.broken else finish or "stop"

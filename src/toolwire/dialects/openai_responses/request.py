@@ -116,8 +116,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         say_json(request.output, encoded, ledger)
     if "no_input" not in form or encoded:
         body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
-    if opaque is not None and opaque is not WIRE.plain:
-        ledger.replay(body, opaque)
+    ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 

@@ -150,8 +150,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     for key, value in (response.provider_state or {}).items():
         if key != "previous_response_id" or value != body.get("id"):
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} keeps it in its id")
-    if response.opaque is not None:
-        ledger.replay(body, response.opaque)
+    ledger.replay(body, response.opaque)
     return Encoded("", body, tuple(ledger.losses))
 
 
