@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check planted lengths bench torture torture-short programs packages fix docs rooms rows walks lock clean
+.PHONY: help demo test lint check planted lengths bench torture torture-short programs packages fix docs rooms rows walks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -22,11 +22,13 @@ demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect an
 test: .venv/.test ## run the fast suite, in as many processes as there are processors
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
-check: .venv/.check ## run all that a pull request must pass: format, lint, types, imports, tests
+lint: .venv/.check ## check format, lint, types and imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint ## run all that a pull request must pass: format, lint, types, imports, tests
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
 planted: .venv/.test ## plant bugs one at a time in a copy, and say which the tests notice; ARGS="-k approval"

@@ -1,7 +1,5 @@
 """The table of nasty streams: a row tells what it should however it is cut, and misleads a naive reader."""
 
-import time
-
 import pytest
 
 from tests import nasty_anthropic as messages
@@ -12,6 +10,7 @@ from tests import nasty_responses as items
 from tests.naive import READERS
 from tests.nasty import TABLE
 from tests.nasty_row import Row, Told, decode, tell
+from tests.timing import least
 from toolwire import MessageEnd
 from toolwire.dialects import NAMES
 from toolwire.types import ErrorEnd
@@ -117,12 +116,7 @@ def test_a_spoiled_byte_is_told_the_same_way(
 
 def seconds(name: str, begin: tuple[bytes, ...], again: bytes, times: int, tries: int) -> float:
     """Measure the reading of a long stream: the least of some times."""
-    spent = []
-    for _ in range(tries):
-        started = time.process_time()
-        decode(name, [*begin, *([again] * times)])
-        spent.append(time.process_time() - started)
-    return min(spent)
+    return least(lambda: decode(name, [*begin, *([again] * times)]), tries)
 
 
 # What is copied cheaply shows only when there is a lot of it.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.codetools.folders import Project
+from tests.timing import within
 from toolwire.codetools import editing, files, locks, replacing
 from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.paths import PathRefused
@@ -179,18 +180,16 @@ def test_edits_that_cannot_be_are_refused_before_anything_is_written(
 def test_a_thousand_edits_take_bounded_time(project: Project) -> None:
     project.file("f", "".join(f"<{number}>\n" for number in range(1000)) + "x" * 10_000)
     edits = [{"oldText": f"<{number}>", "newText": "<>" * (number % 9)} for number in range(1000)]
-    begin = time.process_time()
-    project.ok("multi_edit", path="f", edits=edits)
-    assert time.process_time() - begin < 4
+    with within(4):
+        project.ok("multi_edit", path="f", edits=edits)
 
 
 @pytest.mark.row("B30")
 def test_a_long_line_is_edited_in_linear_time(project: Project) -> None:
     project.file("f", "x" * 5_000_000 + "<here>" + "x" * 5_000_000)
-    begin = time.process_time()
-    project.ok("edit_file", path="f", oldText="<here>", newText="<there>")
-    project.ok("edit_file", path="f", oldText="x" * 5_000_000 + "<", newText="")
-    assert time.process_time() - begin < 2
+    with within(2):
+        project.ok("edit_file", path="f", oldText="<here>", newText="<there>")
+        project.ok("edit_file", path="f", oldText="x" * 5_000_000 + "<", newText="")
     os.truncate(project.root / "f", 50 << 20)
     assert "50 MB" in project.refused("edit_file", path="f", oldText="x", newText="y")
 

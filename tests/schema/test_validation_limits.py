@@ -2,25 +2,17 @@
 
 import math
 import random
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.schemas import INTEGER, STRING, Schema, around
+from tests.timing import least, within
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema.validator import Validator
 
 pytestmark = pytest.mark.slow  # what is given is large
-
-
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    started = time.process_time()
-    yield
-    assert time.process_time() - started < seconds
 
 
 def of_p(schema: Any, value: Any, **more: Any) -> list[str]:
@@ -359,14 +351,5 @@ def test_what_a_small_call_costs() -> None:
         "additionalProperties": False,
     }
     validator, arguments = Validator(schema), {"city": "Tokyo", "unit": "celsius", "days": 3}
-    assert best(lambda: validator.problems(arguments)) < 20e-6
-    assert best(lambda: Validator(schema)) < 1000e-6
-
-
-def best(run: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(200):
-        started = time.process_time()
-        run()
-        times.append(time.process_time() - started)
-    return min(times)
+    assert least(lambda: validator.problems(arguments), 200) < 20e-6
+    assert least(lambda: Validator(schema), 200) < 1000e-6

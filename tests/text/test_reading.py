@@ -1,6 +1,5 @@
 """How texts are read: what counts as a call, what stays words, and how long it takes."""
 
-import time
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.text.offers import SHAPES, TOOLS, raw_block, read
+from tests.timing import least
 from toolwire import CallEnd, TextDelta, Thinking, ToolCall
 from toolwire.text import format, names
 from toolwire.text.rows import core, rows
@@ -172,12 +172,13 @@ def test_any_text_is_read_and_none_is_lost(name: str, picks: list[int], chance: 
 
 
 def seconds(name: str, text: str, step: int) -> float:
-    stream = format(name).decode_stream(TOOLS)
-    begin = time.process_time()
-    for place in range(0, len(text), step):
-        stream.feed(text[place : place + step])
-    stream.close()
-    return time.process_time() - begin
+    def read_all() -> None:
+        stream = format(name).decode_stream(TOOLS)
+        for place in range(0, len(text), step):
+            stream.feed(text[place : place + step])
+        stream.close()
+
+    return least(read_all, 1)
 
 
 TIMED = [("hermes", 2_000), *(pytest.param(name, 100_000, marks=pytest.mark.slow) for name in SHAPES.values())]
@@ -195,8 +196,8 @@ def test_time_is_linear_in_the_text(name: str, size: int) -> None:
     for text in ("lorem <b> ", *marks, head, block):
         for begin, end, step in ((head, tail, 1), ("", "", 1), (head, tail, 65_536), ("", "", 65_536)):
             short, long = (begin + text * (count // len(text)) + end for count in (size, 8 * size))
-            ratio = seconds(name, long, step) / max(seconds(name, short, step), 0.002)
-            assert ratio < 30, (text, begin[:20], step)
+            allowed = 30 * max(seconds(name, short, step), 0.002)
+            assert any(seconds(name, long, step) < allowed for _ in range(3)), (text, begin[:20], step)
 
 
 @pytest.mark.parametrize("name", ["llama3-json", "xlam"])

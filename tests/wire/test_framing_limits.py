@@ -1,11 +1,11 @@
 """Framing has limits: what is kept of a frame is bounded, and its time grows with its bytes alone."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.timing import least
 from tests.wire.test_framing import pieces_of
 from toolwire.errors import FrameTooLarge
 from toolwire.wire.framing import EventStream, Frame, JsonLines, JsonObjects
@@ -83,14 +83,12 @@ LARGE: dict[str, tuple[Callable[[], Any], Callable[[int], bytes], int]] = {
 def seconds(make: Callable[[], Any], data: bytes, step: int, times: int) -> float:
     """Measure the reading of one frame in pieces of one size: the least of some times."""
     pieces = [data[place : place + step] for place in range(0, len(data), step)]
-    spent = []
-    for _ in range(times):
+
+    def frame() -> None:
         framing = make()
-        begin = time.process_time()
-        count = sum([len(framing.feed(piece)) for piece in pieces])
-        spent.append(time.process_time() - begin)
-        assert count == 1
-    return min(spent)
+        assert sum([len(framing.feed(piece)) for piece in pieces]) == 1
+
+    return least(frame, times)
 
 
 def takes_its_time(
