@@ -12,6 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -43,6 +44,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 _NO_SOCKET = "there is no WebSocket here"
 _ABOUT_BYTES = frozenset({"content-type", "content-length"})
 _GIVEN_UP = 408
+_LATE = "the body took longer than"
 _GOOD = 200
 _LOSSES = "/toolwire/requests/"
 # What may be done with a stored answer.
@@ -76,6 +78,9 @@ class Places(Struct, frozen=True):
         page = origin.partition("://")[2]
         near = (page.rpartition(":")[0] or page) in _LOOPBACK if self.loopback else page == host
         return named and (not origin or origin in self.origins or near)
+
+
+_allowed = lru_cache(256)(Places.allow)
 
 
 class Gateway:
@@ -154,7 +159,8 @@ class _Request:
         self.begun = False
         self.ended = False
         self.served = Served()
-        self.wire = wire_near(self.path, self.headers)
+        self.asked = read_path(self.path, self.headers)
+        self.wire = wire_near(self.path, self.headers) if self.asked is None else self.asked.dialect
         self.key: Key | None = None
         self.audited: Incoming | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -231,10 +237,8 @@ class _Request:
 
     async def _answer(self) -> None:
         self._check_place()
-        asked = read_path(self.path, self.headers)
-        if asked is not None:
-            self.wire = asked.dialect
         await self._check_key()
+        asked = self.asked
         if asked is None:
             await self._answer_ours()
             return
@@ -298,7 +302,7 @@ class _Request:
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
-        if not self.gateway.places.allow(self.headers.get("host", ""), self.headers.get("origin", "")):
+        if not _allowed(self.gateway.places, self.headers.get("host", ""), self.headers.get("origin", "")):
             raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
 
     async def _check_key(self) -> None:
@@ -323,21 +327,26 @@ class _Request:
             raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
         if self.headers.get("content-encoding", "identity") != "identity":
             raise Refused("invalid_request", "a body must not be compressed", 415)
+        task: Any = asyncio.current_task()
+        late = asyncio.get_running_loop().call_later(self.gateway.limits.seconds, task.cancel, _LATE)
         try:
-            async with asyncio.timeout(self.gateway.limits.seconds):
-                while True:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise _Gone
-                    pieces.append(message.get("body", b""))
-                    size += len(pieces[-1])
-                    if size > most:
-                        raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
-                    if not message.get("more_body"):
-                        return b"".join(pieces)
-        except TimeoutError:
-            words = f"the body took longer than {self.gateway.limits.seconds:g} s"
-            raise Refused("timeout", words, _GIVEN_UP) from None
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise _Gone
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > most:
+                    raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+                if not message.get("more_body"):
+                    return b"".join(pieces)
+        except asyncio.CancelledError as cancelled:
+            if cancelled.args != (_LATE,):
+                raise
+            task.uncancel()
+            raise Refused("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _GIVEN_UP) from None
+        finally:
+            late.cancel()
 
     async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")

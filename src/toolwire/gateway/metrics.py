@@ -7,62 +7,89 @@ Rules of this file:
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.utils import floatToGoString
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_BOUNDS = (*map(floatToGoString, _SECONDS), "+Inf")
 _ENDINGS = frozenset({"answer", "continued", "broke off", "client gone", "error", ""})
+
+
+class _Spent(Struct):
+    """What requests to one provider took."""
+
+    read: int = 0
+    written: int = 0
+    cost: float = 0.0
+
+
+class _Times(Struct):
+    """How many requests took up to each bound, and longer than all; and what they took together."""
+
+    counts: list[int]
+    sum: float = 0.0
 
 
 class Metrics:
     """The figures of a gateway; `providers` says whose names may be a label."""
 
     def __init__(self, providers: Callable[[], Collection[str]], running: Callable[[], int]) -> None:
-        registry = self._registry = CollectorRegistry()
-        by = ("wire", "provider", "status", "ending")
-        self._requests = Counter("toolwire_requests", "Requests that were answered.", by, registry=registry)
-        self._seconds = Histogram(
-            "toolwire_request_seconds",
-            "From a request's head to its end.",
-            ("wire",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._tokens = Counter(
-            "toolwire_tokens", "Tokens read and written.", ("provider", "direction"), registry=registry
-        )
-        self._cost = Counter("toolwire_cost_dollars", "US dollars.", ("provider",), registry=registry)
-        Gauge("toolwire_running_requests", "Requests that run now.", registry=registry).set_function(running)
-        self._providers = providers
-        self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._providers, self._running = providers, running
+        self._labels: dict[tuple[str, str, int, str], tuple[str, ...]] = {}
+        self._requests: Counter[tuple[str, ...]] = Counter()
+        self._spent: defaultdict[str, _Spent] = defaultdict(_Spent)
+        self._times: defaultdict[str, _Times] = defaultdict(lambda: _Times([0] * (len(_SECONDS) + 1)))
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
 
     def watch(self, record: dict[str, Any]) -> None:
         """Count a request."""
-        provider = record["goal"].partition("/")[0]
-        place = record["wire"], provider, record["status"], record["ending"]
-        counters = self._known.get(place)
-        if counters is None:
-            counters = self._known[place] = self._labelled(*place)
-        requests, seconds, read, written, cost = counters
-        requests.inc()
-        seconds.observe(record["seconds"])
+        wire, seconds = record["wire"], record["seconds"]
+        place = wire, record["goal"].partition("/")[0], record["status"], record["ending"]
+        labels = self._labels.get(place) or self._labelled(place)
+        self._requests[labels] += 1
+        times = self._times[wire]
+        times.counts[bisect_left(_SECONDS, seconds)] += 1
+        times.sum += seconds
         if record["input_tokens"] is not None:
-            read.inc(record["input_tokens"])
-            written.inc(record["output_tokens"])
-            cost.inc(record["cost"])
+            spent = self._spent[labels[1]]
+            spent.read += record["input_tokens"]
+            spent.written += record["output_tokens"]
+            spent.cost += record["cost"]
 
-    def _labelled(self, wire: str, provider: str, status: int, ending: str) -> tuple[Any, ...]:
+    def _labelled(self, place: tuple[str, str, int, str]) -> tuple[str, ...]:
+        wire, provider, status, ending = place
         provider = provider if provider in self._providers() else ""
         told = str(status) if 100 <= status < 600 else "0"
-        return (
-            self._requests.labels(wire, provider, told, ending if ending in _ENDINGS else "error"),
-            self._seconds.labels(wire),
-            self._tokens.labels(provider, "read"),
-            self._tokens.labels(provider, "written"),
-            self._cost.labels(provider),
-        )
+        self._labels[place] = wire, provider, told, ending if ending in _ENDINGS else "error"
+        return self._labels[place]
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the figures to Prometheus' own writer."""
+        by = ("wire", "provider", "status", "ending")
+        requests = CounterMetricFamily("toolwire_requests", "Requests that were answered.", labels=by)
+        for labels, count in self._requests.items():
+            requests.add_metric(labels, count)
+        seconds = HistogramMetricFamily("toolwire_request_seconds", "From a request's head to its end.", labels=by[:1])
+        for wire, times in self._times.items():
+            counts = zip(_BOUNDS, accumulate(times.counts), strict=True)
+            seconds.add_metric([wire], [*counts], times.sum)
+        tokens = CounterMetricFamily("toolwire_tokens", "Tokens read and written.", labels=("provider", "direction"))
+        cost = CounterMetricFamily("toolwire_cost_dollars", "US dollars.", labels=("provider",))
+        for provider, spent in self._spent.items():
+            tokens.add_metric([provider, "read"], spent.read)
+            tokens.add_metric([provider, "written"], spent.written)
+            cost.add_metric([provider], spent.cost)
+        running = GaugeMetricFamily("toolwire_running_requests", "Requests that run now.", self._running())
+        yield from (requests, seconds, tokens, cost, running)
 
     def told(self) -> bytes:
         """Give the figures as Prometheus reads them."""

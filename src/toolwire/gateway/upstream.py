@@ -7,6 +7,7 @@ Rules of this file:
 
 import asyncio
 import socket
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -78,11 +79,6 @@ class Uplink:
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _UpstreamAnswer:  # noqa: ARG002 - a task is cancelled instead
         """Send a request, and give the head of the answer."""
         session = await self._open()
-        limits = aiohttp.ClientTimeout(
-            total=timeouts.total,
-            sock_connect=timeouts.connect,
-            sock_read=max(timeouts.first or 0, timeouts.between or 0),
-        )
         url, way = URL(request.url, encoded=True), self.upward
         more: dict[str, Any] = {} if way.trusted is None else {"ssl": way.trusted}
         if way.proxy and url.host not in way.direct:
@@ -94,7 +90,7 @@ class Uplink:
                 headers={**request.headers, "accept-encoding": "identity"},
                 data=request.body,
                 allow_redirects=False,
-                timeout=limits,
+                timeout=_limits(timeouts),
                 **more,
             )
             return _UpstreamAnswer(answer)
@@ -107,6 +103,12 @@ class Uplink:
         if self._session is not None:
             await self._session.close()
             await asyncio.sleep(0)
+
+
+@cache
+def _limits(timeouts: Timeouts) -> aiohttp.ClientTimeout:
+    between = max(timeouts.first or 0, timeouts.between or 0)
+    return aiohttp.ClientTimeout(total=timeouts.total, sock_connect=timeouts.connect, sock_read=between)
 
 
 def _narrow_socket(address: Any) -> socket.socket:

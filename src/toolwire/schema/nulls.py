@@ -29,7 +29,11 @@ _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] 
 
 def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Delete the nulls that mean "absent" under the original schema; the same object if there are none."""
-    if not _holds_null(arguments) or not lets_out(schema):
+    required = schema.get("required")
+    known = required if isinstance(required, list) else ()  # what is required stays, null or not
+    if not _holds_null([value for name, value in arguments.items() if value is not None or name not in known]):
+        return arguments
+    if not lets_out(schema):
         return arguments
     pruned: dict[str, Any] = _Pruning(schema).pruned(arguments, schema, 0)
     return pruned

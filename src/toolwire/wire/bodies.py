@@ -89,8 +89,24 @@ def members_of(body: bytes) -> dict[str, Any]:
 
 def place_of(body: bytes, wanted: str, members: dict[str, Any] | None = None) -> tuple[int, int]:
     """Say where the value of a member stands: members stand in order, and the length of each value is known."""
+    members = members or members_of(body)
+    return _place_in_compact(body, wanted, members) or _place_in_spaced(body, wanted, members)
+
+
+def _place_in_compact(body: bytes, wanted: str, members: dict[str, Any]) -> tuple[int, int] | None:
+    """Reckon the place; a space, an escape or a key given twice makes a body longer than its members."""
+    at, place = 1, (0, 0)
+    for name, value in members.items():
+        start = at + len(name) + 3
+        at = start + len(memoryview(value)) + 1
+        if name == wanted:
+            place = start, at - 1
+    return place if at == len(body) else None
+
+
+def _place_in_spaced(body: bytes, wanted: str, members: dict[str, Any]) -> tuple[int, int]:
     at, place = body.index(b"{"), (0, 0)
-    for name, value in (members or members_of(body)).items():
+    for name, value in members.items():
         at = _skip(body, at + 1)
         key = _KEY.match(body, at)
         if key is None or _name(key[0]) != name:

@@ -1,0 +1,42 @@
+"""Where a member of a body stands, in its bytes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolwire.errors import InvalidBody
+from toolwire.wire.bodies import members_of, place_of
+
+KEYS = st.sampled_from(["model", "a", "mod\u00e9l", 'x"model', "messages", ""])
+VALUES = st.sampled_from([1, "\u00e9", "model", {"model": "m"}, [{"model": 2}], None, 'a\\"model":"b'])
+WAYS: list[dict[str, Any]] = [
+    {"separators": (",", ":")},
+    {"separators": (",", ":"), "ensure_ascii": False},
+    {},
+    {"indent": 1},
+]
+
+
+@given(st.dictionaries(KEYS, VALUES), st.sampled_from(WAYS), st.sampled_from(["", " ", "\n"]))
+def test_a_member_stands_where_its_value_is_written(members: dict[str, Any], way: dict[str, Any], space: str) -> None:
+    body = (space + json.dumps({**members, "model": "gpt"}, **way) + space).encode()
+    start, end = place_of(body, "model", members_of(body))
+    assert body[start:end] == b'"gpt"'
+    assert json.loads(body[:start] + b'"other"' + body[end:]) == {**members, "model": "other"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"x","model":"x"}',
+        b'{"model":"x","a":1,"a":1}',
+        b'{"a":1,"model":"x","mod\\u0065l":"x"}',
+        b'{"a":1, "a":12, "model":"x"}',
+    ],
+)
+def test_a_member_given_twice_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidBody, match="gives a key twice"):
+        place_of(body, "model")
