@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs.conftest import made_runs
-from tests.runs.killing import ROOT
+from tests.runs.forking import ROOT
 from tests.runs.scripted import given, turns
 from toolwire import Runs, ToolCall, tool
 from toolwire.cli import main

@@ -7,19 +7,16 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.runs.forking import ROOT, Victim
 from tests.runs.victim import TURNS, lines
 from toolwire.runs.failpoints import VARIABLE
 
-ROOT = Path(__file__).parents[2]
 ALL = sorted(str(number) for number in range(TURNS))
 
 
-def begun(
-    url: str, name: str, folder: Path, point: str = "", pause: float = 0.0, *, asks: bool = False
-) -> "subprocess.Popen[str]":
+def begun(url: str, name: str, folder: Path, point: str = "", pause: float = 0.0, *, asks: bool = False) -> Victim:
     """Begin a process that leads the run."""
-    around = {VARIABLE: point, "VICTIM_PAUSE": str(pause), "VICTIM_ASKS": "yes" * asks}
-    return program("victim", url, name, folder, **around)
+    return Victim(url, name, folder, {VARIABLE: point, "VICTIM_PAUSE": str(pause), "VICTIM_ASKS": "yes" * asks})
 
 
 def program(module: str, *arguments: object, **around: str) -> "subprocess.Popen[str]":
@@ -29,8 +26,10 @@ def program(module: str, *arguments: object, **around: str) -> "subprocess.Popen
     return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+def ended(process: "Victim | subprocess.Popen[str]") -> tuple[int, str, str]:
     """Wait for a process."""
+    if isinstance(process, Victim):
+        return process.ended()
     try:
         said, complained = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.runs.forking import ROOT
 from tests.runs.jobs import PARTS, serving, started
-from tests.runs.killing import ROOT, begun, check, ended, program
+from tests.runs.killing import begun, check, ended, program
 from tests.runs.scripted import Busy, given, turns
 from tests.runs.victim import lines
 from tests.traces.postgres import Database, Postgres

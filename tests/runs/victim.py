@@ -1,9 +1,10 @@
-"""A process that leads a run of many calls, and is killed in the middle: `victim.py URL ID FOLDER`.
+"""A process that leads a run of many calls, and is killed in the middle.
 
 Each effect is a line in a file of its tool, written and synced before the call ends. With `VICTIM_ASKS`, a person is
 asked about each payment, and says yes as soon as the run waits.
 """
 
+import importlib
 import os
 import sys
 import threading
@@ -13,15 +14,16 @@ from typing import Any
 
 from tests.runs.scripted import given, turns
 from toolwire import CallKey, Happened, NotYet, Run, Runs, ToolResult, checkable, tool
+from toolwire.runs import failpoints
 from toolwire.runs.failpoints import at
 
 TURNS = 4
-FOLDER = Path(sys.argv[3]) if len(sys.argv) > 3 else Path()
+_folder = Path()
 
 
 def write(name: str, line: str) -> None:
     """Have an effect."""
-    with (FOLDER / name).open("a") as file:
+    with (_folder / name).open("a") as file:
         file.write(line + "\n")
         file.flush()
         os.fsync(file.fileno())
@@ -45,7 +47,7 @@ def look(at_: str) -> str:
 def note(what: str, key: CallKey) -> str:
     """Note something, once for each key."""
     write("tried", what)
-    if key not in [line.split()[0] for line in lines(FOLDER, "note")]:
+    if key not in [line.split()[0] for line in lines(_folder, "note")]:
         write("note", f"{key} {what}")
     at("in-call")
     return f"noted {what}"
@@ -62,7 +64,7 @@ def pay(order: str) -> str:
 
 def probe(key: CallKey) -> Any:
     """Say whether something was sent."""
-    sent = [line for line in lines(FOLDER, "send") if line.startswith(key)]
+    sent = [line for line in lines(_folder, "send") if line.startswith(key)]
     return Happened(f"sent {sent[0].split()[1]}") if sent else NotYet()
 
 
@@ -107,8 +109,11 @@ def agree(run: Run) -> None:
         time.sleep(0.02)
 
 
-def main(url: str, name: str) -> None:
-    """Lead the run to its end, and say what it gave."""
+def main(url: str, name: str, folder: str) -> None:
+    """Lead the run to its end, and say what it gave; the environment says where it is killed."""
+    global _folder  # noqa: PLW0603 - tools have no other way to know
+    _folder = Path(folder)
+    importlib.reload(failpoints)
     asks: dict[str, Any] = {"approve": ["pay"]} if os.environ.get("VICTIM_ASKS") else {}
     with Runs(url, lease=2.0) as runs:
         run = runs.start("Do it all.", tools=TOOLS, id=name, **asks, **given(SAY))
@@ -120,7 +125,3 @@ def main(url: str, name: str) -> None:
             for part in message.parts:
                 if isinstance(part, ToolResult):
                     sys.stdout.write(f"{part.name} {part.content}".replace("\n", " ") + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
