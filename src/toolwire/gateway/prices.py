@@ -63,10 +63,13 @@ class Prices:
         price = self.of(goal)
         if price is None:
             return 0
-        read, write = (price.input if one is None else one for one in (price.cache_read, price.cache_write))
-        fresh = max(0, tokens.input - tokens.cache_read - tokens.cache_write)
-        dear: float = fresh * price.input + tokens.output * price.output
-        return math.ceil(_NANO_OF_MILLION * float(dear + tokens.cache_read * read + tokens.cache_write * write))
+        read, written = tokens.cache_read, tokens.cache_write
+        dear: float = max(0, tokens.input - read - written) * price.input + tokens.output * price.output
+        if read:
+            dear += read * (price.input if price.cache_read is None else price.cache_read)
+        if written:
+            dear += written * (price.input if price.cache_write is None else price.cache_write)
+        return math.ceil(_NANO_OF_MILLION * float(dear))
 
 
 def _listed(name: str, day: date, model: str) -> Any:
@@ -76,14 +79,16 @@ def _listed(name: str, day: date, model: str) -> Any:
 
 def estimate(size: int, members: Mapping[str, Any], goal: Goal) -> Tokens:
     """Say how many tokens a request of so many bytes may take."""
-    said = [_count(members.get(name)) for name in _SAID]
-    said += [_count(_inner(members.get(outer), inner)) for outer, inner in _NESTED]
-    output = max(said)
+    said = [_count(members[name]) for name in _SAID if name in members]
+    said += [_count(_inner(members[outer], inner)) for outer, inner in _NESTED if outer in members]
+    output = max(said, default=0)
     known = catalogue.model(goal.name) or catalogue.model(goal.model)
     most = known.max_output if known is not None else None
     output = min(output or _UNSAID, most or output or _UNSAID)
-    answers = max(1, _count(members.get("n")), _count(_inner(members.get("generationConfig"), "candidateCount")))
-    return Tokens(size // _BYTES_OF_TOKEN + 1, output * min(answers, 128), guessed=True)
+    if "n" in members or "generationConfig" in members:
+        answers = max(1, _count(members.get("n")), _count(_inner(members.get("generationConfig"), "candidateCount")))
+        output *= min(answers, 128)
+    return Tokens(size // _BYTES_OF_TOKEN + 1, output, guessed=True)
 
 
 def _inner(raw: Any, name: str) -> Any:
