@@ -30,8 +30,8 @@ from tests.codetools.commands import (
 )
 from toolwire.codetools import CodeTools
 from toolwire.codetools.definitions import OUTPUT_BYTES
-from toolwire.codetools.marks import sweep_orphans
 from toolwire.types import ToolCall
+from toolwire.work.marks import sweep_orphans
 
 pytestmark = [
     pytest.mark.slow,

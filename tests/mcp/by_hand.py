@@ -108,6 +108,8 @@ def main() -> None:
     if "--deaf" in sys.argv:
         time.sleep(60)
     if "--child" in sys.argv and os.fork() == 0:
+        if "--apart" in sys.argv:
+            os.setsid()
         with Path(sys.argv[-1]).open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             time.sleep(60)

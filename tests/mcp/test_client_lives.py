@@ -110,12 +110,15 @@ def test_a_server_that_cannot_be_used_says_why(make: Callable[[], McpResolver], 
 
 def test_a_server_gets_a_clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "canary")
+    monkeypatch.setenv("TOOLWIRE_COMMAND", "of the command that this program is a part of")
     with by_hand(env={"OWN": "value"}, cwd=tmp_path) as resolver:
         _, folder, environment = about(resolver)
     assert folder == str(tmp_path)
     assert environment["OWN"] == "value"
     usual = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
-    assert set(environment) - usual <= {"OWN", "LC_CTYPE", "PWD", "SHLVL", "_", "__CF_USER_TEXT_ENCODING"}
+    assert environment["TOOLWIRE_COMMAND"] == "of the command that this program is a part of"
+    marks = {"TOOLWIRE_COMMAND", "TOOLWIRE_SERVER"}
+    assert set(environment) - usual - marks <= {"OWN", "LC_CTYPE", "PWD", "SHLVL", "_", "__CF_USER_TEXT_ENCODING"}
 
 
 def is_locked(path: Path) -> bool:
@@ -127,11 +130,15 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def test_nothing_is_left_after_close(tmp_path: Path) -> None:
+APART = pytest.param(["--apart"], marks=pytest.mark.skipif(sys.platform != "linux", reason="marks are read in /proc"))
+
+
+@pytest.mark.parametrize("apart", [[], APART], ids=["in the group", "in a session of its own"])
+def test_nothing_is_left_after_close(apart: list[str], tmp_path: Path) -> None:
     """Control: the server, its child and the thread are there before."""
     before, lock = set(threading.enumerate()), tmp_path / "lock"
     lock.touch()
-    resolver = by_hand("--child", str(lock))
+    resolver = by_hand(*apart, "--child", str(lock))
     assert set(threading.enumerate()) <= before, "nothing begins before its first use"
     process = about(resolver)[0]
     assert is_alive(process)

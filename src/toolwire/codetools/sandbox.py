@@ -27,11 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolwire.codetools import overseer
-from toolwire.codetools.marks import MARK, new_mark
 from toolwire.codetools.masks import masks_of, real_path
 from toolwire.codetools.paths import Root, Workspace, folder_of
 from toolwire.codetools.processes import Launch
 from toolwire.errors import ToolError
+from toolwire.work.marks import MARK, new_mark
 
 PATIENCE = 2.0
 PLACEHOLDER = 0o1500

@@ -3,7 +3,8 @@
 Rules of this file:
 - A line has a limit, and is read in time that grows with its length; one that is longer ends the connection.
 - What is no message is left out and logged: servers print. The end of what it says on standard error is kept.
-- The child ends with the connection: its input is closed, then its process group is asked, then killed.
+- The child ends with the connection: its input is closed, then its process group is asked, then killed; on Linux
+  also what left the group, but for what took the child's mark out of its environment.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from mcp_types import INTERNAL_ERROR
 
 from toolwire.mcp.lines import answered_number, error_message, read_message
 from toolwire.mcp.targets import Stdio
+from toolwire.work.marks import MARK, SERVER, new_mark, sweep
 from toolwire.work.results import safe, sayable
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
@@ -63,6 +65,7 @@ class Child:
         self.words: str = ""
         self.reason: str = ""
         self.grace: float = GRACE
+        self._mark: str = new_mark() if sys.platform == "linux" else ""
         self._transport: Any = None
         self._protocol: _Protocol
 
@@ -92,7 +95,7 @@ class Child:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=get_default_environment() | target.env,
+            env=get_default_environment() | self._marks | target.env,
             cwd=target.cwd,
             start_new_session=True,
         )
@@ -114,6 +117,12 @@ class Child:
                     for own in (to_us, to_them):
                         own.close()
                 tasks.cancel_scope.cancel()
+
+    @property
+    def _marks(self) -> dict[str, str]:
+        """The child's mark, and that of the command that this program is a part of."""
+        outer = {MARK: os.environ[MARK]} if MARK in os.environ else {}
+        return {**outer, SERVER: self._mark} if self._mark else outer
 
     async def _read(self, stdout: asyncio.StreamReader, to_us: _Incoming) -> None:
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -162,6 +171,8 @@ class Child:
             logger.warning("%s cannot be ended: process %d", self.target.label, process.pid)
         if self._transport.get_returncode() is not None and sys.platform != "win32":
             _send_to_group(process, _KILL)
+        if self._mark and not await anyio.to_thread.run_sync(sweep, self._mark, SERVER):
+            logger.warning("%s left processes that cannot be ended", self.target.label)
         self._transport.close()
 
 

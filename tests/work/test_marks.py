@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolwire.codetools import marks
+from toolwire.work import marks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
 

@@ -1,7 +1,7 @@
-"""Marks by which what a command began is known again, when whoever led it is gone.
+"""Marks by which what a command or a server began is known again, when whoever led it is gone.
 
 Rules of this file:
-- A mark stands in the environment of a command: which program began it, and which command it is.
+- A mark stands in the environment of what a program began: which program that was, and which of its children it is.
 - What bears the mark of a program that has ended is killed before the next command begins. It is looked for
   once in each program: as long as one lives, it ends what it began itself.
 - A program is its number, when it began, and the namespace in which that number counts.
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 MARK = "TOOLWIRE_COMMAND"
+SERVER = "TOOLWIRE_SERVER"
 _ROUNDS = 100
 # PF_KTHREAD in the flags of /proc/PID/stat (proc_pid_stat(5), and include/linux/sched.h of Linux 6.1).
 _OF_THE_KERNEL = 0x00200000
@@ -49,9 +50,9 @@ def _begun(pid: int) -> int:
     return 0 if stat is None else int(stat[18])
 
 
-def sweep(mark: str) -> bool:
-    """Kill what bears a mark; whether none is left."""
-    wanted = f"{MARK}={mark}\0".encode()
+def sweep(mark: str, name: str = MARK) -> bool:
+    """Kill what bears a mark under a name; whether none is left."""
+    wanted = f"{name}={mark}\0".encode()
     return _kill(lambda variables: wanted in variables)
 
 
