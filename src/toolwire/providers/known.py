@@ -171,8 +171,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str | None:
         """The key: `api_key`, else the key of this process (`put_key`), else that of the environment."""
-        keys = (self.api_key, _KEYS.get(self.name), *(os.environ.get(name) for name in self.env))
-        return next((key for key in keys if key), None)
+        return self.api_key or _KEYS.get(self.name) or next(filter(None, map(os.environ.get, self.env)), None)
 
     def lacks_key(self) -> bool:
         """Whether the server wants a key and there is none; with `api_key=""` it wants none."""
