@@ -23,8 +23,11 @@ class Victim:
     """A process that leads a run."""
 
     def __init__(self, url: str, name: str, folder: Path, around: dict[str, str]) -> None:
-        self._said = folder / f"said-{time.monotonic_ns()}"
-        self.pid: int = _asked({"url": url, "name": name, "folder": str(folder), "said": str(self._said), **around})
+        said = folder / f"said-{time.monotonic_ns()}"
+        self._outputs = said.with_suffix(".out"), said.with_suffix(".err")
+        for path in self._outputs:  # it may be killed before it opens them
+            path.touch()
+        self.pid: int = _asked({"url": url, "name": name, "folder": str(folder), "said": str(said), **around})
         self._code: int | None = None
 
     def poll(self) -> int | None:
@@ -45,7 +48,7 @@ class Victim:
             if time.monotonic() > late:
                 self.send_signal(signal.SIGKILL)
             time.sleep(0.005)
-        said, complained = (self._said.with_suffix(end) for end in (".out", ".err"))
+        said, complained = self._outputs
         return code, said.read_text(), complained.read_text()
 
 
