@@ -365,13 +365,8 @@ class _Request:
             raise _Gone from None
         finally:
             self._task = None
-        self._report()
-
-    def _report(self) -> None:
         served = self.served
-        losses = [msgspec.structs.asdict(loss) for loss in served.losses]
-        report = {"request": self.identity, "model": served.model, "goal": served.goal, "losses": losses}
-        self.gateway.tools.reports.file(self.identity, self.owner, report)
+        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
 
     def _leave(self) -> None:
         """End what is done for a client that has left."""

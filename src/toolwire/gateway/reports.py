@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from toolwire.types import Loss
 
@@ -21,7 +22,7 @@ class Reports:
     """The losses of the last requests, by the request's id and the key that made it."""
 
     def __init__(self) -> None:
-        self._reports: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
+        self._reports: OrderedDict[str, tuple[str, str, str, Iterable[Loss]]] = OrderedDict()
         self._told: OrderedDict[bytes, None] = OrderedDict()
 
     def new(self, owner: str, wires: str, losses: Iterable[Loss]) -> list[Loss]:
@@ -40,16 +41,19 @@ class Reports:
         self._told.move_to_end(mark)
         return [loss for loss in losses if not loss.path.startswith("tools")]
 
-    def file(self, identity: str, owner: str, report: dict[str, Any]) -> None:
-        """Keep the report of a request."""
-        self._reports[identity] = owner, report
+    def file(self, identity: str, owner: str, model: str, goal: str, losses: Iterable[Loss]) -> None:
+        """Keep what became of a request."""
+        self._reports[identity] = owner, model, goal, losses
         if len(self._reports) > _REPORTS:
             self._reports.popitem(last=False)
 
     def find(self, identity: str, owner: str) -> dict[str, Any] | None:
         """Give the report of a request to the key that made it."""
         kept = self._reports.get(identity)
-        return kept[1] if kept is not None and kept[0] == owner else None
+        if kept is None or kept[0] != owner:
+            return None
+        _, model, goal, losses = kept
+        return {"request": identity, "model": model, "goal": goal, "losses": [asdict(loss) for loss in losses]}
 
 
 def header_of(losses: Iterable[Loss]) -> str:
