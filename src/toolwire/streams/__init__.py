@@ -20,9 +20,9 @@ __all__ = [
 ]
 
 
-def offer(decoder: WireDecoder, volatile: tuple[bytes, ...] = ()) -> StreamDecoder:
+def offer(decoder: WireDecoder, volatile: bytes | None = None) -> StreamDecoder:
     """Give a decoder as its dialect offers it: with the short way for frames that repeat each other.
 
-    `volatile` are the marks after which such frames differ and tell nothing. Plain reading is `return decoder`.
+    `volatile` is the key under which such frames differ and tell nothing. Plain reading is `return decoder`.
     """
     return QuickDecoder(decoder, volatile)

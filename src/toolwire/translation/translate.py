@@ -92,10 +92,7 @@ class TranslatedStream:
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
-        events = self._read(data)
-        if len(events) == 1:
-            return self._write(events[0])
-        return b"".join([self._write(event) for event in events])
+        return b"".join(map(self._write, self._read(data)))
 
     def close(self) -> bytes:
         """Give what is left to say when the source has ended."""

@@ -457,4 +457,4 @@ def _reasoning_key(delta: dict[str, Any]) -> str | None:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), (b'"obfuscation":',))
+    return offer(Decoder(), b"obfuscation")
