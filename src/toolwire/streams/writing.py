@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, made_by, tuned
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, tuned
 from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,
@@ -107,10 +107,9 @@ class StreamEncoder:
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
-        write = self._writers.get(type(event))
-        if write is None or self.ended:
+        if self.ended:
             return b""
-        data = write(self, event)
+        data = self._writers[type(event)](self, event)
         if len(self.ledger.losses) > _MANY:
             self.keep_losses()
         return data
@@ -137,7 +136,8 @@ class StreamEncoder:
 
     def is_own(self, value: Any) -> bool:
         """Whether a value or an event was read from this wire."""
-        return made_by(value if type(value) is Opaque else value.opaque, self.ledger.dialect)
+        opaque = value if type(value) is Opaque else value.opaque
+        return opaque is not None and opaque.dialect == self.ledger.dialect
 
     def left_at(self, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said beside an event."""
@@ -228,15 +228,15 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
+        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr]
+            return self._writers[kind](self, event)
         if kind in _OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
             if key is not None and key not in self._speaking:
                 return self._take_turn(event, key)
-            if kind in _WORDS:
-                return self._writers[kind](self, event)
             data = super().feed(event)
-            if key is not None and (kind is PartEnd or kind is CallEnd):
-                self._speaking.discard(key)
+            if kind is PartEnd or kind is CallEnd:
+                self._speaking.discard(key)  # type: ignore[arg-type]
                 return data + self._next() if self._waiting else data
             return data
         if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
