@@ -4,6 +4,7 @@ Rule: an encoder gives bytes as soon as they can be said. After an error, and af
 """
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -66,6 +67,7 @@ _WRITERS: dict[type, str] = {
 
 
 _LATE = ("created", "usage", "service_tier", "provider_state")
+_late = attrgetter(*_LATE)
 _MANY = 64
 """So many losses are looked at once, because most of them come again and again."""
 
@@ -153,11 +155,16 @@ class StreamEncoder:
     def lose_news(self, response: Response) -> None:
         """Lose what is new beside the parts of a response, on a wire that says such things first; the rest was lost."""
         before = self._shell_before or Response()
-        same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
         known, opaque = before.opaque, response.opaque
         if opaque is not None and known is not None and type(opaque.value) is dict:
             opaque = Opaque(opaque.dialect, news_of(known.value, opaque.value), opaque.form)
-        self.encode_shell(replace(response, **same, opaque=opaque))
+        if _late(response) == _late(before):
+            at, self.ledger.at = self.ledger.at, ()
+            self.ledger.lose_opaque(opaque)
+            self.ledger.at = at
+        else:
+            same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
+            self.encode_shell(replace(response, **same, opaque=opaque))
         self._shell_before = response
 
     def lose_step(self, event: OpaqueDelta) -> None:
@@ -228,7 +235,7 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr]
+        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
             return self._writers[kind](self, event)
         if kind in _OF_PARTS:
             key: int | None = event.key  # type: ignore[union-attr]
@@ -236,7 +243,7 @@ class SequentialEncoder(StreamEncoder):
                 return self._take_turn(event, key)
             data = super().feed(event)
             if kind is PartEnd or kind is CallEnd:
-                self._speaking.discard(key)  # type: ignore[arg-type]
+                self._speaking.discard(key)
                 return data + self._next() if self._waiting else data
             return data
         if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):

@@ -101,8 +101,9 @@ class Encoder(StreamEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
         self._mine, self._usage = self.is_own(event.response), event.response.usage
-        body = self.encode_shell(event.response)
-        shell = {key: body[key] for key in body if key not in {"choices", "usage"}}
+        shell = self.encode_shell(event.response)
+        shell.pop("choices", None)
+        shell.pop("usage", None)
         if "object" in shell:
             shell["object"] = CHUNK
         return self._prepare(shell)
