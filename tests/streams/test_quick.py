@@ -19,6 +19,7 @@ from tests.nasty import TABLE
 from tests.stream_cases import all_cases
 from tests.stream_examples import EXAMPLES
 from tests.wires import DIALECTS
+from toolwire import translate
 from toolwire.streams import StreamDecoder, calls, quick
 from toolwire.types import CallDelta, ErrorEnd, Event
 from toolwire.wire.framing import write_event
@@ -74,6 +75,12 @@ def read(name: str, pieces: Iterable[bytes], *, quickly: bool) -> list[Event]:
     return events + decoder.close()
 
 
+def said(source: str, target: str, pieces: Iterable[bytes]) -> bytes:
+    """Give what a stream is in another dialect."""
+    stream = translate.stream(source, target)
+    return b"".join(map(stream.feed, pieces)) + stream.close()
+
+
 def frames_of(name: str, data: bytes) -> list[bytes]:
     end = b"\n" if name == "ollama" else b"\n\n"
     return [frame + end for frame in data.split(end)]
@@ -108,28 +115,31 @@ def test_the_same_however_it_is_cut(name: str) -> None:
 
 WITHOUT = """
 import msgspec, sys
-from toolwire import dialect
+from toolwire import dialect, translate
 from toolwire.streams import WireDecoder
 
 for name, streams in msgspec.json.decode(sys.stdin.buffer.read()).items():
     for text in streams:
+        through = translate.stream(name, "anthropic")
         decoder = dialect(name).decode_stream()
         assert isinstance(decoder, WireDecoder)
         sys.stdout.write(f"{decoder.feed(text.encode()) + decoder.close()}\\n")
+        sys.stdout.write(f"{through.feed(text.encode()) + through.close()}\\n")
 assert not any(module.endswith("quick") for module in sys.modules)
 """
 
 
 def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> None:
-    """The short way is one file and the two lines that apply it: a package that lacks them reads as it should."""
+    """The short way is one file and the lines that apply it: a package that lacks them reads as it should."""
     copy = tmp_path / "toolwire"
     shutil.copytree(Path(toolwire.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "streams/quick.py").unlink()
     door = copy / "streams/__init__.py"
     text = door.read_text(encoding="utf-8")
     for line, instead in (
-        ("from toolwire.streams.quick import QuickDecoder\n", ""),
-        ("return QuickDecoder(decoder, volatile)", "return decoder"),
+        ("from toolwire.streams import quick\n", ""),
+        ("return quick.QuickDecoder(decoder, volatile)", "return decoder"),
+        ("return quick.relay(decoder, encoder)", 'return lambda data: b"".join(map(encoder.feed, decoder.feed(data)))'),
     ):
         assert text.count(line) == 1
         text = text.replace(line, instead)
@@ -141,8 +151,21 @@ def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> Non
         command, input=msgspec.json.encode(streams), env=environment, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
-    told = [read(name, [text.encode()], quickly=True) for name, texts in streams.items() for text in texts]
-    assert done.stdout.decode().splitlines() == [str(events) for events in told]
+    texts = [(name, text.encode()) for name, found in streams.items() for text in found]
+    told = [(read(name, [text], quickly=True), said(name, "anthropic", [text])) for name, text in texts]
+    assert done.stdout.decode().splitlines() == [str(one) for both in told for one in both]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_words_that_are_relayed_are_those_that_events_tell(name: str) -> None:
+    """Where the short way leads through no event, each encoder says and keeps the same; also when parts alternate."""
+    nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
+    for frames in [*(frames_of(name, data) for data in EXAMPLES[name].values()), *nasty.values()]:
+        for target in DIALECTS:
+            decoder, encoder = plainly(name), DIALECTS[target].encode_stream()
+            plain = [b"".join(map(encoder.feed, decoder.feed(frame))) for frame in frames]
+            plain += [*map(encoder.feed, decoder.close()), encoder.close()]
+            assert said(name, target, frames) == b"".join(plain), target
 
 
 def spell(words: str, choose: random.Random) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 import msgspec
 
 from toolwire.streams.calls import CallSoFar
-from toolwire.streams.reading import UNREADABLE, WireDecoder
+from toolwire.streams.reading import UNREADABLE, StreamDecoder, WireDecoder
+from toolwire.streams.writing import Say, StreamEncoder
 from toolwire.types import (
     CallDelta,
     CallStart,
@@ -46,14 +47,15 @@ _whole_line = re.compile(rb"()(.+)\n").fullmatch
 
 _CLOSING = b" }\n"
 _NUMBERS = (b'"sequence_number":%d', b'"sequence_number": %d')
-_Pattern = Callable[[bytes], list[Event] | None]
+_Pattern = Callable[[bytes], str | None]
 
 
 class QuickDecoder:
     """A decoder whose frames of words take the short way where they can; all else it reads in full.
 
-    `volatile` is the key under which frames differ and tell nothing: what a wire pads with, or dates. `_pattern` reads
-    the next frame if it only has more words. `_idle` says that a new frame may begin with the next byte.
+    `volatile` is the key under which frames differ and tell nothing: what a wire pads with, or dates. `pattern` reads
+    the words of the next frame if it only has more of them, for the part of this `key`. `_idle` says that a new frame
+    may begin with the next byte.
     """
 
     def __init__(self, decoder: WireDecoder, volatile: bytes | None = None) -> None:
@@ -61,7 +63,9 @@ class QuickDecoder:
         self._blank = None if volatile is None else _blanking(volatile)
         events = decoder.framing is EventStream
         self._end, self._whole = (b"\n\n", _whole_event) if events else (b"\n", _whole_line)
-        self._pattern: _Pattern | None = None
+        self.pattern: _Pattern | None = None
+        self.key = 0
+        self._kind: Any = None
         self._idle = True
 
     @property
@@ -81,13 +85,20 @@ class QuickDecoder:
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
-        events: list[Event] | None
-        if (read := self._pattern) is not None and (events := read(data)) is not None:
-            return events
+        if (read := self.pattern) is not None and (words := read(data)) is not None:
+            return self.tell(words)
+        return self.read_anew(data)
+
+    def tell(self, words: str) -> list[Event]:
+        """Give the event of words that were read by the pattern."""
+        return [self._kind(self.key, words)]
+
+    def read_anew(self, data: bytes) -> list[Event]:
+        """Give the events of bytes that do not fit the pattern."""
         if self._idle and b"\r" not in data and (whole := self._whole(data)) is not None and len(data) <= LIMIT:
             name, frame = whole.groups(b"")
             if (events := self._decoder.read_whole(frame, name)) is not None:
-                self._pattern = None
+                self.pattern = None
                 self._idle = not self._decoder.over
                 if events and type(events[-1]) in _OF_WORDS and (len(events) == 1 or self._begins(events)):
                     self._learn_from(data, events[-1])
@@ -97,7 +108,7 @@ class QuickDecoder:
     def _read_bytes(self, data: bytes) -> list[Event]:
         """Give the events of bytes that are not one frame: frame by frame where they are several."""
         if self._decoder.over or data.find(self._end, _LEAST) in (-1, len(data) - len(self._end)):
-            self._pattern = None
+            self.pattern = None
             events = self._decoder.feed(data)
             self._idle = not self._decoder.over and self._decoder.is_idle()
             return events
@@ -111,7 +122,7 @@ class QuickDecoder:
 
     def close(self) -> list[Event]:
         """Give the events that the end of the bytes tells."""
-        self._pattern = None
+        self.pattern = None
         return self._decoder.close()
 
     def _begins(self, events: list[Any]) -> bool:
@@ -145,20 +156,21 @@ class QuickDecoder:
         frame = _bare(frame if self._blank is None else self._blank(frame))
         if frame.count(said) == 1 and frame.count(b"\\") == said.count(b"\\"):
             begin, _, ending = frame.partition(said)
-            self._pattern = _read_by(begin + b'"', b'"' + ending, event, text, (self._blank, number, steps))
+            self.pattern = _read_by(begin + b'"', b'"' + ending, text, (self._blank, number, steps))
+            self._kind, self.key = kind, event.key
 
 
-def _read_by(begin: bytes, ending: bytes, event: Any, text: Any, varying: tuple[Any, Any, Any]) -> _Pattern:
-    """Give what reads a frame of words that stand between these bytes; it gives None where one does not fit.
+def _read_by(begin: bytes, ending: bytes, text: Any, varying: tuple[Any, Any, Any]) -> _Pattern:
+    """Give what reads the words of a frame that stand between these bytes; it gives None where one does not fit.
 
     `varying` is what differs beside them: how to blank what tells nothing, how a step is numbered, and the steps.
     """
     blank, number, steps = varying
-    kind, key, start, stop = type(event), event.key, len(begin) - 1, 1 - len(ending)
+    start, stop = len(begin) - 1, 1 - len(ending)
     pieces, once = ([], False) if text is None else (text.pieces, type(text) is CallSoFar)
     step_kind = None if steps is None else steps.kinds[-1]
 
-    def read(data: bytes) -> list[Event] | None:
+    def read(data: bytes) -> str | None:
         if blank is not None:
             data = blank(data)
         if number is not None:
@@ -169,7 +181,7 @@ def _read_by(begin: bytes, ending: bytes, event: Any, text: Any, varying: tuple[
         if not fits:
             return None
         try:
-            words = _decode_text(data[start:stop])
+            words: str = _decode_text(data[start:stop])
         except UNREADABLE:
             return None
         if not words:
@@ -184,7 +196,7 @@ def _read_by(begin: bytes, ending: bytes, event: Any, text: Any, varying: tuple[
                 steps.kinds.append(step_kind)
                 steps.next += 1
                 steps.last["delta"] = words
-        return [kind(key, words)]
+        return words
 
     return read
 
@@ -193,6 +205,26 @@ def _read_by(begin: bytes, ending: bytes, event: Any, text: Any, varying: tuple[
 def _blanking(key: bytes) -> Callable[[bytes], bytes]:
     """Give what takes the text of a key out of a frame, if it is plain."""
     return partial(re.compile(b'"%b": ?"[ -!#-\\[\\]-~]*"' % key).sub, b'"%b":""' % key)
+
+
+def relay(decoder: StreamDecoder, encoder: StreamEncoder) -> Callable[[bytes], bytes]:
+    """Give what takes bytes to a decoder and gives what an encoder says of them: of more words without an event."""
+    if type(decoder) is not QuickDecoder or not isinstance(encoder, StreamEncoder):
+        return lambda data: b"".join(map(encoder.feed, decoder.feed(data)))
+    read, write = decoder.read_anew, encoder.feed
+    pattern: _Pattern | None = None
+    say: Say | None = None
+
+    def feed(data: bytes) -> bytes:
+        nonlocal pattern, say
+        if pattern is not None and (words := pattern(data)) is not None:
+            return b"".join(map(write, decoder.tell(words))) if say is None else say(words)
+        told = b"".join(map(write, read(data)))
+        if (pattern := decoder.pattern) is not None:
+            say = encoder.ready.get(decoder.key)
+        return told
+
+    return feed
 
 
 def _bare(frame: bytes) -> bytes:
