@@ -124,11 +124,6 @@ class Counts(Struct, frozen=True):
         return body
 
 
-def counts_of(body: dict[str, Any]) -> dict[str, int]:
-    """Read every count of an object; what is no whole number is none."""
-    return {key: value for key, value in body.items() if type(value) is int and value >= 0}
-
-
 def count_in(body: dict[str, Any], key: str) -> int | None:
     """Read a count; what is no whole number is none."""
     value = body.get(key)

@@ -269,7 +269,8 @@ class Ledger:
         if opaque is None or opaque is self.wire.plain:
             return body
         if opaque.dialect != self.dialect:
-            self.lose_opaque(opaque)
+            if opaque.value:
+                self.lose_opaque(opaque)
             return body
         for key, value in opaque.value.items():
             if key not in body:

@@ -137,8 +137,10 @@ class QuickDecoder:
         The words stand at one place of it, so that it is there that they come from; nothing beside them is spelled with
         a backslash, as it could be the same words.
         """
+        if event.opaque is not None:
+            return
         kind, text, steps = type(event), self._decoder.texts.get(event.key), self._decoder.steps
-        if event.opaque is not None or (text is None and (kind is CallDelta or steps is not None)):
+        if text is None and (kind is CallDelta or steps is not None):
             return
         if kind is CallDelta and b'"name"' in frame:
             return  # A frame that names a call may begin another one.

@@ -264,12 +264,15 @@ class Decoder(WireDecoder):
             self._read_message_delta({"delta": news, "usage": message.get("usage")})
             return
         self._started = True
-        self._message = _without(message, "content")
+        message.pop("content", None)
+        self._message = message
         self._usage = message["usage"] if type(message.get("usage")) is dict else {}
         self.events.append(MessageStart(self._read_shell()))
 
     def _read_shell(self) -> Any:
-        known = {key: value for key, value in self._message.items() if key not in _OF_ENDING}
+        known = self._message.copy()
+        for key in _ENDINGS:
+            known.pop(key, None)
         if self._usage:
             known["usage"] = self._usage
         shell = decode_response(known)
@@ -419,7 +422,8 @@ class Decoder(WireDecoder):
     def _read_message_delta(self, body: dict[str, Any]) -> None:
         delta, usage = body.get("delta"), body.get("usage")
         news = delta.copy() if type(delta) is dict else {}
-        news.update({key: body[key] for key in body if key not in _OF_MESSAGE_DELTA})
+        if not _OF_MESSAGE_DELTA.issuperset(body):
+            news.update({key: body[key] for key in body if key not in _OF_MESSAGE_DELTA})
         news.pop("type", None)
         changed = {key: news[key] for key in news if news[key] is not None or key not in self._message}
         self._message.update(changed)

@@ -199,13 +199,14 @@ def _say_between(before: bytes, after: bytes) -> Say:
     """Give what writes lines of more words."""
 
     def say(words: str) -> bytes:
-        said = encode_json(words)
-        return before + (said if said.isascii() else _escape(said)) + after
+        return before + _escape(encode_json(words)) + after
 
     return say
 
 
 def _escape(data: bytes) -> bytes:
+    if data.isascii():
+        return data
     for end, escaped in _ENDS.items():
         data = data.replace(end, escaped)
     return data
