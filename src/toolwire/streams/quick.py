@@ -6,7 +6,7 @@ this file every frame is read in full.
 Rules of this file:
 - A pattern is learned from a frame that told some words, and nothing else but where a part begins. Around the
   words, which are one JSON string that stands there once, all is fixed but for the number of the step, and for what
-  the wire pads with or dates.
+  the wire pads with or dates. What only its own wire understands may hold the words once more.
 - A frame that fits is the JSON of the other with other words, so reading it in full would tell the same.
 - What the decoder keeps of such a frame, it is given: the text of a call or of a part, and the step.
 - A frame that came whole, and alone, needs no framing.
@@ -27,6 +27,7 @@ from toolwire.types import (
     CallStart,
     Event,
     MessageStart,
+    Opaque,
     PartEnd,
     PartStart,
     RefusalDelta,
@@ -35,6 +36,7 @@ from toolwire.types import (
 )
 from toolwire.wire.framing import LIMIT, EventStream
 
+_decode = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 _OF_WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
@@ -54,8 +56,8 @@ class QuickDecoder:
     """A decoder whose frames of words take the short way where they can; all else it reads in full.
 
     `volatile` is the key under which frames differ and tell nothing: what a wire pads with, or dates. `pattern` reads
-    the words of the next frame if it only has more of them, for the part of this `key`. `_idle` says that a new frame
-    may begin with the next byte.
+    the words of the next frame if it only has more of them, for the part of this `key`. `left` is what the wire says
+    beside them, and its JSON around the words. `_idle` says that a new frame may begin with the next byte.
     """
 
     def __init__(self, decoder: WireDecoder, volatile: bytes | None = None) -> None:
@@ -65,6 +67,7 @@ class QuickDecoder:
         self._end, self._whole = (b"\n\n", _whole_event) if events else (b"\n", _whole_line)
         self.pattern: _Pattern | None = None
         self.key = 0
+        self.left: tuple[Opaque, list[bytes]] | None = None
         self._kind: Any = None
         self._idle = True
 
@@ -91,7 +94,11 @@ class QuickDecoder:
 
     def tell(self, words: str) -> list[Event]:
         """Give the event of words that were read by the pattern."""
-        return [self._kind(self.key, words)]
+        if self.left is None:
+            return [self._kind(self.key, words)]
+        opaque, around = self.left
+        value = _decode(_encode(words).join(around))
+        return [self._kind(self.key, words, opaque=Opaque(opaque.dialect, value, opaque.form))]
 
     def read_anew(self, data: bytes) -> list[Event]:
         """Give the events of bytes that do not fit the pattern."""
@@ -134,13 +141,11 @@ class QuickDecoder:
     def _learn_from(self, frame: bytes, event: Any) -> None:
         """Learn how the next frame may look from one that told some words of a part.
 
-        The words stand at one place of it, so that it is there that they come from; nothing beside them is spelled with
-        a backslash, as it could be the same words.
+        The words stand at one place of it, so that it is there that they come from, and where what is left holds them;
+        nothing beside them is spelled with a backslash, as it could be the same words.
         """
-        if event.opaque is not None:
-            return
-        kind, text, steps = type(event), self._decoder.texts.get(event.key), self._decoder.steps
-        if text is None and (kind is CallDelta or steps is not None):
+        kind, text, steps = type(event), self._decoder.keeps(event), self._decoder.steps
+        if text is False or (text is None and (kind is CallDelta or steps is not None)):
             return
         if kind is CallDelta and b'"name"' in frame:
             return  # A frame that names a call may begin another one.
@@ -155,19 +160,21 @@ class QuickDecoder:
             return
         else:
             frame = frame.replace(number % (steps.next - 1), number)
-        frame = _bare(frame if self._blank is None else self._blank(frame))
-        if frame.count(said) == 1 and frame.count(b"\\") == said.count(b"\\"):
-            begin, _, ending = frame.partition(said)
-            self.pattern = _read_by(begin + b'"', b'"' + ending, text, (self._blank, number, steps))
-            self._kind, self.key = kind, event.key
+        around = _bare(frame if self._blank is None else self._blank(frame)).split(said)
+        left = None if event.opaque is None else (event.opaque, _encode(event.opaque.value).split(said))
+        if len(around) == (2 if left is None else len(left[1]) + 1) < 4 and not any(b"\\" in part for part in around):
+            self.pattern = _read_by(around, text, (self._blank, number, steps))
+            self._kind, self.key, self.left = kind, event.key, left
 
 
-def _read_by(begin: bytes, ending: bytes, text: Any, varying: tuple[Any, Any, Any]) -> _Pattern:
+def _read_by(around: list[bytes], text: Any, varying: tuple[Any, Any, Any]) -> _Pattern:
     """Give what reads the words of a frame that stand between these bytes; it gives None where one does not fit.
 
-    `varying` is what differs beside them: how to blank what tells nothing, how a step is numbered, and the steps.
+    They may stand there twice. `varying` is what differs beside them: how to blank what tells nothing, how a step is
+    numbered, and the steps.
     """
     blank, number, steps = varying
+    begin, ending, between = around[0] + b'"', b'"' + around[-1], around[1] if len(around) > 2 else None
     start, stop = len(begin) - 1, 1 - len(ending)
     pieces, once = ([], False) if text is None else (text.pieces, type(text) is CallSoFar)
     step_kind = None if steps is None else steps.kinds[-1]
@@ -183,7 +190,7 @@ def _read_by(begin: bytes, ending: bytes, text: Any, varying: tuple[Any, Any, An
         if not fits:
             return None
         try:
-            words: str = _decode_text(data[start:stop])
+            words: str = _decode_text(data[start:stop] if between is None else _first(data[start:stop], between))
         except UNREADABLE:
             return None
         if not words:
@@ -201,6 +208,12 @@ def _read_by(begin: bytes, ending: bytes, text: Any, varying: tuple[Any, Any, An
         return words
 
     return read
+
+
+def _first(said: bytes, between: bytes) -> bytes:
+    """Give the first of two texts that are the same; nothing where they are not, or something else is between them."""
+    first = said[: (len(said) - len(between)) // 2]
+    return first if first + between + first == said else b""
 
 
 @cache
@@ -223,7 +236,8 @@ def relay(decoder: StreamDecoder, encoder: StreamEncoder) -> Callable[[bytes], b
             return b"".join(map(write, decoder.tell(words))) if say is None else say(words)
         told = b"".join(map(write, read(data)))
         if (pattern := decoder.pattern) is not None:
-            say = encoder.ready.get(decoder.key)
+            own = decoder.left is not None and encoder.is_own(decoder.left[0])
+            say = None if own else encoder.ready.get(decoder.key)
         return told
 
     return feed

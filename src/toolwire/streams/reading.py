@@ -272,6 +272,10 @@ class WireDecoder:
         del cut
         return False
 
+    def keeps(self, event: Any) -> Any:
+        """Give what keeps the words of an event, None if nothing does; False if one more like it would change more."""
+        return self.texts.get(event.key) if event.opaque is None else False
+
     def settle(self, reason: str | None) -> None:
         """End what is open; `reason` says why, where the wire did not."""
         raise NotImplementedError

@@ -28,7 +28,7 @@ from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decod
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
+from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, encode_json, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
 from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
@@ -61,6 +61,7 @@ _OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 _OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
 _REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 _NAMED_ONCE = frozenset({"id", "model", "created"})
+_ADDED = frozenset({"content", "audio"})
 _REASONING = frozenset(REASONING_KEYS)
 _CALLS = frozenset({"tool_calls", "function_call"})
 
@@ -402,6 +403,19 @@ class Decoder(WireDecoder):
             if last or not (call.is_empty or call.guessed):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
+
+    def keeps(self, event: Any) -> Any:
+        """Give what keeps the words of an event: beside them a step may repeat itself, or hold them as a detail."""
+        if event.opaque is None or type(event) is CallDelta:
+            return super().keeps(event)
+        step = event.opaque.value
+        delta = step.get("delta", {})
+        if not _ADDED.isdisjoint(delta) or b"[" in encode_json({**step, "delta": None}):
+            return False
+        if "reasoning_details" not in delta:
+            return None if encode_json(event.text) not in encode_json(step) else False
+        answer = next(answer for answer in self._answers.values() if answer.key == event.key)
+        return answer.details.growing(delta["reasoning_details"], event.text)
 
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
