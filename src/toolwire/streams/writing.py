@@ -107,7 +107,7 @@ class StreamEncoder:
         cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
 
     def __init__(self, quirks: Quirks) -> None:
-        self.ledger: Ledger = Ledger(self.wire, quirks, of="response")
+        self.ledger: Ledger = self.open_ledger(quirks)
         self.ended: bool = False
         self.ready: dict[int, Say] = {}
         self._mine = False
@@ -115,6 +115,10 @@ class StreamEncoder:
         self._usage: Usage | None = None
         self._shell_before: Response | None = None
         self._losses: dict[Loss, None] = {}
+
+    def open_ledger(self, quirks: Quirks) -> Ledger:
+        """Begin the ledger of the stream."""
+        return Ledger(self.wire, quirks, of="response")
 
     @classmethod
     def open(cls, quirks: Quirks = PLAIN, **settings: Any) -> Self:
@@ -253,16 +257,15 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in _WORDS and event.key in self._speaking:  # type: ignore[union-attr,operator]
-            return self._writers[kind](self, event)
-        if kind in _OF_PARTS:
-            key: int | None = event.key  # type: ignore[union-attr]
-            if key is not None and key not in self._speaking:
+        if kind in _OF_PARTS and (key := event.key) is not None:  # type: ignore[union-attr]
+            if key not in self._speaking:
                 return self._take_turn(event, key)
-            data = super().feed(event)
+            data = self._writers[kind](self, event)
             if kind is PartEnd or kind is CallEnd:
                 self._speaking.discard(key)
                 return data + self._next() if self._waiting else data
+            if kind not in _WORDS and len(self.ledger.losses) > _MANY:
+                self.keep_losses()
             return data
         if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
             other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
@@ -271,6 +274,8 @@ class SequentialEncoder(StreamEncoder):
 
     def _take_turn(self, event: Any, key: int) -> bytes:
         """Begin a part if no other of its answer is open; else let it wait."""
+        if self.ended:
+            return b""
         starts = type(event) is PartStart or type(event) is CallStart
         if starts and event.choice:
             self._places[key] = event.choice
@@ -288,7 +293,7 @@ class SequentialEncoder(StreamEncoder):
         if not starts:
             return b""
         self._speaking.add(key)
-        return super().feed(event)
+        return self._writers[type(event)](self, event)
 
     def _is_open(self, key: int, others: Iterable[int]) -> bool:
         """Whether another part of the same answer is among these."""
@@ -303,7 +308,7 @@ class SequentialEncoder(StreamEncoder):
                 continue
             self._speaking.add(key)
             for event in self._waiting.pop(key):
-                data += super().feed(event)
+                data += self._writers[type(event)](self, event)
                 if type(event) is PartEnd or type(event) is CallEnd:
                     self._speaking.discard(key)
         return data

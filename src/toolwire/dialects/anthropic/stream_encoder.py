@@ -260,7 +260,7 @@ def _fragment(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event(kind: str, body: dict[str, Any]) -> bytes:
-    return write_event(encode_json({"type": kind, **body}), kind.encode())
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode_json({"type": kind, **body}))
 
 
 encode_stream = Encoder.open

@@ -84,10 +84,10 @@ class Encoder(SequentialEncoder):
     wire = WIRE
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
+    ledger: Conversation
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self.ledger: Conversation = Conversation(quirks, of="response")
         self._array = JsonArray() if quirks.stream_array else None
         self._tail = b"}"
         self._counts = b""
@@ -96,6 +96,10 @@ class Encoder(SequentialEncoder):
         self._candidates: dict[int, _CandidateWriter] = {}
         self._parts: dict[int, _WrittenPart] = {}
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
+
+    def open_ledger(self, quirks: Quirks) -> Conversation:
+        """Begin the ledger of the stream."""
+        return Conversation(quirks, of="response")
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every chunk says."""

@@ -291,7 +291,8 @@ class Decoder(WireDecoder):
         elif text is not None:
             call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
-        call.merge({**entry, key: {**inner, "name": call.name}})
+        if entry or inner or key not in call.entry:
+            call.merge({**entry, key: {**inner, "name": call.name}})
         if self.damaged:
             call.problem = NOT_UTF8
         if text and type(text) is str and not call.repeats(text):
@@ -349,7 +350,8 @@ class Decoder(WireDecoder):
             known = self._build(call, "")
             said = {field: getattr(known, field, None) for field in ("id", "name", "custom", "opaque")}
             start = replace(start, **(said if type(known) is ToolCall else {"opaque": None}))
-        self._say_step(answer)
+        if self._step is not None:
+            self._say_step(answer)
         self.events.append(start)
         if call.pieces:
             self.events.append(CallDelta(call.key, call.text))

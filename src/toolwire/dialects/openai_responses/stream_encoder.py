@@ -81,7 +81,8 @@ class Encoder(SequentialEncoder):
 
     def _event(self, kind: str, body: dict[str, Any]) -> bytes:
         self._number += 1
-        return write_event(encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode())
+        data = encode_json({"type": kind, **body, "sequence_number": self._number})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
