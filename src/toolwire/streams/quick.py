@@ -44,8 +44,8 @@ _STARTS = frozenset({PartStart, CallStart})
 _AROUND = frozenset({MessageStart, PartEnd})
 _LEAST = 64
 """A frame of words has more bytes; several that are shorter are read at once."""
-_whole_event = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n").fullmatch
-_whole_line = re.compile(rb"()(.+)\n").fullmatch
+_whole_event = re.compile(rb"(?:event: (.+)\n)?data: (.{0,%d})\n\n" % (LIMIT - len(b"data: "))).fullmatch
+_whole_line = re.compile(rb"()(.{1,%d})\n" % LIMIT).fullmatch
 
 _CLOSING = b" }\n"
 _NUMBERS = (b'"sequence_number":%d', b'"sequence_number": %d')
@@ -60,16 +60,17 @@ class QuickDecoder:
     beside them, and its JSON around the words. `_idle` says that a new frame may begin with the next byte.
     """
 
+    pattern: _Pattern | None = None
+    key: int = 0
+    left: tuple[Opaque, list[bytes]] | None = None
+    _kind: Any = None
+    _idle = True
+
     def __init__(self, decoder: WireDecoder, volatile: bytes | None = None) -> None:
         self._decoder = decoder
         self._blank = None if volatile is None else _blanking(volatile)
         events = decoder.framing is EventStream
         self._end, self._whole = (b"\n\n", _whole_event) if events else (b"\n", _whole_line)
-        self.pattern: _Pattern | None = None
-        self.key = 0
-        self.left: tuple[Opaque, list[bytes]] | None = None
-        self._kind: Any = None
-        self._idle = True
 
     @property
     def done(self) -> bool:
@@ -102,7 +103,7 @@ class QuickDecoder:
 
     def read_anew(self, data: bytes) -> list[Event]:
         """Give the events of bytes that do not fit the pattern."""
-        if self._idle and b"\r" not in data and (whole := self._whole(data)) is not None and len(data) <= LIMIT:
+        if self._idle and b"\r" not in data and (whole := self._whole(data)) is not None:
             name, frame = whole.groups(b"")
             if (events := self._decoder.read_whole(frame, name)) is not None:
                 self.pattern = None

@@ -81,22 +81,20 @@ class WireDecoder:
     framing: type[EventStream | JsonLines] = EventStream
     announces: bool = False
     steps: NumberedSteps | None = None
+    done: bool = False
+    over: bool = False
+    ignored: int = 0
+    damaged: bool = False
+    frame: bytes = b""
+    _frames: Framing | None = None
+    _pieces: JsonObjects | None = None
+    _inside = _begun = False
+    _keys = 0
+    _head = _excerpt = b""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.texts: dict[int, Any] = {}
-        self.done = False
-        self.over: bool = False
-        self.ignored: int = 0
-        self.damaged: bool = False
-        self.frame: bytes = b""
-        self._frames: Framing | None = None
-        self._pieces: JsonObjects | None = None
-        self._inside = False
-        self._begun = False
-        self._keys = 0
-        self._head = b""
-        self._excerpt = b""
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""

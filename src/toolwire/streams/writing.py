@@ -102,18 +102,18 @@ class StreamEncoder:
     encode_response: Callable[[Response, Quirks], Encoded]
     encode_error: Callable[[Error], ErrorReply]
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
+    ended: bool = False
+    _mine = False
+    _choice: Choice | None = None
+    _usage: Usage | None = None
+    _shell_before: Response | None = None
 
     def __init_subclass__(cls) -> None:
         cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
 
     def __init__(self, quirks: Quirks) -> None:
         self.ledger: Ledger = self.open_ledger(quirks)
-        self.ended: bool = False
         self.ready: dict[int, Say] = {}
-        self._mine = False
-        self._choice: Choice | None = None
-        self._usage: Usage | None = None
-        self._shell_before: Response | None = None
         self._losses: dict[Loss, None] = {}
 
     def open_ledger(self, quirks: Quirks) -> Ledger:

@@ -51,6 +51,7 @@ WORDS = {"text": "text", "thinking": "thinking"}
 _GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
 _HOLDS = {"input_json_delta": "partial_json", **_GROWS}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
+_TELLING = frozenset({"content_block", "delta"})
 _BEFORE = frozenset({"message_start", "message", "ping", "error"})
 _OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
 _OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
@@ -138,7 +139,7 @@ class Decoder(WireDecoder):
         kind = body.get("type")
         kind = kind if type(kind) is str else name.decode(errors="replace")
         if kind != "content_block_delta" or type(body.get("delta")) is not dict:
-            kind = _kind_of(body, kind)
+            kind = kind if _TELLING.isdisjoint(body) else _kind_of(body, kind)
         if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
         if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:

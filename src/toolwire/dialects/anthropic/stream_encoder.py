@@ -56,17 +56,16 @@ class Encoder(SequentialEncoder):
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
 
+    _index = -1
+    _block: dict[str, Any] | None = None
+    _begun = _mine_part = _waits = False
+    _told = 0
+    _doubtful: str | None = None
+    _reason: Any = None
+
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._index = -1
-        self._block: dict[str, Any] | None = None
-        self._begun = False
-        self._told = 0
-        self._mine_part = False
-        self._waits = False
         self._pieces: list[str] = []
-        self._doubtful: str | None = None
-        self._reason: Any = None
         self._delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
         self._beside: dict[str, Any] = {}
 

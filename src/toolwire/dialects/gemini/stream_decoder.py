@@ -161,11 +161,12 @@ class _PartialCall(Struct):
 class Decoder(WireDecoder):
     """Reads chunks."""
 
+    _shell: dict[str, Any] | None = None
+    _beside: dict[str, Any] | None = None
+    _usage: Any = None
+
     def __init__(self) -> None:
         super().__init__()
-        self._shell: dict[str, Any] | None = None
-        self._beside: dict[str, Any] | None = None
-        self._usage: Any = None
         self._counts: dict[str, Any] = {}
         self._answers: dict[int, _CandidateReader] = {}
         self._links = Links(())

@@ -85,14 +85,13 @@ class Encoder(SequentialEncoder):
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
     ledger: Conversation
+    _tail = b"}"
+    _counts = b""
+    _unsaid = _counted = False
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._array = JsonArray() if quirks.stream_array else None
-        self._tail = b"}"
-        self._counts = b""
-        self._unsaid = False
-        self._counted = False
         self._candidates: dict[int, _CandidateWriter] = {}
         self._parts: dict[int, _WrittenPart] = {}
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []

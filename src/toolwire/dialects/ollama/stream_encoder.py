@@ -48,23 +48,20 @@ class Encoder(SequentialEncoder):
     wire = WIRE
     encode_error = staticmethod(encode_error)
 
+    _changed = _begun = _joins = _mine_part = _told = False
+    _unsaid = True
+    _part: Any = None
+    _glue = ""
+    _calls = 0
+
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._response = Response()
         self._shell: dict[str, Any] = {}
         self._line: dict[str, Any] = LINE
         self._last: dict[str, Any] = {}
-        self._changed = False
-        self._begun = False
         self._news: dict[str, Any] = {}
-        self._unsaid = True
-        self._joins = False
-        self._part: Any = None
-        self._mine_part = False
-        self._glue = ""
-        self._told = False
         self._kinds: set[str] = set()
-        self._calls = 0
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every line says."""

@@ -102,12 +102,13 @@ class _ChoiceReader(Speech):
 class Decoder(WireDecoder):
     """Reads chunks."""
 
+    _shell: dict[str, Any] | None = None
+    _beside: dict[str, Any] | None = None
+    _step: Opaque | None = None
+
     def __init__(self) -> None:
         super().__init__()
-        self._shell: dict[str, Any] | None = None
-        self._beside: dict[str, Any] | None = None
         self._answers: dict[int, _ChoiceReader] = {}
-        self._step: Opaque | None = None
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""

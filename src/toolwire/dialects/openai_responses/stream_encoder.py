@@ -61,23 +61,23 @@ class Encoder(SequentialEncoder):
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
 
+    _response: Response | None = None
+    _message: int | None = None
+    _grows: Grows | None = None
+    _number = -1
+    _id: Any = None
+    _part: Any = None
+    _before: Any = None
+    _key = _notes = _cited = 0
+
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._response: Response | None = None
-        self._id: Any = None
         self._ended: list[Any] = []
         self._items = Items(self.ledger, _NO_RESPONSE)
-        self._message: int | None = None
-        self._number = -1
-        self._part: Any = None
-        self._before: Any = None
         self._place: dict[str, Any] = {}
         self._step: dict[str, Any] = {}
-        self._grows: Grows | None = None
         self._words: list[str] = []
         self._texts: list[str] = []
-        self._notes = self._cited = 0
-        self._key = 0
 
     def _event(self, kind: str, body: dict[str, Any]) -> bytes:
         self._number += 1
