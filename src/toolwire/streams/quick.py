@@ -163,7 +163,7 @@ class QuickDecoder:
             frame = frame.replace(number % (steps.next - 1), number)
         around = _bare(frame if self._blank is None else self._blank(frame)).split(said)
         left = None if event.opaque is None else (event.opaque, _encode(event.opaque.value).split(said))
-        if len(around) == (2 if left is None else len(left[1]) + 1) < 4 and not any(b"\\" in part for part in around):
+        if len(around) == (2 if left is None else len(left[1]) + 1) < 4 and b"\\" not in b"".join(around):
             self.pattern = _read_by(around, text, (self._blank, number, steps))
             self._kind, self.key, self.left = kind, event.key, left
 
