@@ -319,6 +319,15 @@ ALIKE = {
         "openai-chat",
         [frame.replace(b'"index":0,', b'"index":0,"logprobs":{"content":[{"token":"x"}]},') for frame in GROWING],
     ),
+    "steps that are numbered by text, or not at all": (
+        "openai-responses",
+        [
+            step("response.created", response={"id": "r", "output": []}),
+            *(step("response.output_text.delta", item_id="i", delta="one", sequence_number=n) for n in ("1", "2", 3.5)),
+            *(step("response.output_text.delta", item_id="i", delta=words) for words in ("two", "three", "four")),
+            *(step("response.output_text.delta", item_id="i", delta=f"w{n}", sequence_number=n) for n in (7, 8, 8, 11)),
+        ],
+    ),
     "an object, and events after it": (
         "anthropic",
         [b'{"type":"ping"}', step("ping"), write_event(b'{"index":0}', b"message_stop"), write_event(b"[DONE]")],

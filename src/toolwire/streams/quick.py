@@ -155,7 +155,7 @@ class QuickDecoder:
         said = _encode(event.fragment if kind is CallDelta else event.text)
         if steps is not None and b'"delta":' + said not in frame.replace(b'": "', b'":"'):
             return  # A step that repeats all words tells only those that are new.
-        if steps is None or steps.kinds is None or b'"sequence_number"' not in frame:
+        if steps is None or type(steps.next) is not int or b'"sequence_number"' not in frame:
             number = steps = None
         elif (number := next((one for one in _NUMBERS if frame.count(one % (steps.next - 1)) == 1), None)) is None:
             return
