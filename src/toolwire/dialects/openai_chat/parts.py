@@ -265,7 +265,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
     return ledger.replay({"type": "url_citation", "url_citation": inner}, citation.opaque)
 
 
-class GrowingText(Struct):
+class _GrowingText(Struct):
     """A text that has no part of its own, in its pieces so far."""
 
     pieces: list[str]
@@ -297,7 +297,7 @@ class Details:
         piece: Any = pieces[0] if type(pieces) is list and len(pieces) == 1 else None
         keys = [key for key in _DETAIL_TEXTS if piece.get(key)] if type(piece) is dict else []
         only = len(keys) == 1 and words != "" and piece[keys[0]] == words
-        return GrowingText(self._entries[-1][keys[0]]) if only else False
+        return _GrowingText(self._entries[-1][keys[0]]) if only else False
 
     def take(self) -> list[Any]:
         """Give what has arrived, its texts joined, and begin anew."""
