@@ -68,7 +68,7 @@ class QuickDecoder:
 
     def __init__(self, decoder: WireDecoder, volatile: bytes | None = None) -> None:
         self._decoder = decoder
-        self._blank = None if volatile is None else _blanking(volatile)
+        self._volatile = volatile
         events = decoder.framing is EventStream
         self._end, self._whole = (b"\n\n", _whole_event) if events else (b"\n", _whole_line)
 
@@ -161,10 +161,11 @@ class QuickDecoder:
             return
         else:
             frame = frame.replace(number % (steps.next - 1), number)
-        around = _bare(frame if self._blank is None else self._blank(frame)).split(said)
+        blank = None if self._volatile is None or self._volatile not in frame else _blanking(self._volatile)
+        around = _bare(frame if blank is None else blank(frame)).split(said)
         left = None if event.opaque is None else (event.opaque, _encode(event.opaque.value).split(said))
         if len(around) == (2 if left is None else len(left[1]) + 1) < 4 and b"\\" not in b"".join(around):
-            self.pattern = _read_by(around, text, (self._blank, number, steps))
+            self.pattern = _read_by(around, text, (blank, number, steps))
             self._kind, self.key, self.left = kind, event.key, left
 
 
