@@ -19,6 +19,7 @@ from tests.nasty import TABLE
 from tests.stream_cases import all_cases
 from tests.stream_examples import EXAMPLES
 from tests.wires import DIALECTS
+from toolwire import translate
 from toolwire.streams import StreamDecoder, calls, quick
 from toolwire.types import CallDelta, ErrorEnd, Event
 from toolwire.wire.framing import write_event
@@ -74,6 +75,19 @@ def read(name: str, pieces: Iterable[bytes], *, quickly: bool) -> list[Event]:
     return events + decoder.close()
 
 
+def said(source: str, target: str, pieces: Iterable[bytes]) -> bytes:
+    """Give what a stream is in another dialect."""
+    stream = translate.stream(source, target)
+    return b"".join(map(stream.feed, pieces)) + stream.close()
+
+
+def said_plainly(source: str, target: str, pieces: Iterable[bytes]) -> bytes:
+    """Give the same with every frame read in full, and every event told."""
+    decoder, encoder = plainly(source), DIALECTS[target].encode_stream()
+    told = [encoder.feed(event) for piece in pieces for event in decoder.feed(piece)]
+    return b"".join([*told, *map(encoder.feed, decoder.close()), encoder.close()])
+
+
 def frames_of(name: str, data: bytes) -> list[bytes]:
     end = b"\n" if name == "ollama" else b"\n\n"
     return [frame + end for frame in data.split(end)]
@@ -108,28 +122,31 @@ def test_the_same_however_it_is_cut(name: str) -> None:
 
 WITHOUT = """
 import msgspec, sys
-from toolwire import dialect
+from toolwire import dialect, translate
 from toolwire.streams import WireDecoder
 
 for name, streams in msgspec.json.decode(sys.stdin.buffer.read()).items():
     for text in streams:
+        through = translate.stream(name, "anthropic")
         decoder = dialect(name).decode_stream()
         assert isinstance(decoder, WireDecoder)
         sys.stdout.write(f"{decoder.feed(text.encode()) + decoder.close()}\\n")
+        sys.stdout.write(f"{through.feed(text.encode()) + through.close()}\\n")
 assert not any(module.endswith("quick") for module in sys.modules)
 """
 
 
 def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> None:
-    """The short way is one file and the two lines that apply it: a package that lacks them reads as it should."""
+    """The short way is one file and the lines that apply it: a package that lacks them reads as it should."""
     copy = tmp_path / "toolwire"
     shutil.copytree(Path(toolwire.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "streams/quick.py").unlink()
     door = copy / "streams/__init__.py"
     text = door.read_text(encoding="utf-8")
     for line, instead in (
-        ("from toolwire.streams.quick import QuickDecoder\n", ""),
-        ("return QuickDecoder(decoder, volatile)", "return decoder"),
+        ("from toolwire.streams import quick\n", ""),
+        ("return quick.QuickDecoder(decoder, volatile)", "return decoder"),
+        ("return quick.relay(decoder, encoder)", 'return lambda data: b"".join(map(encoder.feed, decoder.feed(data)))'),
     ):
         assert text.count(line) == 1
         text = text.replace(line, instead)
@@ -141,8 +158,18 @@ def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> Non
         command, input=msgspec.json.encode(streams), env=environment, capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
-    told = [read(name, [text.encode()], quickly=True) for name, texts in streams.items() for text in texts]
-    assert done.stdout.decode().splitlines() == [str(events) for events in told]
+    texts = [(name, text.encode()) for name, found in streams.items() for text in found]
+    told = [(read(name, [text], quickly=True), said(name, "anthropic", [text])) for name, text in texts]
+    assert done.stdout.decode().splitlines() == [str(one) for both in told for one in both]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_words_that_are_relayed_are_those_that_events_tell(name: str) -> None:
+    """Where the short way leads through no event, each encoder says and keeps the same; also when parts alternate."""
+    nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
+    for frames in [*(frames_of(name, data) for data in EXAMPLES[name].values()), *nasty.values()]:
+        for target in DIALECTS:
+            assert said(name, target, frames) == said_plainly(name, target, frames), target
 
 
 def spell(words: str, choose: random.Random) -> str:
@@ -230,6 +257,8 @@ CALLED = '{"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arg
 PIECE = '{"tool_calls":[{"function":{"arguments":"%s"}}]}'
 CALLS = write_event(b'{"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}')
 ITEM = {"id": "i", "type": "function_call", "call_id": "c", "name": "f", "arguments": ""}
+DETAILED = '{"content":"","reasoning":"%s","reasoning_details":[{"type":"reasoning.text","text":"%s","index":%d}]}'
+GROWING = chat(*(f'{{"content":"{words}"}}' for words in ("one", "two", "three")))
 ALIKE = {
     "a part begins with words, and begins again": (
         "anthropic",
@@ -265,6 +294,40 @@ ALIKE = {
         "openai-chat",
         chat(*(f'{{"{key}":"{words}"}}' for key in ("reasoning", "content") for words in ("one", "two", "three"))),
     ),
+    "thoughts and their details": (
+        "openai-chat",
+        chat(
+            *(DETAILED % (words, words, 0) for words in ("one", "two", r"a \"b\"", "", "three", "four")),
+            *(DETAILED % (words, words, 1) for words in ("five", "six", "reasoning.text", "seven")),
+            *(DETAILED % (words, f"{words}!", 1) for words in ("eight", "nine")),
+            *(f'{{"reasoning":"{words}","reasoning_details":[]}}' for words in ("ten", "eleven")),
+        ),
+    ),
+    "words under two keys": (
+        "openai-chat",
+        chat(*(f'{{"reasoning":"{words}","reasoning_content":"{words}"}}' for words in ("one", "two", "three"))),
+    ),
+    "words with a note that stays": (
+        "openai-chat",
+        chat(
+            *(f'{{"content":"{words}","channel":"final"}}' for words in ("one", "two", "three", "final", "four")),
+            *(f'{{"content":"{words}","channel":"{words}"}}' for words in ("five", "six")),
+            *(f'{{"content":"{words}","channel":["x"],"audio":{{"data":"x"}}}}' for words in ("seven", "eight")),
+        ),
+    ),
+    "words with a list that grows": (
+        "openai-chat",
+        [frame.replace(b'"index":0,', b'"index":0,"logprobs":{"content":[{"token":"x"}]},') for frame in GROWING],
+    ),
+    "steps that are numbered by text, or not at all": (
+        "openai-responses",
+        [
+            step("response.created", response={"id": "r", "output": []}),
+            *(step("response.output_text.delta", item_id="i", delta="one", sequence_number=n) for n in ("1", "2", 3.5)),
+            *(step("response.output_text.delta", item_id="i", delta=words) for words in ("two", "three", "four")),
+            *(step("response.output_text.delta", item_id="i", delta=f"w{n}", sequence_number=n) for n in (7, 8, 8, 11)),
+        ],
+    ),
     "an object, and events after it": (
         "anthropic",
         [b'{"type":"ping"}', step("ping"), write_event(b'{"index":0}', b"message_stop"), write_event(b"[DONE]")],
@@ -283,6 +346,8 @@ def test_frames_that_are_alike_and_tell_other_things(what: str) -> None:
             for piece in pieces:
                 assert quick_one.feed(piece) == plain.feed(piece)
             assert (quick_one.done, quick_one.over, quick_one.ignored) == (plain.done, plain.over, plain.ignored)
+            for target in DIALECTS:
+                assert said(name, target, pieces) == said_plainly(name, target, pieces)
 
 
 def fragments(*pieces: str) -> list[bytes]:
@@ -291,6 +356,22 @@ def fragments(*pieces: str) -> list[bytes]:
     entries = [begun, *({"index": 0, "function": {"arguments": piece}} for piece in pieces)]
     chunks = [{"id": "a", "choices": [{"index": 0, "delta": {"tool_calls": [entry]}}]} for entry in entries]
     return [write_event(msgspec.json.encode(chunk)) for chunk in chunks]
+
+
+@pytest.mark.parametrize("delta", ['"channel":"final","content":"%s"', DETAILED[1:-1].replace("%d", "0")])
+def test_what_stays_beside_the_words_does_not_cost_the_short_way(delta: str) -> None:
+    """A control: of a hundred frames with a note or with a detail only the first few are read in full."""
+    decoder: Any = DIALECTS["openai-chat"].decode_stream()
+    read_in_full, full = decoder._decoder.read, []
+
+    def note(body: dict[str, Any], name: bytes) -> None:
+        full.append(body)
+        read_in_full(body, name)
+
+    decoder._decoder.read = note
+    for number in range(100):
+        decoder.feed(chat("{" + delta.replace("%s", f"word {number}") + "}")[0])
+    assert len(full) <= 2
 
 
 def test_only_what_is_certainly_new_goes_to_a_call() -> None:

@@ -94,14 +94,14 @@ class Counts(Struct, frozen=True):
 
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
-        counts, given, made = counts_of(body), body.get(f"{self.given}_details"), body.get(f"{self.made}_details")
+        given, made = body.get(f"{self.given}_details"), body.get(f"{self.made}_details")
         read = written = thought = None
         if given and type(given) is dict:
             read, written = count_in(given, "cached_tokens"), count_in(given, "cache_write_tokens")
         if made and type(made) is dict:
             thought = count_in(made, "reasoning_tokens")
-        prompt = counts.get(self.given)
-        said = made_in_all(prompt, counts.get(self.made), counts.get("total_tokens"))
+        prompt = count_in(body, self.given)
+        said = made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens"))
         return Usage(prompt, said, read, written, thought, Opaque(dialect, body))
 
     def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
@@ -122,11 +122,6 @@ class Counts(Struct, frozen=True):
                 body[f"{key}_details"] = {**(body.get(f"{key}_details") or {}), **said}
         lose_counts(usage, ledger)
         return body
-
-
-def counts_of(body: dict[str, Any]) -> dict[str, int]:
-    """Read every count of an object; what is no whole number is none."""
-    return {key: value for key, value in body.items() if type(value) is int and value >= 0}
 
 
 def count_in(body: dict[str, Any], key: str) -> int | None:

@@ -269,7 +269,8 @@ class Ledger:
         if opaque is None or opaque is self.wire.plain:
             return body
         if opaque.dialect != self.dialect:
-            self.lose_opaque(opaque)
+            if opaque.value:
+                self.lose_opaque(opaque)
             return body
         for key, value in opaque.value.items():
             if key not in body:
@@ -294,10 +295,17 @@ class Ledger:
             return
         of, outermost, before = self.of, not self.at, self._path_to("opaque.")
         weights = weights_of(of, outermost=outermost)
-        for key, value in left.items():
-            if value or value not in _SAYS_NOTHING:
-                found = severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost)
-                self.losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
+        self.losses += [
+            Loss(
+                before + key,
+                "opaque",
+                "dropped",
+                detail,
+                severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost),
+            )
+            for key, value in left.items()
+            if value or value not in _SAYS_NOTHING
+        ]
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""

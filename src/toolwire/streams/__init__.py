@@ -1,13 +1,16 @@
 """What streams have in common in every dialect: reading one, writing one, what belongs together in it."""
 
-from toolwire.streams.quick import QuickDecoder
+from collections.abc import Callable
+
+from toolwire.streams import quick
 from toolwire.streams.reading import DONE, NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, repair
-from toolwire.streams.writing import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams.writing import Say, SequentialEncoder, StreamEncoder, WordsDelta, encode_json, say_between
 
 __all__ = [
     "DONE",
     "NOT_UTF8",
     "TWICE",
+    "Say",
     "SequentialEncoder",
     "Speech",
     "StreamDecoder",
@@ -16,13 +19,23 @@ __all__ = [
     "WordsDelta",
     "encode_json",
     "offer",
+    "relay",
     "repair",
+    "say_between",
 ]
 
 
-def offer(decoder: WireDecoder, volatile: tuple[bytes, ...] = ()) -> StreamDecoder:
+def offer(decoder: WireDecoder, volatile: bytes | None = None) -> StreamDecoder:
     """Give a decoder as its dialect offers it: with the short way for frames that repeat each other.
 
-    `volatile` are the marks after which such frames differ and tell nothing. Plain reading is `return decoder`.
+    `volatile` is the key under which such frames differ and tell nothing. Plain reading is `return decoder`.
     """
-    return QuickDecoder(decoder, volatile)
+    return quick.QuickDecoder(decoder, volatile)
+
+
+def relay(decoder: StreamDecoder, encoder: StreamEncoder) -> Callable[[bytes], bytes]:
+    """Give what takes bytes to a decoder and gives what an encoder says of them: words go the short way.
+
+    Plain relaying is `return lambda data: b"".join(map(encoder.feed, decoder.feed(data)))`.
+    """
+    return quick.relay(decoder, encoder)

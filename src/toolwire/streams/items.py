@@ -28,15 +28,11 @@ class NumberedSteps:
         """Whether a step was there before; the length of its kind is kept."""
         number = body.get("sequence_number")
         if number == self.next and self.kinds is not None:
-            self.follow(body, len(kind) & 255)
+            self.kinds.append(len(kind) & 255)
+            self.next += 1
+            self.last = body
             return False
         return type(number) is int and self.kinds is not None and self._repeats(number, body, kind)
-
-    def follow(self, body: dict[str, Any], size: int) -> None:
-        """Go to the next step; the length of its kind says which it is."""
-        self.kinds.append(size)  # type: ignore[union-attr]
-        self.next += 1
-        self.last = body
 
     def _repeats(self, number: int, body: dict[str, Any], kind: str) -> bool:
         kinds: bytearray = self.kinds  # type: ignore[assignment]
@@ -44,8 +40,8 @@ class NumberedSteps:
         place, size = number - self._first, len(kinds)
         if size <= place < size + _GAP:
             kinds += bytes(place - size)
-            self.next = number
-            self.follow(body, len(kind) & 255)
+            kinds.append(len(kind) & 255)
+            self.next, self.last = number + 1, body
             return False
         again = 0 <= place < size and kinds[place] == len(kind) & 255
         if again and (place < size - 1 or self._is_last(body)):

@@ -81,22 +81,20 @@ class WireDecoder:
     framing: type[EventStream | JsonLines] = EventStream
     announces: bool = False
     steps: NumberedSteps | None = None
+    done: bool = False
+    over: bool = False
+    ignored: int = 0
+    damaged: bool = False
+    frame: bytes = b""
+    _frames: Framing | None = None
+    _pieces: JsonObjects | None = None
+    _inside = _begun = False
+    _keys = 0
+    _head = _excerpt = b""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.texts: dict[int, Any] = {}
-        self.done = False
-        self.over: bool = False
-        self.ignored: int = 0
-        self.damaged: bool = False
-        self.frame: bytes = b""
-        self._frames: Framing | None = None
-        self._pieces: JsonObjects | None = None
-        self._inside = False
-        self._begun = False
-        self._keys = 0
-        self._head = b""
-        self._excerpt = b""
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
@@ -119,19 +117,15 @@ class WireDecoder:
 
     def read_whole(self, frame: bytes, name: bytes = b"") -> list[Event] | None:
         """Give the events of a frame, of which nothing came before; None where it has to be read as bytes."""
-        ends = frame == DONE and self._begun
         try:
-            body: Any = None if ends else _decode(frame)
+            body: Any = _decode(frame)
         except UNREADABLE:
+            body = None
+        if type(body) is not dict and not (frame == DONE and self._begun):
             return None
-        if (type(body) is not dict and not ends) or type(self._frames) not in (type(None), self.framing):
-            return None
-        if self._frames is None:
-            self._frames = self.framing()
-            self._frames.feed(b"\n")
         self.events, self.frame, self._begun = [], frame, True
         try:
-            if ends:
+            if body is None:
                 self.end(complete=True)
             else:
                 self.read(body, name)
@@ -153,7 +147,7 @@ class WireDecoder:
 
     def is_idle(self) -> bool:
         """Whether a new frame may begin with the next byte."""
-        return self._frames is not None and self._frames.is_idle() and not self._inside
+        return type(self._frames) is self.framing and self._frames.is_idle() and not self._inside
 
     def _read_frames(self, frames: Sequence[Frame]) -> None:
         for name, frame in frames:
@@ -168,8 +162,10 @@ class WireDecoder:
     def _end_last(self) -> None:
         """Put the end last, where the frame that ended the stream had more to tell; its content is told no more."""
         events = self.events
+        if events and type(events[-1]) is MessageEnd:
+            return
         place = next((place for place, event in enumerate(events) if type(event) in (ErrorEnd, MessageEnd)), None)
-        if place is not None and type(events[-1]) is not MessageEnd:
+        if place is not None:
             ends = [event for event in events[place:] if type(event) in (ErrorEnd, MessageEnd)]
             around = [event for event in events[place:] if type(event) in (OpaqueDelta, UsageDelta, MessageDelta)]
             self.events = [*events[:place], *around, *ends]
@@ -199,8 +195,13 @@ class WireDecoder:
     def _choose(self, data: bytes) -> Framing | None:
         """Choose how the bytes are framed by the first of them that says something.
 
-        Of the blank ones before it stays what they mean: that a line has begun, or is not the first.
+        Of the blank ones before it stays what they mean: that a line has begun, or is not the first. After whole
+        frames it is known.
         """
+        if self._begun:
+            self._frames = self.framing()
+            self._frames.feed(b"\n")
+            return self._frames
         head = self._head + data
         rest = head.removeprefix(BOM).lstrip()
         blank = head[: len(head) - len(rest)].removeprefix(BOM)
@@ -268,6 +269,10 @@ class WireDecoder:
         """Whether a piece of arguments reached no call, and may be that of a call that was told as whole."""
         del cut
         return False
+
+    def keeps(self, event: Any) -> Any:
+        """Give what keeps the words of an event, None if nothing does; False if one more like it would change more."""
+        return self.texts.get(event.key) if event.opaque is None else False
 
     def settle(self, reason: str | None) -> None:
         """End what is open; `reason` says why, where the wire did not."""

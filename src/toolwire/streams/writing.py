@@ -4,12 +4,13 @@ Rule: an encoder gives bytes as soon as they can be said. After an error, and af
 """
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, made_by, tuned
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, tuned
 from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,
@@ -42,6 +43,7 @@ from toolwire.types import (
 from toolwire.wire.retry_after import retry_info
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+Say = Callable[[str], bytes]
 _BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
 _WRITERS: dict[type, str] = {
@@ -66,8 +68,20 @@ _WRITERS: dict[type, str] = {
 
 
 _LATE = ("created", "usage", "service_tier", "provider_state")
+_late = attrgetter(*_LATE)
 _MANY = 64
 """So many losses are looked at once, because most of them come again and again."""
+
+
+def say_between(before: bytes, after: bytes, pieces: list[str] | None = None) -> Say:
+    """Give what says words between bytes that stay as they are; with `pieces` they are kept there."""
+
+    def say(words: str) -> bytes:
+        if pieces is not None:
+            pieces.append(words)
+        return before + encode_json(words) + after
+
+    return say
 
 
 def _say_nothing(_encoder: Any, _event: Any) -> bytes:
@@ -80,25 +94,31 @@ class StreamEncoder:
 
     A dialect has a method for each kind of event that says something on its wire: `_WRITERS` names them. It says
     with `wire`, `encode_response`, `encode_error` and `write_reply` how it writes a shell and an error, and with
-    `write_ending` what it says of the end. `_mine` says that the stream was read from this wire.
+    `write_ending` what it says of the end. `_mine` says that the stream was read from this wire. `ready` says more
+    words of a part, by its key, while they are all that is new.
     """
 
     wire: ClassVar[Wire]
     encode_response: Callable[[Response, Quirks], Encoded]
     encode_error: Callable[[Error], ErrorReply]
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
+    ended: bool = False
+    _mine = False
+    _choice: Choice | None = None
+    _usage: Usage | None = None
+    _shell_before: Response | None = None
 
     def __init_subclass__(cls) -> None:
         cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
 
     def __init__(self, quirks: Quirks) -> None:
-        self.ledger: Ledger = Ledger(self.wire, quirks, of="response")
-        self.ended: bool = False
-        self._mine = False
-        self._choice: Choice | None = None
-        self._usage: Usage | None = None
-        self._shell_before: Response | None = None
+        self.ledger: Ledger = self.open_ledger(quirks)
+        self.ready: dict[int, Say] = {}
         self._losses: dict[Loss, None] = {}
+
+    def open_ledger(self, quirks: Quirks) -> Ledger:
+        """Begin the ledger of the stream."""
+        return Ledger(self.wire, quirks, of="response")
 
     @classmethod
     def open(cls, quirks: Quirks = PLAIN, **settings: Any) -> Self:
@@ -107,10 +127,9 @@ class StreamEncoder:
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
-        write = self._writers.get(type(event))
-        if write is None or self.ended:
+        if self.ended:
             return b""
-        data = write(self, event)
+        data = self._writers.get(type(event), _say_nothing)(self, event)
         if len(self.ledger.losses) > _MANY:
             self.keep_losses()
         return data
@@ -137,7 +156,12 @@ class StreamEncoder:
 
     def is_own(self, value: Any) -> bool:
         """Whether a value or an event was read from this wire."""
-        return made_by(value if type(value) is Opaque else value.opaque, self.ledger.dialect)
+        opaque = value if type(value) is Opaque else value.opaque
+        return opaque is not None and opaque.dialect == self.ledger.dialect
+
+    def may_add(self, event: WordsDelta) -> bool:
+        """Whether an event says more words, and nothing of this wire beside them."""
+        return event.opaque is None or (event.text != "" and not self.is_own(event))
 
     def left_at(self, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said beside an event."""
@@ -153,11 +177,16 @@ class StreamEncoder:
     def lose_news(self, response: Response) -> None:
         """Lose what is new beside the parts of a response, on a wire that says such things first; the rest was lost."""
         before = self._shell_before or Response()
-        same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
         known, opaque = before.opaque, response.opaque
         if opaque is not None and known is not None and type(opaque.value) is dict:
             opaque = Opaque(opaque.dialect, news_of(known.value, opaque.value), opaque.form)
-        self.encode_shell(replace(response, **same, opaque=opaque))
+        if _late(response) == _late(before):
+            at, self.ledger.at = self.ledger.at, ()
+            self.ledger.lose_opaque(opaque)
+            self.ledger.at = at
+        else:
+            same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
+            self.encode_shell(replace(response, **same, opaque=opaque))
         self._shell_before = response
 
     def lose_step(self, event: OpaqueDelta) -> None:
@@ -228,16 +257,15 @@ class SequentialEncoder(StreamEncoder):
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
         kind = type(event)
-        if kind in _OF_PARTS:
-            key: int | None = event.key  # type: ignore[union-attr]
-            if key is not None and key not in self._speaking:
+        if kind in _OF_PARTS and (key := event.key) is not None:  # type: ignore[union-attr]
+            if key not in self._speaking:
                 return self._take_turn(event, key)
-            if kind in _WORDS:
-                return self._writers[kind](self, event)
-            data = super().feed(event)
-            if key is not None and (kind is PartEnd or kind is CallEnd):
+            data = self._writers[kind](self, event)
+            if kind is PartEnd or kind is CallEnd:
                 self._speaking.discard(key)
                 return data + self._next() if self._waiting else data
+            if kind not in _WORDS and len(self.ledger.losses) > _MANY:
+                self.keep_losses()
             return data
         if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
             other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
@@ -246,6 +274,8 @@ class SequentialEncoder(StreamEncoder):
 
     def _take_turn(self, event: Any, key: int) -> bytes:
         """Begin a part if no other of its answer is open; else let it wait."""
+        if self.ended:
+            return b""
         starts = type(event) is PartStart or type(event) is CallStart
         if starts and event.choice:
             self._places[key] = event.choice
@@ -263,7 +293,7 @@ class SequentialEncoder(StreamEncoder):
         if not starts:
             return b""
         self._speaking.add(key)
-        return super().feed(event)
+        return self._writers[type(event)](self, event)
 
     def _is_open(self, key: int, others: Iterable[int]) -> bool:
         """Whether another part of the same answer is among these."""
@@ -278,7 +308,7 @@ class SequentialEncoder(StreamEncoder):
                 continue
             self._speaking.add(key)
             for event in self._waiting.pop(key):
-                data += super().feed(event)
+                data += self._writers[type(event)](self, event)
                 if type(event) is PartEnd or type(event) is CallEnd:
                     self._speaking.discard(key)
         return data

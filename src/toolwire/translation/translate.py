@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
-from toolwire.streams import StreamDecoder, StreamEncoder
+from toolwire.streams import StreamDecoder, StreamEncoder, relay
 from toolwire.translation.reuse import Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
@@ -82,20 +82,16 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
 class TranslatedStream:
     """A stream on its way from one dialect to another; `losses` grow while it runs."""
 
-    __slots__ = ("_decoder", "_encoder", "_read", "_write")
+    __slots__ = ("_decoder", "_encoder", "_relay")
 
     def __init__(self, decoder: StreamDecoder, encoder: StreamEncoder) -> None:
         self._decoder = decoder
         self._encoder = encoder
-        self._read = decoder.feed
-        self._write = encoder.feed
+        self._relay = relay(decoder, encoder)
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
-        events = self._read(data)
-        if len(events) == 1:
-            return self._write(events[0])
-        return b"".join([self._write(event) for event in events])
+        return self._relay(data)
 
     def close(self) -> bytes:
         """Give what is left to say when the source has ended."""

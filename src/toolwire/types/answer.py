@@ -76,7 +76,7 @@ class Usage(Struct, frozen=True):
     @property
     def total_tokens(self) -> int:
         """The tokens of input and output together; a value that is not a count is left out."""
-        return sum(count for count in (self.input_tokens, self.output_tokens) if is_count(count))  # type: ignore[misc]
+        return sum(filter(is_count, (self.input_tokens, self.output_tokens)))  # type: ignore[arg-type]
 
     def keys(self) -> tuple[str, ...]:
         """List the names of the counts, in both common spellings: a usage can be read like a map."""
@@ -139,7 +139,7 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+        return astuple(self)[: len(_COMPARED)] == astuple(other)[: len(_COMPARED)]
 
     def __repr__(self) -> str:
         return brief(self)

@@ -70,13 +70,13 @@ class _LineSplitter:
         return bytes(self.held)
 
 
-_USUAL = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n")
+_USUAL = re.compile(rb"(?:event: (.+)\n)?data: (.*)\n\n|:.*\n\n")
 
 
 class EventStream:
     """Server-sent events to frames.
 
-    Events of the usual shape that came whole take a short way; all others are read line by line.
+    Events of the usual shape that came whole take a short way, and so do comments; all others are read line by line.
     """
 
     __slots__ = ("_data", "_id", "_lines", "_name", "_size", "last_id", "limit", "retry")
@@ -97,7 +97,8 @@ class EventStream:
         place, end = 0, len(data)
         if end <= self.limit and self.is_idle() and data.find(b"\r") < 0:
             while place < end and (usual := _USUAL.match(data, place)) is not None:
-                frames.append(usual.groups(b""))  # type: ignore[arg-type]
+                if usual.lastindex is not None:
+                    frames.append(usual.groups(b""))  # type: ignore[arg-type]
                 place = usual.end()
         if place < end:
             self._read_lines(data[place:], frames)

@@ -51,6 +51,7 @@ WORDS = {"text": "text", "thinking": "thinking"}
 _GROWS = {"text_delta": "text", "thinking_delta": "thinking"}
 _HOLDS = {"input_json_delta": "partial_json", **_GROWS}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
+_TELLING = frozenset({"content_block", "delta"})
 _BEFORE = frozenset({"message_start", "message", "ping", "error"})
 _OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
 _OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
@@ -138,7 +139,7 @@ class Decoder(WireDecoder):
         kind = body.get("type")
         kind = kind if type(kind) is str else name.decode(errors="replace")
         if kind != "content_block_delta" or type(body.get("delta")) is not dict:
-            kind = _kind_of(body, kind)
+            kind = kind if _TELLING.isdisjoint(body) else _kind_of(body, kind)
         if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
         if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:
@@ -264,12 +265,15 @@ class Decoder(WireDecoder):
             self._read_message_delta({"delta": news, "usage": message.get("usage")})
             return
         self._started = True
-        self._message = _without(message, "content")
+        message.pop("content", None)
+        self._message = message
         self._usage = message["usage"] if type(message.get("usage")) is dict else {}
         self.events.append(MessageStart(self._read_shell()))
 
     def _read_shell(self) -> Any:
-        known = {key: value for key, value in self._message.items() if key not in _OF_ENDING}
+        known = self._message.copy()
+        for key in _ENDINGS:
+            known.pop(key, None)
         if self._usage:
             known["usage"] = self._usage
         shell = decode_response(known)
@@ -419,7 +423,8 @@ class Decoder(WireDecoder):
     def _read_message_delta(self, body: dict[str, Any]) -> None:
         delta, usage = body.get("delta"), body.get("usage")
         news = delta.copy() if type(delta) is dict else {}
-        news.update({key: body[key] for key in body if key not in _OF_MESSAGE_DELTA})
+        if not _OF_MESSAGE_DELTA.issuperset(body):
+            news.update({key: body[key] for key in body if key not in _OF_MESSAGE_DELTA})
         news.pop("type", None)
         changed = {key: news[key] for key in news if news[key] is not None or key not in self._message}
         self._message.update(changed)

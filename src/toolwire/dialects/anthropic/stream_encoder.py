@@ -16,7 +16,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, en
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -56,18 +56,16 @@ class Encoder(SequentialEncoder):
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
 
+    _index = -1
+    _block: dict[str, Any] | None = None
+    _begun = _mine_part = _waits = False
+    _told = 0
+    _doubtful: str | None = None
+    _reason: Any = None
+
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._index = -1
-        self._block: dict[str, Any] | None = None
-        self._begun = False
-        self._told = 0
-        self._ready: bytes | None = None
-        self._mine_part = False
-        self._waits = False
         self._pieces: list[str] = []
-        self._doubtful: str | None = None
-        self._reason: Any = None
         self._delta: dict[str, Any] = {"stop_reason": None, "stop_sequence": None}
         self._beside: dict[str, Any] = {}
 
@@ -102,7 +100,8 @@ class Encoder(SequentialEncoder):
 
     def _announce(self, key: int, block: Any) -> None:
         self.stand("choices", 0, "message", part=key)
-        self._block, self._begun, self._told, self._ready = block, False, 0, None
+        self._block, self._begun, self._told = block, False, 0
+        self.ready.clear()
 
     def _begin(self) -> bytes:
         if self._begun or self._block is None:
@@ -118,23 +117,23 @@ class Encoder(SequentialEncoder):
         begin = self._begin()
         return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
 
-    def _say_first(self, kind: bytes, field: bytes, words: str) -> bytes:
-        """Say the first words of a block, and keep what stands before the words of each such delta."""
+    def _say_first(self, key: int, delta: tuple[bytes, bytes], words: str, pieces: list[str] | None = None) -> bytes:
+        """Say the first words of a block, and keep what says the next."""
         if self._block is None:
             return b""
         begin = self._begin()
         self._told += 1
-        self._ready = _DELTA % (self._index, kind, field)
-        return begin + self._ready + encode_json(words) + _ENDING
+        self.ready[key] = say = say_between(_DELTA % (self._index, *delta), _ENDING, pieces)
+        return begin + say(words)
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if self._ready is not None and event.opaque is None:
-            return self._ready + encode_json(event.text) + _ENDING
+        if (say := self.ready.get(event.key)) is not None and self.may_add(event):
+            return say(event.text)
         field = WORDS[type(event)]
         if left := self.left_at(event.opaque):
             return self._say({**left, "type": f"{field}_delta", field: event.text})
-        return self._say_first(b"%b_delta" % field.encode(), field.encode(), event.text)
+        return self._say_first(event.key, (b"%b_delta" % field.encode(), field.encode()), event.text)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -166,7 +165,8 @@ class Encoder(SequentialEncoder):
         return self._stop()
 
     def _stop(self) -> bytes:
-        block, self._block, self._ready = self._block, None, None
+        block, self._block = self._block, None
+        self.ready.clear()
         if block is None or not self._begun:
             return b""
         return _STOP % self._index
@@ -185,10 +185,9 @@ class Encoder(SequentialEncoder):
         """Write a fragment of a call's input."""
         if self._waits:
             return b""
-        self._pieces.append(event.fragment)
-        if self._ready is not None:
-            return self._ready + encode_json(event.fragment) + _ENDING
-        return self._say_first(b"input_json_delta", b"partial_json", event.fragment)
+        if (say := self.ready.get(event.key)) is not None:
+            return say(event.fragment)
+        return self._say_first(event.key, (b"input_json_delta", b"partial_json"), event.fragment, self._pieces)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
@@ -260,7 +259,7 @@ def _fragment(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event(kind: str, body: dict[str, Any]) -> bytes:
-    return write_event(encode_json({"type": kind, **body}), kind.encode())
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode_json({"type": kind, **body}))
 
 
 encode_stream = Encoder.open

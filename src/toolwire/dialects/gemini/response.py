@@ -216,7 +216,7 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     opaque = usage.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     given: dict[str, Any] = opaque.value if mine and opaque is not None else {}
-    before = decode_usage(given)
+    before = decode_usage(given) if mine else Usage()
     if mine and usage == before:
         return given.copy()
     body, snakes = read_keys(given)

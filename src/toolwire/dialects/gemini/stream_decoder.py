@@ -98,14 +98,15 @@ class _CandidateReader(Speech):
         """Note what a chunk says beside the parts; give what is new of it, but for the finish reason."""
         self.beside, self.around = entry, content
         news = _news(self.entry, entry)
-        for key in (key for key in _REASONS if key in news):
-            if news[key] in _WEAK and self.ended:
-                del news[key]
-            self.ended |= entry[key] not in _UNSAID
+        for key in _REASONS:
+            if key in news:
+                if news[key] in _WEAK and self.ended:
+                    del news[key]
+                self.ended |= entry[key] not in _UNSAID
         self.entry.update(news)
         told = {key: value for key, value in news.items() if key not in _REASONS}
         if content is not None:
-            new = _news(self.content or {}, content)
+            new = _news(self.content, content) if self.content else content
             if new or self.content is None:
                 told["content"] = new
             self.content = {**(self.content or {}), **new}
@@ -161,11 +162,12 @@ class _PartialCall(Struct):
 class Decoder(WireDecoder):
     """Reads chunks."""
 
+    _shell: dict[str, Any] | None = None
+    _beside: dict[str, Any] | None = None
+    _usage: Any = None
+
     def __init__(self) -> None:
         super().__init__()
-        self._shell: dict[str, Any] | None = None
-        self._beside: dict[str, Any] | None = None
-        self._usage: Any = None
         self._counts: dict[str, Any] = {}
         self._answers: dict[int, _CandidateReader] = {}
         self._links = Links(())
@@ -375,6 +377,8 @@ def _end(answer: _CandidateReader, reason: str | None) -> Choice:
 def _news(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before; null says nothing new."""
     news = news_of(before, body)
+    if None not in news.values():
+        return news
     return {key: news[key] for key in news if news[key] is not None or key not in before}
 
 

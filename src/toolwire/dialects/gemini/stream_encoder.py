@@ -19,7 +19,7 @@ from toolwire.dialects.gemini.messages import encode_parts
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import Quirks, form_of
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -84,19 +84,21 @@ class Encoder(SequentialEncoder):
     wire = WIRE
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
+    ledger: Conversation
+    _tail = b"}"
+    _counts = b""
+    _unsaid = _counted = False
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self.ledger: Conversation = Conversation(quirks, of="response")
         self._array = JsonArray() if quirks.stream_array else None
-        self._tail = b"}"
-        self._counts = b""
-        self._unsaid = False
-        self._counted = False
         self._candidates: dict[int, _CandidateWriter] = {}
         self._parts: dict[int, _WrittenPart] = {}
-        self._ready: dict[int, tuple[bytes, bytes, bytes]] = {}
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
+
+    def open_ledger(self, quirks: Quirks) -> Conversation:
+        """Begin the ledger of the stream."""
+        return Conversation(quirks, of="response")
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every chunk says."""
@@ -120,7 +122,7 @@ class Encoder(SequentialEncoder):
 
     def _wait(self) -> bytes:
         self._unsaid = True
-        self._ready.clear()
+        self.ready.clear()
         return b""
 
     def _candidate(self, choice: int) -> _CandidateWriter:
@@ -175,12 +177,8 @@ class Encoder(SequentialEncoder):
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        ready = self._ready.get(event.key)
-        if ready is not None:
-            begin, after, end = ready
-            if self._counted:
-                return begin + encode_json(event.text) + after + b"," + self._write_counts() + end
-            return begin + encode_json(event.text) + after + end
+        if (say := self.ready.get(event.key)) is not None:
+            return say(event.text)
         part = self._parts.get(event.key)
         if part is None or not event.text:
             return b""
@@ -192,20 +190,27 @@ class Encoder(SequentialEncoder):
             self.ledger.lose("", "parts", "words that follow each other are one part", "merged")
         part.told = True
         data = self._say(part.choice, [{**part.body, "text": event.text}], part.body)
-        self._ready[event.key] = self._prepare(part.choice, part.body)
+        self.ready[event.key] = self._prepare(part.choice, part.body)
         return data
 
-    def _prepare(self, choice: int, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
-        """Give what stands before the words of a chunk, what stands after them, and what after the counts."""
-        begin, end = encode_json([self._candidate(choice).write([body])]).split(b'"text":""', 1)
-        before, after = (b"data: ", b"\n\n") if self._array is None else (b",\r\n", b"")
-        return before + b'{"candidates":' + begin + b'"text":', end, self._tail + after
+    def _prepare(self, choice: int, body: dict[str, Any]) -> Say:
+        """Give what writes a chunk of more words, with the counts where they are new."""
+        begin, after = encode_json([self._candidate(choice).write([body])]).split(b'"text":""', 1)
+        before, end = (b"data: ", b"\n\n") if self._array is None else (b",\r\n", b"")
+        begin, end = before + b'{"candidates":' + begin + b'"text":', self._tail + end
+
+        def say(words: str) -> bytes:
+            if self._counted:
+                return begin + encode_json(words) + after + b"," + self._write_counts() + end
+            return begin + encode_json(words) + after + end
+
+        return say
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """Write a part that waited to be whole; of words that went out, lose what could not be said."""
         part: Any = event.part
         written = self._parts.pop(event.key, None)
-        self._ready.pop(event.key, None)
+        self.ready.pop(event.key, None)
         if written is None:
             return b""
         self._stand(written)

@@ -225,4 +225,4 @@ _SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), (b'"created_at":',))
+    return offer(Decoder(), b"created_at")

@@ -19,7 +19,7 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_p
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import Quirks, form_of
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -48,24 +48,20 @@ class Encoder(SequentialEncoder):
     wire = WIRE
     encode_error = staticmethod(encode_error)
 
+    _changed = _begun = _joins = _mine_part = _told = False
+    _unsaid = True
+    _part: Any = None
+    _glue = ""
+    _calls = 0
+
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._response = Response()
         self._shell: dict[str, Any] = {}
         self._line: dict[str, Any] = LINE
         self._last: dict[str, Any] = {}
-        self._changed = False
-        self._begun = False
         self._news: dict[str, Any] = {}
-        self._unsaid = True
-        self._joins = False
-        self._part: Any = None
-        self._mine_part = False
-        self._glue = ""
-        self._told = False
         self._kinds: set[str] = set()
-        self._calls = 0
-        self._ready: tuple[bytes, bytes] | None = None
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Keep what every line says."""
@@ -78,7 +74,8 @@ class Encoder(SequentialEncoder):
         return self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
-        self._response, self._ready = response, None
+        self._response = response
+        self.ready.clear()
         self._usage = response.usage or self._usage
         self.stand()
         body = encode_body(replace(response, usage=None), self.ledger)
@@ -94,7 +91,8 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part."""
         part: Any = event.part
-        self._part, self._told, self._ready, self._glue = part, False, None, ""
+        self._part, self._told, self._glue = part, False, ""
+        self.ready.clear()
         self._mine_part = self.ledger.own = self.is_own(part)
         key = _KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
@@ -106,24 +104,23 @@ class Encoder(SequentialEncoder):
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        ready = self._ready
-        if ready is not None:
-            words = encode_json(event.text)
-            return ready[0] + (words if words.isascii() else _escape(words)) + ready[1]
+        if (say := self.ready.get(event.key)) is not None:
+            return say(event.text)
         key = _KEYS.get(type(self._part))
         if key is None or not event.text:
             return b""
         data = self._say({key: self._glue + event.text})
         self._told, self._glue = True, ""
         begin, _, end = self._say({key: ""}).rpartition(b'"' + key.encode() + b'":""')
-        self._ready = begin + b'"' + key.encode() + b'":', end
+        self.ready[event.key] = _say_between(begin + b'"' + key.encode() + b'":', end)
         return data
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """Write a part that came whole; of words that went out, lose what could not be said."""
         part: Any = event.part
         self.stand("choices", 0, "message", part=event.key)
-        self.ledger.own, self._ready = self._mine_part, None
+        self.ledger.own = self._mine_part
+        self.ready.clear()
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if part.form else b""
         message = MessageSoFar()
@@ -163,7 +160,8 @@ class Encoder(SequentialEncoder):
         self._line = {**line, **news.pop("message", {})}
         self._news.update(news)
         self._joins = self._joins or JOINED in news
-        self._unsaid, self._ready = True, None
+        self._unsaid = True
+        self.ready.clear()
         return b""
 
     def write_reply(self, body: Any) -> bytes:
@@ -194,7 +192,18 @@ class Encoder(SequentialEncoder):
 _ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
 
 
+def _say_between(before: bytes, after: bytes) -> Say:
+    """Give what writes lines of more words."""
+
+    def say(words: str) -> bytes:
+        return before + _escape(encode_json(words)) + after
+
+    return say
+
+
 def _escape(data: bytes) -> bytes:
+    if data.isascii():
+        return data
     for end, escaped in _ENDS.items():
         data = data.replace(end, escaped)
     return data

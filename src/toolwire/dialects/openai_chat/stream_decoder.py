@@ -28,7 +28,7 @@ from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decod
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.settings import ABSENT
-from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, offer
+from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, encode_json, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
 from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
@@ -61,6 +61,9 @@ _OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 _OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
 _REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 _NAMED_ONCE = frozenset({"id", "model", "created"})
+_ADDED = frozenset({"content", "audio"})
+_REASONING = frozenset(REASONING_KEYS)
+_CALLS = frozenset({"tool_calls", "function_call"})
 
 
 class _ChoiceReader(Speech):
@@ -99,12 +102,13 @@ class _ChoiceReader(Speech):
 class Decoder(WireDecoder):
     """Reads chunks."""
 
+    _shell: dict[str, Any] | None = None
+    _beside: dict[str, Any] | None = None
+    _step: Opaque | None = None
+
     def __init__(self) -> None:
         super().__init__()
-        self._shell: dict[str, Any] | None = None
-        self._beside: dict[str, Any] | None = None
         self._answers: dict[int, _ChoiceReader] = {}
-        self._step: Opaque | None = None
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
@@ -141,7 +145,9 @@ class Decoder(WireDecoder):
             self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
 
     def _read_choice(self, entry: dict[str, Any]) -> None:
-        place, delta = index_of(entry.get("index")) or 0, entry.get("delta")
+        place, delta = entry.get("index"), entry.get("delta")
+        if type(place) is not int:
+            place = index_of(place) or 0
         answer = self._answers.get(place)
         if answer is None:
             answer = self._answers[place] = _ChoiceReader(self, place)
@@ -171,8 +177,10 @@ class Decoder(WireDecoder):
             self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
 
     def _read_delta(self, delta: dict[str, Any], step: dict[str, Any], answer: _ChoiceReader) -> None:
-        spoken = _reasoning_key(delta)
-        unknown = self._read_unknown(delta, spoken, answer)
+        spoken = None if _REASONING.isdisjoint(delta) else _reasoning_key(delta)
+        unknown = None
+        if answer.content is ABSENT or not _OF_DELTA.issuperset(delta):
+            unknown = self._read_unknown(delta, spoken, answer)
         self._step = Opaque(DIALECT, {**step, "delta": unknown} if unknown else step) if unknown or step else None
         words = delta.get("content") or delta.get("refusal") or delta.get("annotations")
         details = delta.get("reasoning_details")
@@ -182,8 +190,10 @@ class Decoder(WireDecoder):
             self._read_thinking(delta, spoken, answer)
         if words:
             self._read_words(delta, answer)
-        self._read_calls(delta, answer)
-        self._say_step(answer)
+        if not _CALLS.isdisjoint(delta):
+            self._read_calls(delta, answer)
+        if self._step is not None:
+            self._say_step(answer)
 
     def _read_unknown(self, delta: dict[str, Any], spoken: str | None, answer: _ChoiceReader) -> dict[str, Any]:
         """Keep what nobody understands; give it, and what only this wire says: that there are no words."""
@@ -282,12 +292,12 @@ class Decoder(WireDecoder):
         elif text is not None:
             call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
-        call.merge({**entry, key: {**inner, "name": call.name}})
+        if entry or inner or key not in call.entry:
+            call.merge({**entry, key: {**inner, "name": call.name}})
         if self.damaged:
             call.problem = NOT_UTF8
-        fragment = text if type(text) is str and not call.repeats(text) else ""
-        if fragment:
-            self._add_text(call, fragment, answer)
+        if text and type(text) is str and not call.repeats(text):
+            self._add_text(call, text, answer)
 
     def _go_to(self, call: CallSoFar, answer: _ChoiceReader) -> None:
         """Go to a new call: the one before has ended, if its text is whole."""
@@ -336,20 +346,21 @@ class Decoder(WireDecoder):
         call.key, call.begun = self.new_key(), True
         self.texts[call.key] = call
         answer.spoken += 2
-        known = self._build(call, "")
-        call_id, name = (known.id, known.name) if type(known) is ToolCall else (call.id, call.name)
-        opaque, custom = (known.opaque, known.custom) if type(known) is ToolCall else (None, False)
-        self._say_step(answer)
-        self.events.append(CallStart(call.key, call_id, name, call.index, custom, answer.choice, opaque=opaque))
+        start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
+        if not _is_plain(call):
+            known = self._build(call, "")
+            said = {field: getattr(known, field, None) for field in ("id", "name", "custom", "opaque")}
+            start = replace(start, **(said if type(known) is ToolCall else {"opaque": None}))
+        if self._step is not None:
+            self._say_step(answer)
+        self.events.append(start)
         if call.pieces:
             self.events.append(CallDelta(call.key, call.text))
 
     def _build(self, call: CallSoFar, text: str) -> Any:
-        entry = call.entry
-        if call.id is not None and entry == {"type": "function", "function": {"name": call.name}}:
-            function = {"name": call.name, "arguments": text}
-            return decode_call({"id": call.id, "type": "function", "function": function}, 0, call.index)
-        entry = dict(entry)
+        if _is_plain(call):
+            return ToolCall.parse(call.id, call.name, text, index=call.index, opaque=WIRE.plain)
+        entry = dict(call.entry)
         keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
         key = next(key for key in keys if key in entry)
         entry[key] = dict(entry[key])
@@ -384,21 +395,37 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        if not answer.calls.calls:
+        left = [call for call in answer.calls.calls if not call.closed]
+        if not left:
             return
         self._begin_calls(answer)
         if not all([answer.calls.are_usual for answer in self._answers.values()]):  # noqa: C419 - a list is faster
             strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
             answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
-        for call in answer.calls.calls:
-            if not call.closed and (last or not (call.is_empty or call.guessed)):
+        for call in left:
+            if last or not (call.is_empty or call.guessed):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
+
+    def keeps(self, event: Any) -> Any:
+        """Give what keeps the words of an event: beside them a step may repeat itself, or hold them as a detail."""
+        if event.opaque is None or type(event) is CallDelta:
+            return super().keeps(event)
+        step = event.opaque.value
+        delta = step.get("delta", {})
+        if not _ADDED.isdisjoint(delta) or b"[" in encode_json({**step, "delta": None}):
+            return False
+        if "reasoning_details" not in delta:
+            return None if encode_json(event.text) not in encode_json(step) else False
+        answer = next(answer for answer in self._answers.values() if answer.key == event.key)
+        return answer.details.growing(delta["reasoning_details"], event.text)
 
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
         answers = self._answers.values()
         doubtful = [answer for answer in answers if not answer.calls.are_usual]
+        if not doubtful:
+            return False
         ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in doubtful]
         return any(answer.calls.lost(cut=short) for answer, short in zip(doubtful, ended, strict=True)) and any(
             call.closed and call.may_lack for answer in answers for call in answer.calls.calls
@@ -441,8 +468,15 @@ def _read_shell(body: dict[str, Any]) -> Any:
     return decode_shell(rest, form, [])
 
 
+def _is_plain(call: CallSoFar) -> bool:
+    """Whether a call says its id and its name, and nothing else beside its text."""
+    plain = call.id is not None and call.entry == {"type": "function", "function": {"name": call.name}}
+    return plain and "__tw" not in f"{call.id} {call.name}"
+
+
 def _without_nulls(body: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
-    if taken.issuperset(body):
+    left = body.keys() - taken
+    if not left or [*map(body.get, left)].count(None) == len(left):
         return {}
     return {key: value for key, value in body.items() if value is not None and key not in taken}
 
@@ -457,4 +491,4 @@ def _reasoning_key(delta: dict[str, Any]) -> str | None:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), (b'"obfuscation":',))
+    return offer(Decoder(), b"obfuscation")

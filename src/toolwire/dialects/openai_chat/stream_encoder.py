@@ -17,7 +17,7 @@ from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, 
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word
 from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks, form_of
-from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json
+from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     Audio,
     CallDelta,
@@ -66,7 +66,6 @@ class Encoder(StreamEncoder):
         super().__init__(quirks)
         self._shell: dict[str, Any] = {}
         self._head = b""
-        self._ready: dict[int, tuple[bytes, bytes]] = {}
         self._open: dict[int, _Written] = {}
         self._spoken: set[int] = set()
         self._called: set[int] = set()
@@ -91,7 +90,7 @@ class Encoder(StreamEncoder):
             else:
                 self._said.add((choice, key))
                 entry.setdefault(key, value)
-        return write_event(self._head + encode_json(entry) + b"]}")
+        return b"data: %b%b]}\n\n" % (self._head, encode_json(entry))
 
     def _unsaid(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said of a value and no step has said: a response has no steps."""
@@ -101,8 +100,9 @@ class Encoder(StreamEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
         self._mine, self._usage = self.is_own(event.response), event.response.usage
-        body = self.encode_shell(event.response)
-        shell = {key: body[key] for key in body if key not in {"choices", "usage"}}
+        shell = self.encode_shell(event.response)
+        shell.pop("choices", None)
+        shell.pop("usage", None)
         if "object" in shell:
             shell["object"] = CHUNK
         return self._prepare(shell)
@@ -110,7 +110,7 @@ class Encoder(StreamEncoder):
     def _prepare(self, shell: dict[str, Any]) -> bytes:
         self._shell = shell
         self._head = encode_json({**shell, "choices": []})[:-2]
-        self._ready.clear()
+        self.ready.clear()
         return b""
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -138,8 +138,8 @@ class Encoder(StreamEncoder):
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if event.opaque is None and (ready := self._ready.get(event.key)) is not None:
-            return ready[0] + encode_json(event.text) + ready[1]
+        if (say := self.ready.get(event.key)) is not None and self.may_add(event):
+            return say(event.text)
         part = self._open.get(event.key)
         if part is None:
             return b""
@@ -154,7 +154,7 @@ class Encoder(StreamEncoder):
         elif part.choice in self._spoken:
             before = encode_json({"index": part.choice, "delta": {part.key: ""}, "finish_reason": None})
             begin, end = before.split(b'""')
-            self._ready[event.key] = (b"data: " + self._head + begin, end + b"]}\n\n")
+            self.ready[event.key] = say_between(b"data: " + self._head + begin, end + b"]}\n\n")
         return self._chunk(part.choice, delta, event.opaque)
 
     def write_citation(self, event: CitationDelta) -> bytes:
@@ -183,7 +183,7 @@ class Encoder(StreamEncoder):
     def write_part_end(self, event: PartEnd) -> bytes:
         """Lose what a part cannot say here, and write one that came whole."""
         part, written = event.part, self._open.pop(event.key, None)
-        self._ready.pop(event.key, None)
+        self.ready.pop(event.key, None)
         if written is None:
             return b""
         self._stand(written)
@@ -245,14 +245,14 @@ class Encoder(StreamEncoder):
         call = self._open.get(event.key)
         if call is None:
             return b""
-        call.pieces.append(event.fragment)
         if event.opaque is not None:
+            call.pieces.append(event.fragment)
             return self._write_text(call, event.fragment, event.opaque)
-        ready = self._ready.get(event.key)
-        if ready is None:
+        say = self.ready.get(event.key)
+        if say is None:
             begin, _, end = self._write_text(call, "", None).rpartition(b'""')
-            ready = self._ready[event.key] = begin, end
-        return ready[0] + encode_json(event.fragment) + ready[1]
+            say = self.ready[event.key] = say_between(begin, end, call.pieces)
+        return say(event.fragment)
 
     def _write_text(self, call: _Written, text: str, opaque: Opaque | None) -> bytes:
         inner: dict[str, Any] = {call.key: {"input" if call.key == "custom" else "arguments": text}}
@@ -262,7 +262,7 @@ class Encoder(StreamEncoder):
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: what came without fragments is said whole."""
         written, call = self._open.pop(event.key, None), event.call
-        self._ready.pop(event.key, None)
+        self.ready.pop(event.key, None)
         if written is None:
             return b""
         self._stand(written)
@@ -274,7 +274,7 @@ class Encoder(StreamEncoder):
         self._open[event.key] = written
         text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
         data = self.write_call_delta(CallDelta(event.key, text))
-        del self._open[event.key], self._ready[event.key]
+        del self._open[event.key], self.ready[event.key]
         return data
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:

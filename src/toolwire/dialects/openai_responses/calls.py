@@ -414,14 +414,11 @@ def write_call(call: ToolCall, items: Items) -> None:
         item = {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": text}
         if call.cache is not None:
             lose_cache(call, ledger)
-    elif (
-        whole
-        and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
-        and call.cache is None
-        and items.response is None
-    ):
+    elif whole and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)) and call.cache is None:
         call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call, DIALECT)
         item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
+        if items.response is not None:
+            item |= {"id": items.made_id("fc", call.id), "status": "completed"}
     else:
         item = _encode_odd_call(call, items)
     items.bodies.append(item)

@@ -49,7 +49,6 @@ _OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
 BEGUN: dict[str, dict[str, Any]] = {"reasoning": {"summary": []}, "output_text": {"annotations": []}}
-_VOLATILE = (b'"sequence_number":', b'"obfuscation":')
 _FAILED = {"code": "server_error", "message": "the response failed"}
 
 
@@ -534,4 +533,4 @@ def _means(text: Any, other: Any) -> bool:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), _VOLATILE)
+    return offer(Decoder(), b"obfuscation")

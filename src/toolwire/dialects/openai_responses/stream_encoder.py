@@ -18,7 +18,7 @@ from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citat
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import Quirks, form_of
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -54,34 +54,35 @@ class Encoder(SequentialEncoder):
 
     The present part: `_before` is what the items were before it began. Its block that grows: `_grows` says
     how its events are called, `_step` where it is, `_words` what it said; `_texts` are those of reasoning
-    before it. `_ready` stands before the new words of a delta. `_message` is the place of an open message.
+    before it. `_message` is the place of an open message.
     """
 
     wire = WIRE
     encode_response = staticmethod(encode_response)
     encode_error = staticmethod(encode_error)
 
+    _response: Response | None = None
+    _message: int | None = None
+    _grows: Grows | None = None
+    _number = -1
+    _id: Any = None
+    _part: Any = None
+    _before: Any = None
+    _key = _notes = _cited = 0
+
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._response: Response | None = None
-        self._id: Any = None
         self._ended: list[Any] = []
         self._items = Items(self.ledger, _NO_RESPONSE)
-        self._message: int | None = None
-        self._number = -1
-        self._part: Any = None
-        self._before: Any = None
         self._place: dict[str, Any] = {}
         self._step: dict[str, Any] = {}
-        self._grows: Grows | None = None
         self._words: list[str] = []
         self._texts: list[str] = []
-        self._notes = self._cited = 0
-        self._ready: bytes | None = None
 
     def _event(self, kind: str, body: dict[str, Any]) -> bytes:
         self._number += 1
-        return write_event(encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode())
+        data = encode_json({"type": kind, **body, "sequence_number": self._number})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
@@ -115,7 +116,8 @@ class Encoder(SequentialEncoder):
 
     def _announce(self, key: int, part: Any) -> None:
         self.stand("choices", 0, "message", part=key)
-        self._part, self._before, self._ready, self._grows = part, None, None, None
+        self._key, self._part, self._before, self._grows = key, part, None, None
+        self.ready.clear()
         self._words, self._texts, self._notes, self._cited = [], [], 0, 0
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -159,14 +161,16 @@ class Encoder(SequentialEncoder):
 
     def _begin_block(self, block: Any, place: int) -> bytes:
         grows = self._grows or GROWS["output_text"]
-        self._step, self._words, self._ready = {**self._place, grows.places: place}, [], None
+        self._step, self._words = {**self._place, grows.places: place}, []
+        self.ready.clear()
         if self._grows is not None:
             emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if key in block}
             block = {**block, grows.field: "", **emptied}
         return self._event(f"response.{grows.part}.added", {**self._step, "part": block})
 
     def _end_block(self, block: Any) -> bytes:
-        grows, data, self._ready = self._grows, b"", None
+        grows, data = self._grows, b""
+        self.ready.clear()
         if grows is not None:
             text = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
             data = self._event(f"response.{grows.words}.done", {**self._step, **text})
@@ -174,28 +178,34 @@ class Encoder(SequentialEncoder):
         return data + self._event(f"response.{part}.done", {**self._step, "part": block})
 
     def _say(self, words: str, left: dict[str, Any]) -> bytes:
-        """Say words, and keep what stands before them in a delta."""
-        self._words.append(words)
+        """Say words, and keep what says the next."""
         grows = self._grows
+        if grows is None or left or not words:
+            self._words.append(words)
         if grows is None or not (words or left):
             return b""
         kind = f"response.{grows.words}.delta"
         if left:
             return self._event(kind, {**self._step, **_logprobs(grows, None), **left, "delta": words})
         prepared = {"type": kind, **self._step, **_logprobs(grows, None), "delta": ""}
-        self._ready = write_event(encode_json(prepared), kind.encode())[:-5]
-        return self._say_ready(self._ready, words)
+        self.ready[self._key] = say = self._prepare(write_event(encode_json(prepared), kind.encode())[:-5])
+        return say(words)
 
-    def _say_ready(self, ready: bytes, words: str) -> bytes:
-        self._number += 1
-        return b'%b%b,"sequence_number":%d}\n\n' % (ready, encode_json(words), self._number)
+    def _prepare(self, before: bytes) -> Say:
+        """Give what writes a delta of more words, with its number."""
+        told = self._words
+
+        def say(words: str) -> bytes:
+            told.append(words)
+            self._number += 1
+            return b'%b%b,"sequence_number":%d}\n\n' % (before, encode_json(words), self._number)
+
+        return say
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if self._ready is not None and event.opaque is None:
-            self._words.append(event.text)
-            self._number += 1
-            return b'%b%b,"sequence_number":%d}\n\n' % (self._ready, encode_json(event.text), self._number)
+        if (say := self.ready.get(event.key)) is not None and self.may_add(event):
+            return say(event.text)
         data, words, form = b"", event.text, form_of(getattr(self._part, "opaque", None), DIALECT)
         if self._before is None and words and type(self._part) in WORDS:
             data = self._begin(replace(self._part, text=words))
@@ -301,11 +311,10 @@ class Encoder(SequentialEncoder):
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's text."""
-        if self._ready is None or event.opaque is not None:
+        say = self.ready.get(event.key)
+        if say is None or event.opaque is not None:
             return self._say(event.fragment, self.left_at(event.opaque))
-        self._words.append(event.fragment)
-        self._number += 1
-        return b'%b%b,"sequence_number":%d}\n\n' % (self._ready, encode_json(event.fragment), self._number)
+        return say(event.fragment)
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: write it whole, under the id that it began with."""
