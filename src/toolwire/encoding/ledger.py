@@ -218,7 +218,7 @@ class Ledger:
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
         """Record one loss at the place where the encode stands; how much it matters its concept says."""
-        path = self._path_to(field)
+        path = self._path_to(field) if self.at else field
         self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
 
     def _path_to(self, field: str) -> str:
@@ -269,7 +269,8 @@ class Ledger:
         if opaque is None or opaque is self.wire.plain:
             return body
         if opaque.dialect != self.dialect:
-            self.lose_opaque(opaque)
+            if opaque.value:
+                self.lose_opaque(opaque)
             return body
         for key, value in opaque.value.items():
             if key not in body:
@@ -292,12 +293,15 @@ class Ledger:
         if type(left) is not dict and not isinstance(left, Mapping):
             self.lose("opaque", "opaque", detail, severity=severity)
             return
-        of, outermost, before = self.of, not self.at, self._path_to("opaque.")
-        weights = weights_of(of, outermost=outermost)
+        losses, of, outermost = self.losses, self.of, not self.at
+        before = "opaque." if outermost else self._path_to("opaque.")
+        known = _losses_of(opaque.dialect, of) if outermost and severity is None else {}
         for key, value in left.items():
             if value or value not in _SAYS_NOTHING:
-                found = severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost)
-                self.losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
+                if (loss := known.get(key)) is None:
+                    found = severity or weigh_opaque(key, value, of, outermost=outermost)
+                    loss = Loss(f"{before}{key}", "opaque", "dropped", detail, found)
+                losses.append(loss)
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""
@@ -373,6 +377,14 @@ class Ledger:
         for field in fields:
             if getattr(value, field):
                 self.lose(field, concept, f"{self.dialect} has no place for it")
+
+
+@lru_cache(16)
+def _losses_of(dialect: str, of: Body) -> Mapping[str, Loss]:
+    """Give the losses of what a body says beside its fields, by key, of those of which the value says nothing."""
+    weights = weights_of(of, outermost=True)
+    detail = f"only {dialect} understands this"
+    return {key: Loss(f"opaque.{key}", "opaque", "dropped", detail, weight) for key, weight in weights.items()}
 
 
 @lru_cache(1024)

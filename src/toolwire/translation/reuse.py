@@ -356,8 +356,10 @@ def again(
     reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any, between: Between | None = None
 ) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
+    if type(body) is not bytes or len(body) < _SMALL or source is target:
+        return None
     reuse = HERE if reuse is None else reuse
-    if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
+    if not reuse.is_on:
         return None
     if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
         return None

@@ -162,7 +162,7 @@ def _sampling(field: str) -> Setting:
         lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
         return ABSENT
 
-    return Setting(field, (field,), plain(field, field, *NUMBER).decode, encode)
+    return plain(field, field, *NUMBER).written(encode)
 
 
 def _decode_thinking(value: Any) -> Understood | None:
@@ -268,7 +268,7 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
 
 
 _OUTPUT = Settings(
-    Setting("effort", ("effort",), plain("effort", "effort", str).decode, _encode_effort),
+    plain("effort", "effort", str).written(_encode_effort),
     Setting("format", ("output",), _decode_format, _encode_format),
 )
 _SETTINGS = Settings(

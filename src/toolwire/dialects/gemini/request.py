@@ -187,13 +187,9 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
-    fields: dict[str, Any] = {}
-    for key, value in given.items():
-        setting = CONFIG.by_key.get(key)
-        if setting is None or type(value) not in setting.kinds:
-            break
-        fields[setting.fields[0]] = value
-    else:
+    left = given.copy()
+    fields, _ = CONFIG.decode(left)
+    if not left:
         del rest["generationConfig"]
         return fields
     config, snakes = read_keys(given)

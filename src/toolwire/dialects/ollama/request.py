@@ -123,7 +123,7 @@ OPTIONS = Settings(
     Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
-    checked("top_k", "top_k", plain("top_k", "top_k", *NUMBER).decode, _is_whole, "takes whole numbers"),
+    checked(plain("top_k", "top_k", *NUMBER), _is_whole, "takes whole numbers"),
     texts("stop", "stop"),
     plain("seed", "seed", int),
     plain("presence_penalty", "presence_penalty", *NUMBER),

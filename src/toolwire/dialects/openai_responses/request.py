@@ -310,7 +310,7 @@ _SETTINGS = Settings(
     Setting("include", ("logprobs",), _decode_include, _encode_include),
     nested("reasoning", _REASONING),
     nested("text", _TEXT),
-    Setting("metadata", ("metadata",), plain("metadata", "metadata", dict).decode, _encode_metadata),
+    plain("metadata", "metadata", dict).written(_encode_metadata),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
     tier("service_tier", SERVICE_TIERS),
