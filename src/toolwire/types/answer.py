@@ -76,7 +76,8 @@ class Usage(Struct, frozen=True):
     @property
     def total_tokens(self) -> int:
         """The tokens of input and output together; a value that is not a count is left out."""
-        return sum(count for count in (self.input_tokens, self.output_tokens) if is_count(count))  # type: ignore[misc]
+        given, made = self.input_tokens, self.output_tokens
+        return (given if is_count(given) else 0) + (made if is_count(made) else 0)  # type: ignore[operator]
 
     def keys(self) -> tuple[str, ...]:
         """List the names of the counts, in both common spellings: a usage can be read like a map."""

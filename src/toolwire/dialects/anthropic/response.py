@@ -7,7 +7,6 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.finish import (
     asks,
     count_in,
-    counts_of,
     lose_counts,
     lose_other_choices,
     lose_reason,
@@ -121,9 +120,8 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire's input excludes what was cached; ours includes it."""
-    counts, details = counts_of(body), body.get("output_tokens_details")
-    fresh, made = counts.get("input_tokens"), counts.get("output_tokens")
-    read, written = counts.get("cache_read_input_tokens"), counts.get("cache_creation_input_tokens")
+    fresh, made, details = count_in(body, "input_tokens"), count_in(body, "output_tokens"), body.get("output_tokens_details")
+    read, written = count_in(body, "cache_read_input_tokens"), count_in(body, "cache_creation_input_tokens")
     thought = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
     return Usage(prompt, made, read, written, thought, Opaque(DIALECT, body))

@@ -91,7 +91,7 @@ def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     if type(number) is int and number in _NUMBERS:
         raw, form["number"] = _NUMBERS[number], rest.pop("finishReason")
     reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
-    reason = read_finish(reason, raw, called=asks(message.parts))
+    reason = read_finish(reason, raw, called=asks(message.content))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
 
 

@@ -25,7 +25,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(rest.get("message")) is dict:
         message = decode_answer(rest.pop("message"), number_of(body.get("created_at")))
         raw = take(rest, "done_reason", str)
-        reason = read_finish(raw, called=asks(message.parts))
+        reason = read_finish(raw, called=asks(message.content))
         choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
         if rest.get("done") is True:
             form["said"] = {"done": rest.pop("done")}

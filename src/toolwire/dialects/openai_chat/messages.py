@@ -36,6 +36,7 @@ from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 _BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
 REASONING_KEYS = ("reasoning_content", "reasoning")
+_RARE = frozenset({"audio", "function_call", "name", "reasoning_details", *REASONING_KEYS})
 
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
@@ -107,26 +108,27 @@ def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | Non
         del rest["role"]
     else:
         form["odd_role"] = True
-    parts: list[Part] = _take_thinking(rest)
+    rare = not _RARE.isdisjoint(rest)
+    parts: list[Part] = _take_thinking(rest) if rare else []
     if content == "" or (content is None and "content" in rest):
         form["said"] = {"content": rest.pop("content")}
     elif type(content) is str:
         del rest["content"]
-        parts.append(Text(content, _take_citations(rest)))
+        parts.append(Text(content, _take_citations(rest) if "annotations" in rest else None))
     elif type(content) is list and content:
         del rest["content"]
         parts += decode_parts(content)
     if rest.get("refusal") and (refusal := take(rest, "refusal", str)) is not None:
         parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
-    if type(rest.get("audio")) is dict:
+    if rare and type(rest.get("audio")) is dict:
         parts += take_audio(rest)
     calls = rest.get("tool_calls")
     if type(calls) is list and calls:
         del rest["tool_calls"]
         parts += decode_calls(calls, place)
-    if type(rest.get("function_call")) is dict:
+    if rare and type(rest.get("function_call")) is dict:
         parts += _take_legacy_call(rest, place, asked)
-    name = take(rest, "name", str)
+    name = take(rest, "name", str) if rare else None
     alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
     if type(content) is str and alone:
         form.pop("said", None)

@@ -62,7 +62,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         form["said"] = {"object": rest.pop("object")}
     entries = rest.get("choices")
     choices: list[Choice] = []
-    if type(entries) is list and entries and all(_is_choice(entry) for entry in entries):
+    if type(entries) is list and entries and _are_choices(entries):
         del rest["choices"]
         place = number_of(body.get("id"))
         choices = [_decode_choice(entry, place) for entry in entries]
@@ -86,8 +86,11 @@ _SHELL = {
 }
 
 
-def _is_choice(entry: Any) -> bool:
-    return type(entry) is dict and type(entry.get("message")) is dict
+def _are_choices(entries: list[Any]) -> bool:
+    for entry in entries:
+        if type(entry) is not dict or type(entry.get("message")) is not dict:
+            return False
+    return True
 
 
 def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
@@ -96,7 +99,7 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     message = decode_answer(body, place)
     index = take(rest, "index", int)
     raw = take(rest, "finish_reason", str)
-    reason = read_finish(raw, called=asks(message.parts), refused=bool(body.get("refusal")))
+    reason = read_finish(raw, called=asks(message.content), refused=bool(body.get("refusal")))
     form = None if index is None else {"said": {"index": index}}
     message = replace(message, content=settle_calls(message.content, reason)) if reason in CUT else message
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
@@ -164,7 +167,7 @@ def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> None:
-    called, refused = asks(choice.message.parts), bool(body["message"].get("refusal"))
+    called, refused = asks(choice.message.content), bool(body["message"].get("refusal"))
     word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
     if word is not None:
         body["finish_reason"] = word
