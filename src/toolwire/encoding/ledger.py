@@ -187,6 +187,7 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
 
 
 _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
+_NO_LOSSES: Mapping[str, Loss] = {}
 _SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -266,19 +267,15 @@ class Ledger:
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
-        if opaque is None or opaque is self.wire.plain:
+        if opaque is None or not (opaque.value or opaque.form):
             return body
         if opaque.dialect != self.dialect:
             if opaque.value:
                 self.lose_opaque(opaque)
             return body
-        for key, value in opaque.value.items():
-            if key not in body:
-                body[key] = value
+        _add(body, opaque.value)
         if opaque.form and "said" in opaque.form:
-            for key, value in opaque.form["said"].items():
-                if key not in body:
-                    body[key] = value
+            _add(body, opaque.form["said"])
         return body
 
     def said(self, block: Any, part: Any) -> bool:
@@ -289,19 +286,17 @@ class Ledger:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
         if opaque is None or not (left := opaque.value) or opaque.dialect == self.dialect:
             return
-        detail = f"only {opaque.dialect} understands this"
         if type(left) is not dict and not isinstance(left, Mapping):
-            self.lose("opaque", "opaque", detail, severity=severity)
+            self.lose("opaque", "opaque", f"only {opaque.dialect} understands this", severity=severity)
             return
-        losses, of, outermost = self.losses, self.of, not self.at
-        before = "opaque." if outermost else self._path_to("opaque.")
-        known = _losses_of(opaque.dialect, of) if outermost and severity is None else {}
+        known = _NO_LOSSES if self.at or severity else _losses_of(opaque.dialect, self.of)
         for key, value in left.items():
             if value or value not in _SAYS_NOTHING:
-                if (loss := known.get(key)) is None:
-                    found = severity or weigh_opaque(key, value, of, outermost=outermost)
-                    loss = Loss(f"{before}{key}", "opaque", "dropped", detail, found)
-                losses.append(loss)
+                self.losses.append(known.get(key) or self._loss_of(key, value, opaque.dialect, severity))
+
+    def _loss_of(self, key: str, value: Any, dialect: str, severity: Severity | None) -> Loss:
+        severity = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
+        return Loss(f"{self._path_to('opaque.')}{key}", "opaque", "dropped", f"only {dialect} understands this", severity)
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""
@@ -377,6 +372,10 @@ class Ledger:
         for field in fields:
             if getattr(value, field):
                 self.lose(field, concept, f"{self.dialect} has no place for it")
+
+
+def _add(body: dict[str, Any], left: Mapping[str, Any]) -> None:
+    body |= left if body.keys().isdisjoint(left) else {key: left[key] for key in left if key not in body}
 
 
 @lru_cache(16)

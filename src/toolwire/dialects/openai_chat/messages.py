@@ -267,6 +267,10 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
     body: dict[str, Any] = {} if "odd_role" in form_of(message.opaque, DIALECT) else {"role": "assistant"}
+    content = message.content
+    if type(content) is str:
+        body["content"] = content
+        return _close(body, message, ledger)
     blocks: list[Any] = []
     bare = False
     for place, part in enumerate(message.parts):
@@ -299,11 +303,12 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
 def _place_words(
     body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
+    texts = [block["text"] for block in blocks if "text" in block]
     if not blocks:
         if not ledger.own:
             body["content"] = None
-    elif (as_string and not ledger.own and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
-        body["content"] = "".join(block["text"] for block in blocks if "text" in block)
+    elif (as_string and not ledger.own and len(texts) == len(blocks)) or (bare and len(blocks) == 1):
+        body["content"] = "".join(texts)
     else:
         body["content"] = shortest(blocks, ledger, "")
 

@@ -17,7 +17,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take, take_fields
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, open_body, take, take_fields
 from toolwire.types import Choice, Encoded, Response
 from toolwire.wire.names import fingerprint, number_of
 
@@ -152,9 +152,10 @@ def _showing(quirks: Quirks) -> Quirks:
 
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:
+    said, opaque = choice.message.opaque, choice.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
     ledger.at = ("choices", place, "message")
-    mine = made_by(choice.opaque, DIALECT)
-    ledger.own = made_by(choice.message.opaque, DIALECT)
+    ledger.own = said is not None and said.dialect == DIALECT
     message = encode_answer(choice.message, ledger, as_string=True)
     ledger.at = ("choices", place)
     if mine:
@@ -163,11 +164,11 @@ def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]
         message.setdefault("refusal", None)
         body = {"index": place, "message": message, "logprobs": None}
     _encode_finish(choice, body, ledger, mine=mine)
-    return ledger.replay(body, choice.opaque)
+    return ledger.replay(body, opaque)
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> None:
-    called, refused = asks(choice.message.content), bool(body["message"].get("refusal"))
+    called, refused = mine and asks(choice.message.content), bool(body["message"].get("refusal"))
     word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
     if word is not None:
         body["finish_reason"] = word
