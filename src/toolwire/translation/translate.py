@@ -59,17 +59,13 @@ def request(
 
 def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
-    found: list[Loss] | None = None
+    named: list[Loss] | None = None
     for place, loss in enumerate(losses):
-        path = loss.path
-        field = path if path in paths else path.partition(".")[0]
-        if field not in paths:
-            continue
-        key = paths[field]
-        if key != field and key.partition(".")[0] in body:
-            found = found or list(losses)
-            found[place] = replace(loss, path=key + path[len(field) :])
-    return losses if found is None else tuple(found)
+        field = loss.path.partition(".")[0]
+        if field in paths and (key := paths[field]) != field and key.partition(".")[0] in body:
+            named = named or list(losses)
+            named[place] = replace(loss, path=key + loss.path[len(field) :])
+    return losses if named is None else tuple(named)
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:

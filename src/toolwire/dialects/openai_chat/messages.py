@@ -72,6 +72,8 @@ _PLAIN_ROLES = (*_WORDS_OF, "assistant")
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:
     content = body.get("content")
+    if len(body) == 2 and type(content) is list and content:
+        return Message(role, decode_parts(content), None, None, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     name = take(rest, "name", str)
@@ -92,12 +94,15 @@ def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None
     if len(body) == 2 and type(content) is str:
         return Message("assistant", content, None, None, WIRE.plain)
     calls = body.get("tool_calls")
-    if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
-        return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS)
+    if len(body) == 3 and "content" in body and type(calls) is list and calls:
+        if content is None or content == "":
+            return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS[content])
+        if type(content) is str:
+            return Message("assistant", [Text(content), *decode_calls(calls, place)], None, None, WIRE.plain)
     return _decode_odd_answer(body, place, asked)
 
 
-_NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
+_NO_WORDS = {said: Opaque(DIALECT, {}, {"said": {"content": said}}) for said in (None, "")}
 
 
 def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:

@@ -16,13 +16,17 @@ from toolwire.types import Request, ServerTool, Tool, ToolChoice
 TOOL_LIMIT = 128
 
 
+# How many keys a plain function has, by what it says of strictness.
+_LENGTHS = {type(None): 3, bool: 4}
+
+
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
     inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
     if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
-        description, parameters = inner.get("description"), inner.get("parameters")
-        if len(inner) == 3 and type(description) is str and type(parameters) is dict:
-            return Tool(name, description, parameters, opaque=WIRE.plain)
+        description, parameters, strict = inner.get("description"), inner.get("parameters"), inner.get("strict")
+        if type(description) is str and type(parameters) is dict and len(inner) == _LENGTHS.get(type(strict)):
+            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
         return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
     match body:
         case {"type": "function", "function": {"name": str(name)} as inner}:
