@@ -434,15 +434,6 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
     return None
 
 
-def take_fields(rest: dict[str, Any], kinds: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
-    """Take fields of these kinds out of what is left of a body, by their canonical names."""
-    taken = {}
-    for key, (field, kind) in kinds.items():
-        if type(rest.get(key)) is kind:
-            taken[field] = rest.pop(key)
-    return taken
-
-
 def take_entries(rest: dict[str, Any], key: str) -> list[Any]:
     """Take a list out of what is left of a body; an empty one stays, to be replayed."""
     value = rest.get(key)

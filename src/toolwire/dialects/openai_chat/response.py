@@ -17,7 +17,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, open_body, take, take_fields
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, open_body, take
 from toolwire.types import Choice, Encoded, Response
 from toolwire.wire.names import fingerprint, number_of
 
@@ -71,19 +71,16 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def decode_shell(rest: dict[str, Any], form: dict[str, Any], choices: list[Choice]) -> Response:
     """Read what a response says beside its choices."""
-    fields = take_fields(rest, _SHELL)
-    if "usage" in fields:
-        fields["usage"] = COUNTS.decode(fields["usage"], DIALECT)
-    return Response(choices=choices, opaque=WIRE.own(rest, form), **fields)
-
-
-_SHELL = {
-    "id": ("id", str),
-    "model": ("model", str),
-    "created": ("created", int),
-    "usage": ("usage", dict),
-    "service_tier": ("service_tier", str),
-}
+    usage = take(rest, "usage", dict)
+    return Response(
+        choices=choices,
+        model=take(rest, "model", str),
+        id=take(rest, "id", str),
+        created=take(rest, "created", int),
+        usage=None if usage is None else COUNTS.decode(usage, DIALECT),
+        service_tier=take(rest, "service_tier", str) if "service_tier" in rest else None,
+        opaque=WIRE.own(rest, form),
+    )
 
 
 def _are_choices(entries: list[Any]) -> bool:
