@@ -7,7 +7,7 @@ Rules of this file:
 - A wire's own counts stay beside ours, and are written for as long as they mean the same.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
@@ -119,16 +119,15 @@ class Counts:
         every = self.complete and before is None
         read, written, thought = usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens
         if every or read is not None or written is not None:
-            _add(body, self._beside_given, {"cached_tokens": read, "cache_write_tokens": written}, every=every)
+            body[self._beside_given] = given = dict(body.get(self._beside_given) or ())
+            if every or read is not None:
+                given["cached_tokens"] = read or 0
+            if every or written is not None:
+                given["cache_write_tokens"] = written or 0
         if every or thought is not None:
-            _add(body, self._beside_made, {"reasoning_tokens": thought}, every=every)
+            body[self._beside_made] = {**(body.get(self._beside_made) or {}), "reasoning_tokens": thought or 0}
         lose_counts(usage, ledger)
         return body
-
-
-def _add(body: dict[str, Any], key: str, counts: Mapping[str, int | None], *, every: bool) -> None:
-    said = {name: count or 0 for name, count in counts.items() if count is not None or every}
-    body[key] = {**(body.get(key) or {}), **said}
 
 
 def count_in(body: dict[str, Any], key: str) -> int | None:
