@@ -295,8 +295,9 @@ class Ledger:
                 self.losses.append(known.get(key) or self._loss_of(key, value, opaque.dialect, severity))
 
     def _loss_of(self, key: str, value: Any, dialect: str, severity: Severity | None) -> Loss:
-        severity = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
-        return Loss(f"{self._path_to('opaque.')}{key}", "opaque", "dropped", f"only {dialect} understands this", severity)
+        path, detail = f"{self._path_to('opaque.')}{key}", f"only {dialect} understands this"
+        found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
+        return Loss(path, "opaque", "dropped", detail, found)
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""

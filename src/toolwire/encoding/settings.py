@@ -265,7 +265,6 @@ class Settings:
         self.encode = _make_writer(self.by_field)
         alone = {field: found[0] for field, found in self.by_field.items() if len(found) == 1}
         self._fields = {(one.key, kind): field for field, one in alone.items() for kind in one.kinds}
-        self._sharing = {one.key for field, found in self.by_field.items() if field not in alone for one in found}
 
     def paths(self, within: str = "") -> dict[str, str]:
         """Say where in a body each canonical field stands."""
@@ -279,11 +278,11 @@ class Settings:
         form: dict[str, Any] = {}
         known, by_key = self._fields, self.by_key
         for key, value in list(rest.items()):
-            if (field := known.get((key, type(value)))) is not None:
+            if (field := known.get((key, type(value)))) is not None and field not in fields:
                 fields[field] = value
                 del rest[key]
             elif key in by_key and (understood := by_key[key].decode(value)) is not None:
-                if key in self._sharing and not fields.keys().isdisjoint(understood.fields):
+                if not fields.keys().isdisjoint(understood.fields):
                     continue
                 fields |= understood.fields
                 if understood.keep:
@@ -298,8 +297,8 @@ class Settings:
 def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request, Ledger, dict[str, Any]], None]:
     """Make the function that writes every setting that is set; what the dialect has no key for is a loss.
 
-    It asks for each field by its name, in a line of its own: so a field that is not set costs next to nothing. A setting
-    of several fields is written where the first of them is.
+    It asks for each field by its name, in a line of its own, so that a field that is not set costs next to nothing.
+    A setting of several fields is written where the first of them is.
     """
     known: dict[str, Any] = {"write": _write, "lose": _lose_unknown}
     lines = ["def encode(request, ledger, body):"]
@@ -309,12 +308,12 @@ def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request
             name = f"{field}_{number}"
             known[name] = setting
             before = [f"request.{other} is None" for other in _FIELDS[:place] if other in setting.fields]
-            write = f"body[{name}_key] = request.{field}" if setting.plain else f"write({name}, request, ledger, body)"
-            known[f"{name}_key"] = setting.key
+            plain = f"body[{setting.key!r}] = request.{field}"
+            write = plain if setting.plain else f"write({name}, request, ledger, body)"
             lines.append(f"  if {' and '.join(before)}: {write}" if before else f"  {write}")
         if field not in by_field:
             lines.append(f"  lose({field!r}, request, ledger)")
-    exec("\n".join(lines), known)  # noqa: S102 - nothing but the names of fields stands in it
+    exec("\n".join(lines), known)  # noqa: S102 - nothing but the names of fields and keys stands in it
     return known["encode"]  # type: ignore[no-any-return]
 
 

@@ -31,7 +31,7 @@ def encode_tools(
         ledger.at = ("tools", place)
         if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
             ledger.lose("", "tool_choice", "not offered, so that it is not called")
-        elif type(tool) is Tool:
+        elif not isinstance(tool, ServerTool):
             bodies.append(encode(tool, ledger))
         elif tool.dialect == ledger.dialect:
             bodies.append(tool.value)

@@ -124,7 +124,11 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire's input excludes what was cached; ours includes it."""
-    fresh, made, details = count_in(body, "input_tokens"), count_in(body, "output_tokens"), body.get("output_tokens_details")
+    fresh, made, details = (
+        count_in(body, "input_tokens"),
+        count_in(body, "output_tokens"),
+        body.get("output_tokens_details"),
+    )
     read, written = count_in(body, "cache_read_input_tokens"), count_in(body, "cache_creation_input_tokens")
     thought = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)

@@ -29,7 +29,7 @@ _ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 _MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_PLAIN_MODES = {word: mode for mode, word in WORDS.items()}
+_PLAIN_MODES = {word: ToolChoice(mode) for mode, word in WORDS.items()}  # type: ignore[arg-type]
 _NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
@@ -186,7 +186,7 @@ def decode_choice(value: Any) -> Understood | None:
     if type(config) is not dict:
         return None
     if len(value) == len(config) == 1 and type(mode := config.get("mode")) is str and mode in _PLAIN_MODES:
-        return Understood({"tool_choice": ToolChoice(_PLAIN_MODES[mode])}, keep=outer != _CALLING)
+        return Understood({"tool_choice": _PLAIN_MODES[mode]}, keep=outer != _CALLING)
     left = config.copy()
     given = left.pop("mode", None)
     word = _word(given)

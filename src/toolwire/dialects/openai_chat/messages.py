@@ -272,10 +272,14 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
     body: dict[str, Any] = {} if "odd_role" in form_of(message.opaque, DIALECT) else {"role": "assistant"}
-    content = message.content
-    if type(content) is str:
-        body["content"] = content
-        return _close(body, message, ledger)
+    if type(message.content) is str:
+        body["content"] = message.content
+    else:
+        _encode_parts(message, body, ledger, as_string=as_string)
+    return _close(body, message, ledger)
+
+
+def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
     blocks: list[Any] = []
     bare = False
     for place, part in enumerate(message.parts):
@@ -302,7 +306,6 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
                     blocks.append(block)
     ledger.part = None
     _place_words(body, blocks, ledger, bare=bare, as_string=as_string)
-    return _close(body, message, ledger)
 
 
 def _place_words(
