@@ -308,8 +308,8 @@ def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request
             name = f"{field}_{number}"
             known[name] = setting
             before = [f"request.{other} is None" for other in _FIELDS[:place] if other in setting.fields]
-            plain = f"body[{setting.key!r}] = request.{field}"
-            write = plain if setting.plain else f"write({name}, request, ledger, body)"
+            as_it_is = f"body[{setting.key!r}] = request.{field}"
+            write = as_it_is if setting.plain else f"write({name}, request, ledger, body)"
             lines.append(f"  if {' and '.join(before)}: {write}" if before else f"  {write}")
         if field not in by_field:
             lines.append(f"  lose({field!r}, request, ledger)")
