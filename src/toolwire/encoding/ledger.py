@@ -426,6 +426,16 @@ def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[di
     return body.copy(), {"path": path} if path and path != usual else {}
 
 
+def open_request(body: Any, path: str, usual: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+    """Begin to read a request: what is left beside its `messages`, its form, and the messages."""
+    rest, form = open_body(body, "request", path, usual)
+    if type(messages := rest.get("messages")) is list:
+        del rest["messages"]
+        return rest, form, messages
+    form["no_messages"] = True
+    return rest, form, []
+
+
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:
     """Take a field out of what is left of a body if it is of its kind; all else stays, to be replayed."""
     value = rest.get(key)
