@@ -65,19 +65,16 @@ def decode_functions(bodies: list[Any]) -> list[Tool] | None:
 
 def write_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str, Any]:
     """Write the declarations under the keys where they belong."""
-    functions: list[Any] = []
-
-    def write(tool: Tool, ledger: Ledger) -> Any:
-        if form_of(tool.opaque, DIALECT).get("key") != "functions":
-            return _encode_tool(tool, ledger)
-        functions.append(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
-        return _LEGACY
-
-    written = [body for body in encode_tools(tools, ledger, write) if body is not _LEGACY]
-    return {key: bodies for key, bodies in (("tools", written), ("functions", functions)) if bodies}
+    written = encode_tools(tools, ledger, _encode_tool)
+    functions = [body for body in written if type(body) is _Function]
+    if not functions:
+        return {"tools": written} if written else {}
+    others = [body for body in written if type(body) is not _Function]
+    return {"tools": others, "functions": functions} if others else {"functions": functions}
 
 
-_LEGACY = object()
+class _Function(dict[str, Any]):
+    """A declaration of the deprecated `functions`."""
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
@@ -93,6 +90,8 @@ def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    if form_of(tool.opaque, DIALECT).get("key") == "functions":
+        return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
         return _encode_as_function(tool, ledger)
     key = "custom" if tool.custom else "function"
