@@ -275,7 +275,7 @@ def _from_openapi(schema: Any) -> Any:
     read: dict[str, Any] = {}
     same = True
     for key, value in schema.items():
-        word = _JSON_WORDS.get(key, key)
+        word: str = _JSON_WORDS.get(key, key)
         new = READERS[word](value) if word in READERS else value
         if new is not ABSENT:
             read[word] = new
