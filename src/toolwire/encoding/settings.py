@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence, Sized
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -262,9 +263,13 @@ class Settings:
         for setting in settings:
             for field in setting.fields:
                 self.by_field.setdefault(field, []).append(setting)
-        self.encode = _make_writer(self.by_field)
         alone = {field: found[0] for field, found in self.by_field.items() if len(found) == 1}
         self._fields = {(one.key, kind): field for field, one in alone.items() for kind in one.kinds}
+
+    @cached_property
+    def encode(self) -> Callable[[Request, Ledger, dict[str, Any]], None]:
+        """Write every setting that is set; what the dialect has no key for is a loss."""
+        return _make_writer(self.by_field)
 
     def paths(self, within: str = "") -> dict[str, str]:
         """Say where in a body each canonical field stands."""
@@ -295,7 +300,7 @@ class Settings:
 
 
 def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request, Ledger, dict[str, Any]], None]:
-    """Make the function that writes every setting that is set; what the dialect has no key for is a loss.
+    """Make the function that writes what is set.
 
     It asks for each field by its name, in a line of its own, so that a field that is not set costs next to nothing.
     A setting of several fields is written where the first of them is.

@@ -275,7 +275,7 @@ def _from_openapi(schema: Any) -> Any:
     read: dict[str, Any] = {}
     same = True
     for key, value in schema.items():
-        word: str = _JSON_WORDS.get(key, key)
+        word = _JSON_WORDS[key] if key in _JSON_WORDS else key  # noqa: SIM401 - no call
         new = READERS[word](value) if word in READERS else value
         if new is not ABSENT:
             read[word] = new
