@@ -6,8 +6,9 @@ Rules of this file:
   and no name had to be respelled. No later message changes anything of what stands before a seam. The first seam is
   where the user begins to speak: what is said before him, with the tools and settings, opens other conversations too.
 - The bytes before the seam and after the messages are compared as they are. What stands between them is translated
-  as always; where it is odd in any way, the whole body is. What the last turn said there is kept apart, and found by its
-  bytes: clients that mark the last message for a cache say it otherwise in the next turn, and it is translated again.
+  as always; where it is odd in any way, the whole body is.
+- What the last turn said after its seam is kept apart, and found by its bytes. Clients that mark the last message for a
+  cache say it otherwise in the next turn: then it is translated again.
 - Bytes are kept, and what an answer is read by, which nobody is given: so nobody who changes a body that was given
   changes what is given next.
 - What one owner has sent, no other finds: each has a `Reuse` of its own.
