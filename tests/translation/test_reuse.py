@@ -259,6 +259,33 @@ def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hit
     assert sum(hits) > 3
 
 
+def talk(turns: int, mark: str) -> bytes:
+    """Write a conversation of words, with a mark at the end of the last ones."""
+    said = [{"role": "system", "content": "Be brief. " * 60}, {"role": "user", "content": "Go."}]
+    for turn in range(turns):
+        said += [{"role": "assistant", "content": f"Yes {turn}."}, {"role": "user", "content": f"More {turn}."}]
+    said[-1]["content"] += mark
+    return msgspec.json.encode({"model": "gpt-4o", "messages": said})
+
+
+@pytest.mark.parametrize(("mark", "count"), [("", 2), (" (last)", 4)], ids=["said again", "said otherwise"])
+def test_what_the_last_turn_said_is_written_once(mark: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    target: Any = dialect("anthropic")
+
+    def encode_later(messages: list[Message], *rest: Any, later: Any = target.encode_later) -> Any:
+        written.append(len(messages))
+        return later(messages, *rest)
+
+    monkeypatch.setattr(target, "encode_later", encode_later)
+    held = Reuse(1 << 22)
+    for turns in range(1, 7):
+        written.clear()
+        data = talk(turns, mark)
+        assert outcome(data, "openai-chat", "anthropic", held) == outcome(data, "openai-chat", "anthropic", OFF)
+    assert sum(written) == count
+
+
 def test_whoever_changes_a_body_changes_no_other() -> None:
     held = Reuse(1 << 22)
     said = growing(6)

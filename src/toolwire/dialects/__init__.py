@@ -74,12 +74,13 @@ class _Tuned:
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
-    found = name if not isinstance(name, str) else _load(name)
+    found = load(name) if isinstance(name, str) else name
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 
 
 @cache
-def _load(name: str) -> Dialect:
+def load(name: str) -> Dialect:
+    """Give a dialect by its name or alias."""
     known = ALIASES.get(name, name)
     if known not in NAMES:
         raise UnknownDialect(name, [*NAMES, *ALIASES])

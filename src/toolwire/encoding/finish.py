@@ -10,7 +10,6 @@ Rules of this file:
 from collections.abc import Collection
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, made_by
@@ -25,11 +24,13 @@ def wants_calls(reason: Any, *, called: bool) -> Any:
     return "tool_calls" if called and reason in {"stop", None} else reason
 
 
-def asks(parts: Any) -> bool:
+def asks(content: Any) -> bool:
     """Whether an answer asks for tools, well or badly; a call that was cut off asks for nothing."""
-    if ToolCall not in map(type, parts):
-        return False
-    return any(type(part) is ToolCall and part.complete for part in parts)
+    if type(content) is not str:
+        for part in content:
+            if type(part) is ToolCall and part.complete:
+                return True
+    return False
 
 
 def ending(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
@@ -82,44 +83,49 @@ def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool
     return parse_arguments(text)[1] is None
 
 
-class Counts(Struct, frozen=True):
+class Counts:
     """Token counts as OpenAI's two wires name them: tokens `given` to the model and `made` by it.
 
     A `complete` wire says every detail, also that there is none.
     """
 
-    given: str
-    made: str
-    complete: bool = False
+    def __init__(self, given: str, made: str, *, complete: bool = False) -> None:
+        self.given, self.made, self.complete = given, made, complete
+        self._beside_given, self._beside_made = f"{given}_details", f"{made}_details"
 
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
-        given, made = body.get(f"{self.given}_details"), body.get(f"{self.made}_details")
+        prompt, given, made = count_in(body, self.given), body.get(self._beside_given), body.get(self._beside_made)
         read = written = thought = None
         if given and type(given) is dict:
-            read, written = count_in(given, "cached_tokens"), count_in(given, "cache_write_tokens")
+            read = count_in(given, "cached_tokens")
+            written = count_in(given, "cache_write_tokens") if "cache_write_tokens" in given else None
         if made and type(made) is dict:
             thought = count_in(made, "reasoning_tokens")
-        prompt = count_in(body, self.given)
         said = made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens"))
         return Usage(prompt, said, read, written, thought, Opaque(dialect, body))
 
     def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
         """Write the counts."""
-        mine = made_by(usage.opaque, ledger.dialect)
-        body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
-        before = self.decode(body, ledger.dialect) if mine else None
-        if usage == before:
-            return body
+        opaque, body, before = usage.opaque, dict[str, Any](), None
+        if opaque is not None and opaque.dialect == ledger.dialect:
+            body = dict(opaque.value)
+            before = self.decode(body, ledger.dialect)
+            if usage == before:
+                return body
         if before is None or (usage.input_tokens, usage.output_tokens) != (before.input_tokens, before.output_tokens):
             body[self.given], body[self.made] = usage.input_tokens or 0, usage.output_tokens or 0
             body["total_tokens"] = usage.total_tokens
-        given = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
-        every = self.complete and not mine
-        for key, counts in ((self.given, given), (self.made, {"reasoning_tokens": usage.reasoning_tokens})):
-            said = {name: count or 0 for name, count in counts.items() if count is not None or every}
-            if said:
-                body[f"{key}_details"] = {**(body.get(f"{key}_details") or {}), **said}
+        every = self.complete and before is None
+        read, written, thought = usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens
+        if every or read is not None or written is not None:
+            body[self._beside_given] = given = dict(body.get(self._beside_given) or ())
+            if every or read is not None:
+                given["cached_tokens"] = read or 0
+            if every or written is not None:
+                given["cache_write_tokens"] = written or 0
+        if every or thought is not None:
+            body[self._beside_made] = {**(body.get(self._beside_made) or {}), "reasoning_tokens": thought or 0}
         lose_counts(usage, ledger)
         return body
 
@@ -137,7 +143,8 @@ def made_in_all(given: int | None, made: int | None, total: int | None) -> int |
 
 def lose_counts(usage: Usage, ledger: Ledger) -> None:
     """Lose the counts of another wire that have no canonical name."""
-    if usage.opaque is not None and usage.opaque.dialect != ledger.dialect:
+    opaque = usage.opaque
+    if opaque is not None and opaque.dialect != ledger.dialect:
         ledger.lose("usage.opaque", "usage_details", "the wire's own counts stay there")
 
 

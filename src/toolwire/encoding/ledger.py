@@ -187,6 +187,7 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
 
 
 _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
+_NO_LOSSES: Mapping[str, Loss] = {}
 _SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -218,7 +219,7 @@ class Ledger:
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
         """Record one loss at the place where the encode stands; how much it matters its concept says."""
-        path = self._path_to(field)
+        path = self._path_to(field) if self.at else field
         self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
 
     def _path_to(self, field: str) -> str:
@@ -266,19 +267,15 @@ class Ledger:
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
-        if opaque is None or opaque is self.wire.plain:
+        if opaque is None or not (opaque.value or opaque.form):
             return body
         if opaque.dialect != self.dialect:
             if opaque.value:
                 self.lose_opaque(opaque)
             return body
-        for key, value in opaque.value.items():
-            if key not in body:
-                body[key] = value
+        _add(body, opaque.value)
         if opaque.form and "said" in opaque.form:
-            for key, value in opaque.form["said"].items():
-                if key not in body:
-                    body[key] = value
+            _add(body, opaque.form["said"])
         return body
 
     def said(self, block: Any, part: Any) -> bool:
@@ -289,23 +286,18 @@ class Ledger:
         """Name everything of another dialect that cannot go along; null and empty say nothing."""
         if opaque is None or not (left := opaque.value) or opaque.dialect == self.dialect:
             return
-        detail = f"only {opaque.dialect} understands this"
         if type(left) is not dict and not isinstance(left, Mapping):
-            self.lose("opaque", "opaque", detail, severity=severity)
+            self.lose("opaque", "opaque", f"only {opaque.dialect} understands this", severity=severity)
             return
-        of, outermost, before = self.of, not self.at, self._path_to("opaque.")
-        weights = weights_of(of, outermost=outermost)
-        self.losses += [
-            Loss(
-                before + key,
-                "opaque",
-                "dropped",
-                detail,
-                severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost),
-            )
-            for key, value in left.items()
-            if value or value not in _SAYS_NOTHING
-        ]
+        known = _NO_LOSSES if self.at or severity else _losses_of(opaque.dialect, self.of)
+        for key, value in left.items():
+            if value or value not in _SAYS_NOTHING:
+                self.losses.append(known.get(key) or self._loss_of(key, value, opaque.dialect, severity))
+
+    def _loss_of(self, key: str, value: Any, dialect: str, severity: Severity | None) -> Loss:
+        path, detail = f"{self._path_to('opaque.')}{key}", f"only {dialect} understands this"
+        found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
+        return Loss(path, "opaque", "dropped", detail, found)
 
     def lose_part(self, part: Any, holder: str) -> None:
         """Lose a part that has no place where it stands; what it holds is lost with it."""
@@ -383,6 +375,18 @@ class Ledger:
                 self.lose(field, concept, f"{self.dialect} has no place for it")
 
 
+def _add(body: dict[str, Any], left: Mapping[str, Any]) -> None:
+    body |= left if body.keys().isdisjoint(left) else {key: left[key] for key in left if key not in body}
+
+
+@lru_cache(16)
+def _losses_of(dialect: str, of: Body) -> Mapping[str, Loss]:
+    """Give the losses of what a body says beside its fields, by key, of those of which the value says nothing."""
+    weights = weights_of(of, outermost=True)
+    detail = f"only {dialect} understands this"
+    return {key: Loss(f"opaque.{key}", "opaque", "dropped", detail, weight) for key, weight in weights.items()}
+
+
 @lru_cache(1024)
 def join_path(steps: tuple[str | int, ...]) -> str:
     """Write steps as a path: names joined by dots, positions in brackets."""
@@ -422,6 +426,16 @@ def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[di
     return body.copy(), {"path": path} if path and path != usual else {}
 
 
+def open_request(body: Any, path: str, usual: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+    """Begin to read a request: what is left beside its `messages`, its form, and the messages."""
+    rest, form = open_body(body, "request", path, usual)
+    if type(messages := rest.get("messages")) is list:
+        del rest["messages"]
+        return rest, form, messages
+    form["no_messages"] = True
+    return rest, form, []
+
+
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:
     """Take a field out of what is left of a body if it is of its kind; all else stays, to be replayed."""
     value = rest.get(key)
@@ -429,15 +443,6 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
         del rest[key]
         return value
     return None
-
-
-def take_fields(rest: dict[str, Any], kinds: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
-    """Take fields of these kinds out of what is left of a body, by their canonical names."""
-    taken = {}
-    for key, (field, kind) in kinds.items():
-        if type(rest.get(key)) is kind:
-            taken[field] = rest.pop(key)
-    return taken
 
 
 def take_entries(rest: dict[str, Any], key: str) -> list[Any]:

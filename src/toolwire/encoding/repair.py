@@ -61,16 +61,15 @@ def is_legal(messages: Sequence[Message]) -> bool:
 
 def begin(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> None:
     """Put `first` before written turns that do not begin with the user's; without a ledger, once more."""
-    if not _lacks_beginning(bodies):
-        return
-    bodies.insert(0, deepcopy(first))
-    if ledger is not None:
-        ledger.lose("messages", "first_turn", "the user speaks first on this wire", "defaulted")
+    if _lacks_beginning(bodies):
+        bodies.insert(0, deepcopy(first))
+        if ledger is not None:
+            ledger.lose("messages", "first_turn", "the user speaks first on this wire", "defaulted")
 
 
 def is_begun(bodies: list[Any], first: dict[str, Any]) -> bool:
     """Whether the first of read turns is one that `begin` put there."""
-    return bodies[:1] == [first] and _lacks_beginning(bodies[1:])
+    return bool(bodies) and bodies[0] == first and _lacks_beginning(bodies[1:])
 
 
 def _lacks_beginning(bodies: list[Any]) -> bool:

@@ -6,12 +6,13 @@ Rules of this file:
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
-from collections.abc import Callable, Container, Mapping, Sized
+from collections.abc import Callable, Container, Mapping, Sequence, Sized
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
@@ -25,9 +26,6 @@ _FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
 # All but the first and the last field of a request, which hold what is said and what was left.
 _FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)
-# So many of the first are set often; where none of the others is, nobody looks at them one by one.
-_OFTEN = 7
-_NONE_OF_THE_REST = (None,) * (len(_FIELDS) - _OFTEN)
 # What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
 # its default is 1 (OpenAI's models that reason, the newest of Anthropic; 2026-11-22).
 _DEFAULTS: Mapping[str, Any] = {
@@ -65,13 +63,21 @@ class Understood(Struct):
 
 
 class Setting(Struct, frozen=True):
-    """One key of a request's body and the canonical fields that it carries."""
+    """One key of a request's body and the canonical fields that it carries.
+
+    A value of one of its `kinds` is read as it is; where it is `plain`, it is written as it is, too.
+    """
 
     key: str
     fields: tuple[str, ...]
     decode: Callable[[Any], Understood | None]
     encode: Callable[[Request, Ledger], Any]
     kinds: tuple[type, ...] = ()
+    plain: bool = False
+
+    def written(self, encode: Callable[[Request, Ledger], Any]) -> "Setting":
+        """Give the setting, read as it is, and written in another way."""
+        return replace(self, encode=encode, plain=False)
 
 
 def plain(key: str, field: str, *kinds: type) -> Setting:
@@ -80,16 +86,12 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     def decode(value: Any) -> Understood | None:
         return Understood({field: value}) if type(value) in kinds else None
 
-    def encode(request: Request, _ledger: Ledger) -> Any:
-        return getattr(request, field)
-
-    return Setting(key, (field,), decode, encode, kinds)
+    return Setting(key, (field,), decode, lambda request, _ledger: getattr(request, field), kinds, plain=True)
 
 
-def checked(
-    key: str, field: str, decode: Callable[[Any], Understood | None], takes: Callable[[Any], bool], why: str
-) -> Setting:
+def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting:
     """Make a setting of which this wire takes some values; another one from elsewhere is lost, and `why` is said."""
+    field = setting.fields[0]
 
     def encode(request: Request, ledger: Ledger) -> Any:
         given = getattr(request, field)
@@ -98,13 +100,12 @@ def checked(
         ledger.lose(field, field, f"{ledger.dialect} {why.format(given)}")
         return ABSENT
 
-    return Setting(key, (field,), decode, encode)
+    return setting.written(encode)
 
 
 def within(key: str, field: str, least: float, most: float) -> Setting:
     """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
-    decode = plain(key, field, *NUMBER).decode
-    return checked(key, field, decode, lambda given: least <= given <= most, f"takes {least} to {most}")
+    return checked(plain(key, field, *NUMBER), lambda given: least <= given <= most, f"takes {least} to {most}")
 
 
 def sampling(field: str, most: float) -> Setting:
@@ -118,7 +119,7 @@ def sampling(field: str, most: float) -> Setting:
         lose_setting(request, field, f"{request.model} reasons, and takes no {field} then", ledger)
         return ABSENT
 
-    return Setting(field, (field,), bounded.decode, encode)
+    return bounded.written(encode)
 
 
 def _reasons(request: Request, ledger: Ledger) -> bool | None:
@@ -138,7 +139,7 @@ def at_least(key: str, field: str, least: int) -> Setting:
         ledger.lose(field, field, f"the least here is {least}", "approximated")
         return least
 
-    return Setting(key, (field,), plain(key, field, int).decode, encode)
+    return plain(key, field, int).written(encode)
 
 
 def lose_setting(request: Request, field: str, detail: str, ledger: Ledger, *, carried: bool = False) -> None:
@@ -159,7 +160,7 @@ def tier(key: str, words: Mapping[str, str]) -> Setting:
         ledger.lose("service_tier", "service_tier", f"{ledger.dialect} has no tier {wanted}")
         return ABSENT
 
-    return Setting(key, ("service_tier",), plain(key, "service_tier", str).decode, encode)
+    return plain(key, "service_tier", str).written(encode)
 
 
 def lose_beside_schema(output: Output, ledger: Ledger) -> None:
@@ -186,20 +187,16 @@ def word(key: str, field: str, words: Container[str]) -> Setting:
     def decode(value: Any) -> Understood | None:
         return Understood({field: value}) if type(value) is str and value in words else None
 
-    return checked(key, field, decode, lambda given: given in words, f"knows no {key} {{!r}}")
+    return checked(replace(plain(key, field), decode=decode), lambda given: given in words, f"knows no {key} {{!r}}")
 
 
 def texts(key: str, field: str) -> Setting:
     """Make a setting that is a list of texts on the wire and in the model; an empty list says nothing."""
 
     def decode(value: Any) -> Understood | None:
-        listed = type(value) is list and value and all(type(text) is str for text in value)
-        return Understood({field: value}) if listed else None
+        return Understood({field: value}) if type(value) is list and set(map(type, value)) == {str} else None
 
-    def encode(request: Request, _ledger: Ledger) -> Any:
-        return getattr(request, field)
-
-    return Setting(key, (field,), decode, encode)
+    return replace(plain(key, field), decode=decode)
 
 
 def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
@@ -207,15 +204,16 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
 
     `declared` is what was written of its tools. Whether its model reasons the quirks say, if anyone knows.
     """
-    if made_by(request.opaque, ledger.dialect):
-        return request if ledger.quirks.custom_tools else _respelled(request)
-    left: dict[str, Any] = {}
+    opaque, choice, quirks, left = request.opaque, request.tool_choice, ledger.quirks, None
+    if opaque is not None and opaque.dialect == ledger.dialect:
+        return request if quirks.custom_tools else _respelled(request)
     if not declared:
-        if request.tool_choice is not None or request.parallel_tool_calls is not None:
+        if choice is not None or request.parallel_tool_calls is not None:
             left = _without_choice(request, ledger)
-    elif request.tool_choice is not None and request.tool_choice.names is not None:
-        left |= _settle_names(request, ledger)
-    if ledger.quirks.reasons is False:
+    elif choice is not None and choice.names is not None:
+        left = _settle_names(request, ledger)
+    if quirks.reasons is False:
+        left = left or {}
         for field, none in _REASONING.items():
             given = getattr(request, field)
             if given is not None:
@@ -265,10 +263,13 @@ class Settings:
         for setting in settings:
             for field in setting.fields:
                 self.by_field.setdefault(field, []).append(setting)
-        self._plain_by_key = {one.key: (one.fields[0], one.kinds) for one in settings if one.kinds}
-        self._plain_by_field = {
-            field: found[0].key for field, found in self.by_field.items() if len(found) == 1 and found[0].kinds
-        }
+        alone = {field: found[0] for field, found in self.by_field.items() if len(found) == 1}
+        self._fields = {(one.key, kind): field for field, one in alone.items() for kind in one.kinds}
+
+    @cached_property
+    def encode(self) -> Callable[[Request, Ledger, dict[str, Any]], None]:
+        """Write every setting that is set; what the dialect has no key for is a loss."""
+        return _make_writer(self.by_field)
 
     def paths(self, within: str = "") -> dict[str, str]:
         """Say where in a body each canonical field stands."""
@@ -280,59 +281,58 @@ class Settings:
         """Take what is understood out of what is left of a body: canonical fields, and spellings to keep."""
         fields: dict[str, Any] = {}
         form: dict[str, Any] = {}
-        by_key, plain_by_key = self.by_key, self._plain_by_key
+        known, by_key = self._fields, self.by_key
         for key, value in list(rest.items()):
-            if key in plain_by_key:
-                field, kinds = plain_by_key[key]
-                if type(value) in kinds and field not in fields:
-                    fields[field] = value
-                    del rest[key]
-                continue
-            setting = by_key.get(key)
-            understood = None if setting is None else setting.decode(value)
-            if understood is None or not fields.keys().isdisjoint(understood.fields):
-                continue
-            fields.update(understood.fields)
-            if understood.keep:
-                form[key] = value
-            if understood.left is ABSENT:
+            if (field := known.get((key, type(value)))) is not None and field not in fields:
+                fields[field] = value
                 del rest[key]
-            else:
-                rest[key] = understood.left
+            elif key in by_key and (understood := by_key[key].decode(value)) is not None:
+                if not fields.keys().isdisjoint(understood.fields):
+                    continue
+                fields |= understood.fields
+                if understood.keep:
+                    form[key] = value
+                if understood.left is ABSENT:
+                    del rest[key]
+                else:
+                    rest[key] = understood.left
         return fields, form
 
-    def encode(self, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
-        """Write every setting that is set; what the dialect has no key for is a loss."""
-        written: set[str] = set()
-        plain_by_field = self._plain_by_field
-        values = astuple(request)[1:-1]
-        if values[_OFTEN:] == _NONE_OF_THE_REST:
-            values = values[:_OFTEN]
-        for field, given in zip(_FIELDS, values, strict=False):
-            if given is None:
-                continue
-            if field in plain_by_field:
-                body[plain_by_field[field]] = given
-            elif field in self.by_field:
-                self._encode_field(field, given, request, ledger, body, written)
-            else:
-                carried = field in _WITH_EFFORT and request.effort is not None and given != "disabled"
-                lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
 
-    def _encode_field(
-        self, field: str, given: Any, request: Request, ledger: Ledger, body: dict[str, Any], written: set[str]
-    ) -> None:
+def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request, Ledger, dict[str, Any]], None]:
+    """Make the function that writes what is set.
+
+    It asks for each field by its name, in a line of its own, so that a field that is not set costs next to nothing.
+    A setting of several fields is written where the first of them is.
+    """
+    known: dict[str, Any] = {"write": _write, "lose": _lose_unknown}
+    lines = ["def encode(request, ledger, body):"]
+    for place, field in enumerate(_FIELDS):
+        lines.append(f" if request.{field} is not None:")
+        for number, setting in enumerate(by_field.get(field, ())):
+            name = f"{field}_{number}"
+            known[name] = setting
+            before = [f"request.{other} is None" for other in _FIELDS[:place] if other in setting.fields]
+            as_it_is = f"body[{setting.key!r}] = request.{field}"
+            write = as_it_is if setting.plain else f"write({name}, request, ledger, body)"
+            lines.append(f"  if {' and '.join(before)}: {write}" if before else f"  {write}")
+        if field not in by_field:
+            lines.append(f"  lose({field!r}, request, ledger)")
+    exec("\n".join(lines), known)  # noqa: S102 - nothing but the names of fields and keys stands in it
+    return known["encode"]  # type: ignore[no-any-return]
+
+
+def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
+    value = setting.encode(request, ledger)
+    if value is not ABSENT:
         opaque = request.opaque
-        for setting in self.by_field[field]:
-            key = setting.key
-            if setting.kinds:
-                body[key] = given
-            elif key not in written:
-                written.add(key)
-                value = setting.encode(request, ledger)
-                if value is not ABSENT:
-                    spelled = opaque is not None and opaque.dialect == ledger.dialect and (opaque.form or opaque.value)
-                    body[key] = _as_spelled(setting, value, request, opaque) if spelled else value  # type: ignore[arg-type]
+        spelled = opaque is not None and opaque.dialect == ledger.dialect and (opaque.form or opaque.value)
+        body[setting.key] = _as_spelled(setting, value, request, opaque) if spelled else value  # type: ignore[arg-type]
+
+
+def _lose_unknown(field: str, request: Request, ledger: Ledger) -> None:
+    carried = field in _WITH_EFFORT and request.effort is not None and getattr(request, field) != "disabled"
+    lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
 
 
 def nested(key: str, inner: Settings) -> Setting:
@@ -351,7 +351,7 @@ def nested(key: str, inner: Settings) -> Setting:
         body = {}
         for setting, given in zip(settings, fields_of(request), strict=True):
             if given is not None:
-                value = given if setting.kinds else setting.encode(request, ledger)
+                value = given if setting.plain else setting.encode(request, ledger)
                 if value is not ABSENT:
                     body[setting.key] = value
         return body or ABSENT

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.encoding.settings import ABSENT
 from toolwire.types import Request, ServerTool, Tool
 
@@ -51,7 +51,7 @@ def functions_of(tools: Sequence[Tool | ServerTool]) -> Sequence[Any]:
 def limited(request: Request, ledger: Ledger, most: int) -> Request:
     """Give a request from elsewhere without the tools that are more than this wire takes."""
     tools = request.context.tools
-    if len(tools) <= most or made_by(request.opaque, ledger.dialect):
+    if made_by(request.opaque, ledger.dialect):
         return request
     for place in range(most, len(tools)):
         ledger.lose(f"tools[{place}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")
@@ -65,11 +65,11 @@ def lose_server_tool(tool: ServerTool, ledger: Ledger) -> None:
 
 def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write the name of a tool, as it came or as the wire takes it, and its description."""
-    verbatim = made_by(tool.opaque, ledger.dialect) and "escaped" not in form_of(tool.opaque, ledger.dialect)
-    body: dict[str, Any] = {"name": ledger.names.keep(tool.name) if verbatim else ledger.names.write(tool.name)}
-    if tool.description is not None:
-        body["description"] = tool.description
-    return body
+    opaque, names, description = tool.opaque, ledger.names, tool.description
+    mine = opaque is not None and opaque.dialect == ledger.dialect
+    verbatim = mine and "escaped" not in (opaque.form or ())  # type: ignore[union-attr]
+    name = names.keep(tool.name) if verbatim else names.write(tool.name)
+    return {"name": name} if description is None else {"name": name, "description": description}
 
 
 def lose_strict(tool: Tool, ledger: Ledger) -> None:

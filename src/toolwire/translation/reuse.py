@@ -7,6 +7,8 @@ Rules of this file:
   where the user begins to speak: what is said before him, with the tools and settings, opens other conversations too.
 - The bytes before the seam and after the messages are compared as they are. What stands between them is translated
   as always; where it is odd in any way, the whole body is.
+- What the last turn said after its seam is kept apart, and found by its bytes. Clients that mark the last message for a
+  cache say it otherwise in the next turn: then it is translated again.
 - Bytes are kept, and what an answer is read by, which nobody is given: so nobody who changes a body that was given
   changes what is given next.
 - What one owner has sent, no other finds: each has a `Reuse` of its own.
@@ -140,13 +142,15 @@ class _Seam(Struct, frozen=True):
     last: tuple[Loss, ...]
     opens: bool
     answered: _Answered
+    tail: "_Tail | None" = None
 
     @property
     def size(self) -> int:
         """About how many bytes it holds."""
+        tail = 0 if self.tail is None else len(self.tail.listed) + len(self.tail.half.written)
         strings = 80 * (len(self.ids) + len(self.asks)) + 200 * (len(self.losses) + len(self.last)) + len(self.gist)
         tools = _TOOL * len(self.answered.tools)
-        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings + tools
+        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings + tools + tail
 
     def fits(self, data: bytes) -> bool:
         """Whether a body is this conversation, with more messages."""
@@ -356,8 +360,10 @@ def again(
     reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any, between: Between | None = None
 ) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
+    if type(body) is not bytes or len(body) < _SMALL or source is target:
+        return None
     reuse = HERE if reuse is None else reuse
-    if type(body) is not bytes or len(body) < _SMALL or not reuse.is_on or source is target:
+    if not reuse.is_on:
         return None
     if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
         return None
@@ -377,13 +383,29 @@ def _alike(one: bytes, other: bytes) -> int:
     return least
 
 
+class _Half(Struct, frozen=True):
+    """Some messages at the target, and the ids that are taken after them."""
+
+    ids: frozenset[str]
+    written: bytes
+    losses: Sequence[Loss]
+
+
+class _Tail(Struct, frozen=True):
+    """What stood after a seam in the last turn: the next one says it again, if its client changes nothing of it."""
+
+    listed: bytes
+    said: _Said
+    half: _Half
+
+
 class _Ahead(Struct, frozen=True):
-    """What goes on from a seam: the bytes of a list of messages, where it is cut, and what was read of each part."""
+    """What goes on from a seam: the bytes of messages, how many stand before the last answer, and what was read."""
 
     seam: _Seam
     separator: bytes
     listed: bytes
-    cut: int
+    first: int
     said: list[_Said]
 
 
@@ -394,8 +416,13 @@ def _read_on(seam: _Seam, data: bytes, source: Any, target: Any, between: Betwee
     before = next((one for one in begins if middle.startswith(one + b"{")), None)
     if before is None:
         return None
-    listed = b"[%b]" % middle[len(before) :]
-    bodies = read_body(listed)
+    listed, tail = middle[len(before) :], seam.tail
+    if tail is not None and (rest := _after(tail.listed, listed)) is not None:
+        bodies = read_body(b"[%b]" % rest)
+        one = None if _last_answer(bodies, source.DIALECT) else _said(bodies, tail.said, source, target, between)
+        if one is not None:
+            return _Ahead(seam, before, listed, len(tail.listed), [tail.said, one])
+    bodies = read_body(b"[%b]" % listed)
     cut = _last_answer(bodies, source.DIALECT)
     said: list[_Said] = []
     for part in (bodies[:cut], bodies[cut:]) if cut else (bodies,):
@@ -406,7 +433,17 @@ def _read_on(seam: _Seam, data: bytes, source: Any, target: Any, between: Betwee
         if one is None:
             return None
         said.append(one)
-    return _Ahead(seam, before, listed, cut, said)
+    parted = _cut_apart(b"[%b]" % listed) if cut else None
+    return _Ahead(seam, before, listed, len(parted[1].join(parted[0][:cut])) if parted else 0, said)
+
+
+def _after(begins: bytes, listed: bytes) -> bytes | None:
+    """Give the messages after those with which a list of some begins; None where it begins with others."""
+    if not listed.startswith(begins):
+        return None
+    return next(
+        (listed[len(begins) + len(one) :] for one in _SEPARATORS if listed.startswith(one + b"{", len(begins))), None
+    )
 
 
 def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | None:
@@ -414,7 +451,8 @@ def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | No
     seam, said = ahead.seam, ahead.said
     halves: list[_Half] = []
     for one in said:
-        half = _half(one, halves[-1] if halves else seam, target, seam.model, seam.answered.quirks)
+        known = seam.tail.half if seam.tail is not None and seam.tail.said is one else None
+        half = known or _half(one, halves[-1] if halves else seam, target, seam.model, seam.answered.quirks)
         if half is None:
             return None
         halves.append(half)
@@ -426,9 +464,9 @@ def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | No
         losses += half.losses
     written.append(seam.closing)
     encoded = Written.of(seam.path, b"".join(written), (*losses, *seam.last))
-    if ahead.cut and (parted := _cut_apart(ahead.listed)) is not None:
-        first, half, (raws, separator) = said[0], halves[0], parted
-        length = seam.length + len(ahead.separator) + len(separator.join(raws[: ahead.cut]))
+    if ahead.first:
+        first, half = said[0], halves[0]
+        length = seam.length + len(ahead.separator) + ahead.first
         seam = replace(
             seam,
             begins=_grown(seam.begins, data[seam.length : length]),
@@ -442,11 +480,19 @@ def go_on(ahead: _Ahead, data: bytes, target: Any) -> tuple[Encoded, _Seam] | No
             gist=first.gist,
             losses=(*seam.losses, *half.losses),
             opens=False,
+            tail=_tail(_after(ahead.listed[: ahead.first], ahead.listed), said[1], halves[1]),
         )
     return encoded, seam
 
 
-def _said(bodies: list[Any], start: Any, source: Any, target: Any, between: Between, *, opens: bool) -> _Said | None:
+def _tail(listed: bytes | None, said: _Said, half: _Half) -> _Tail | None:
+    """Keep what stands after a seam, if an answer may come next; of its messages, only what was seen of them."""
+    return _Tail(listed, replace(said, messages=()), half) if listed and _asks(said.messages[-1]) else None
+
+
+def _said(
+    bodies: list[Any], start: Any, source: Any, target: Any, between: Between, *, opens: bool = False
+) -> _Said | None:
     """Read messages that stand after a seam; None where they are not separable from what stands before."""
     messages = source.decode_later(bodies, start.place, start.made)
     if not messages:
@@ -461,14 +507,6 @@ def _said(bodies: list[Any], start: Any, source: Any, target: Any, between: Betw
     asks = between.keys(messages, start.place, start.gist)
     place, calls = start.place + len(messages), frozenset(filter(was_made, ids))
     return _Said(place, made, frozenset(ids), calls, asks, between.gist(messages[-1]), messages)
-
-
-class _Half(Struct, frozen=True):
-    """Some messages at the target, and the ids that are taken after them."""
-
-    ids: frozenset[str]
-    written: bytes
-    losses: Sequence[Loss]
 
 
 def _half(said: _Said, before: Any, target: Any, model: str | None, quirks: Quirks) -> _Half | None:
@@ -637,7 +675,11 @@ def begin(whole: _Whole) -> _Seam | None:
     calls, asks = frozenset(filter(was_made, seen[0])), between.keys(before, 0, b"")
     start = _Start(place, seen[1], written, calls, asks, between.gist(before[-1]))
     parts = whole.later(cut, start)
-    return parts and _seam(whole, cut, start, parts[1])
+    seam = parts and _seam(whole, cut, start, parts[1])
+    if not seam or not parts:
+        return None
+    listed = _after(b"", whole.data[seam.length : len(whole.data) - len(seam.ends)])
+    return replace(seam, tail=_tail(listed, *parts))
 
 
 def _seam(whole: _Whole, cut: int, start: _Start, half: _Half) -> _Seam | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect, dialect
+from toolwire.dialects import Dialect, dialect, load
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder, relay
 from toolwire.translation.reuse import Reuse, again
@@ -38,7 +38,8 @@ def request(
     `model` is asked in the place of the one that the request names. What was translated before is found in `reuse`,
     by default in what this process holds: give each owner one of its own.
     """
-    here, there = dialect(source), dialect(target)
+    here = load(source) if isinstance(source, str) else source
+    there = load(target) if isinstance(target, str) else target
     known = again(reuse, body, here, there, path, model)
     encoded = known.go_on() if known is not None and known.find() else None
     if encoded is None:
@@ -60,20 +61,18 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
     """Name lost settings by their place in the source's body."""
     named: list[Loss] | None = None
     for place, loss in enumerate(losses):
-        path = loss.path
-        field = path if path in paths else path.partition(".")[0]
-        if field not in paths:
-            continue
-        key = paths[field]
-        if key != field and key.partition(".")[0] in body:
+        field = loss.path.partition(".")[0]
+        if field in paths and (key := paths[field]) != field and key.partition(".")[0] in body:
             named = named or list(losses)
-            named[place] = replace(loss, path=key + path[len(field) :])
+            named[place] = replace(loss, path=key + loss.path[len(field) :])
     return losses if named is None else tuple(named)
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
     """Translate a response's body."""
-    encoded = dialect(target).encode_response(dialect(source).decode_response(read_body(body)))
+    here = load(source) if isinstance(source, str) else source
+    there = load(target) if isinstance(target, str) else target
+    encoded = there.encode_response(here.decode_response(read_body(body)))
     if strict:
         refuse(encoded.losses)
     return encoded

@@ -18,6 +18,7 @@ from toolwire.types.reading import CLAUDE, OPENAI, RESPONSES, frozen_content, re
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
+_SPEAKERS = ROLES - {"tool"}
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 MAPS = (dict, Mapping)  # a dict is found at once
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
@@ -149,17 +150,21 @@ class Message(Struct, frozen=True, gc=False):
         def __init__(self, *args: Any, **fields: Any) -> None: ...
 
     def __post_init__(self) -> None:
+        if type(self.content) is not str and (self.opaque is None or self.content is UNSET):
+            self._own_content()
+        if self.role not in _SPEAKERS:
+            self._hold_result(self.content)  # type: ignore[arg-type]
+
+    def _own_content(self) -> None:
         if self.content is UNSET:
             force_setattr(self, "content", self.role)
             force_setattr(self, "role", "user")
-        if self.opaque is None and type(self.content) is not str:
+        if self.opaque is None:
             force_setattr(self, "content", frozen_content(self.content))
-        if self.role == "tool":
-            self._hold_result(self.content)  # type: ignore[arg-type]
-        elif self.role not in ROLES:
-            raise InvalidField("role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message")
 
     def _hold_result(self, content: str | list[Part]) -> None:
+        if self.role != "tool":
+            raise InvalidField("role", f"must be one of {', '.join(sorted(ROLES))}, not {self.role!r}", path="Message")
         if type(content) is not str and content and type(content[0]) is ToolResult:
             if self.tool_call_id is None and len(content) == 1:
                 force_setattr(self, "tool_call_id", content[0].tool_call_id)
@@ -246,7 +251,7 @@ class _DeclaredTools(FrozenList):
     handlers: Sequence[DeclaredTool] = ()
 
 
-_MESSAGES, _TOOLS = frozenset({Message}), frozenset({Tool, ServerTool})
+_TOOLS = frozenset({Tool, ServerTool})
 _NO_TOOLS = FrozenList()
 
 
@@ -269,11 +274,13 @@ class Context(Struct, frozen=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if self.system is not None and not isinstance(self.system, str):
-            force_setattr(self, "system", frozen_content(self.system, "Context.system"))
-        messages, tools = self.messages, self.tools
-        if not _MESSAGES.issuperset(map(type, messages)):
-            messages = [Message.of(message) for message in messages]
+        system, messages, tools = self.system, self.messages, self.tools
+        if system is not None and not isinstance(system, str):
+            force_setattr(self, "system", frozen_content(system, "Context.system"))
+        for message in messages:
+            if type(message) is not Message:
+                messages = [Message.of(message) for message in messages]
+                break
         if type(messages) is not FrozenList:
             force_setattr(self, "messages", FrozenList(messages))
         if not tools:

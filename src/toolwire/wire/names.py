@@ -168,17 +168,17 @@ class Names(Struct):
 
     def write(self, name: str) -> str:
         """Give a name at the target; the same name always gets the same one."""
-        written = self.given.get(name)
-        if written is not None:
+        if (written := self.given.get(name)) is not None:
             return written
-        written, grammar, turn = name, self.grammar, 0
-        if grammar is not None:
+        grammar, turn = self.grammar, 0
+        if grammar is None:
+            written = name
+        else:
             written = _escape_again(name, grammar) if len(name) < _USUAL else escape(name, grammar)
-            while self.taken.get(written, name) != name:
-                turn += 1
-                written = shorten(name, grammar, turn)
+        while self.taken.setdefault(written, name) != name:
+            turn += 1
+            written = shorten(name, grammar, turn)  # type: ignore[arg-type]
         self.given[name] = written
-        self.taken[written] = name
         return written
 
 

@@ -59,8 +59,6 @@ def _decode_message(body: Any, place: int = 0) -> Message:
     if role not in ("user", "assistant", "system"):
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     content = body.get("content")
-    if len(body) == 2 and type(content) is str:
-        return Message(role, content, None, None, WIRE.plain)
     understood = type(content) is str or (type(content) is list and bool(content))
     if understood and len(body) == 2:
         opaque = WIRE.plain
@@ -70,7 +68,7 @@ def _decode_message(body: Any, place: int = 0) -> Message:
     if type(content) is str:
         return Message(role, content, None, None, opaque)
     parts = decode_blocks(content, place) if understood else []
-    if role == "user" and parts and all([type(part) is ToolResult for part in parts]):  # noqa: C419 - a list is faster
+    if role == "user" and parts and type(parts[0]) is ToolResult and set(map(type, parts)) == {ToolResult}:
         role = "tool"
     return Message(role, parts, None, None, opaque)
 
@@ -81,7 +79,9 @@ def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
     calls = 0
     for block in blocks:
         kind = block.get("type") if type(block) is dict else None
-        if kind == "tool_use":
+        if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
+            parts.append(Text(text, opaque=WIRE.plain))
+        elif kind == "tool_use":
             parts.append(decode_call(block, place, calls))
             calls += 1
         elif kind == "tool_result":

@@ -10,7 +10,7 @@ from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks,
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_request, take, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import (
     ABSENT,
@@ -41,18 +41,15 @@ _TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form = open_body(body, "request", path, PATH)
-    turns = take(rest, "messages", list)
-    if turns is None:
-        form["no_messages"] = True
-    elif is_begun(turns, BEGUN):
+    rest, form, turns = open_request(body, path, PATH)
+    if is_begun(turns, BEGUN):
         form["begun"], turns = True, turns[1:]
     system = rest.get("system")
     if system is not None:
         system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
     fields, spelled = _SETTINGS.decode(rest)
-    context = Context(system, decode_messages(turns or []), tools)
+    context = Context(system, decode_messages(turns), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
@@ -162,7 +159,7 @@ def _sampling(field: str) -> Setting:
         lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
         return ABSENT
 
-    return Setting(field, (field,), plain(field, field, *NUMBER).decode, encode)
+    return plain(field, field, *NUMBER).written(encode)
 
 
 def _decode_thinking(value: Any) -> Understood | None:
@@ -268,7 +265,7 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
 
 
 _OUTPUT = Settings(
-    Setting("effort", ("effort",), plain("effort", "effort", str).decode, _encode_effort),
+    plain("effort", "effort", str).written(_encode_effort),
     Setting("format", ("output",), _decode_format, _encode_format),
 )
 _SETTINGS = Settings(

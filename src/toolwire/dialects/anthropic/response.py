@@ -13,7 +13,7 @@ from toolwire.encoding.finish import (
     settle_calls,
     wants_calls,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take, take_fields
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 from toolwire.wire.names import fingerprint, number_of
 
@@ -34,8 +34,9 @@ _MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    rest, _ = open_body(body, "response")
-    said = {key: rest.pop(key) for key, word in _CONSTANTS.items() if rest.get(key) == word}
+    rest, form = open_body(body, "response")
+    if said := {key: rest.pop(key) for key, word in _CONSTANTS.items() if rest.get(key) == word}:
+        form["said"] = said
     content, raw = rest.get("content"), take(rest, "stop_reason", str)
     choices: list[Choice] = []
     if type(content) is list:
@@ -47,13 +48,16 @@ def decode_response(body: dict[str, Any]) -> Response:
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.plain)]
     elif raw is not None:
         rest["stop_reason"] = raw
-    fields = take_fields(rest, _SHELL)
-    if "usage" in fields:
-        fields["usage"] = decode_usage(fields["usage"])
-    return Response(choices=choices, opaque=WIRE.own(rest, {"said": said} if said else None), **fields)
+    usage = take(rest, "usage", dict)
+    return Response(
+        choices=choices,
+        model=take(rest, "model", str),
+        id=take(rest, "id", str),
+        usage=None if usage is None else decode_usage(usage),
+        opaque=WIRE.own(rest, form),
+    )
 
 
-_SHELL = {"id": ("id", str), "model": ("model", str), "usage": ("usage", dict)}
 _CONSTANTS = {"type": "message", "role": "assistant"}
 
 

@@ -12,6 +12,8 @@ Rules of this file:
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
 from toolwire.encoding.calls import put_below, say_object
 from toolwire.encoding.ledger import form_of, made_by, take
@@ -27,19 +29,16 @@ _NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 _CALLS_OF_A_RESPONSE = 1000
 
 
-class Links:
+class Links(Struct, eq=False):
     """What is known of the calls while contents are read: their ids, and which still wait for a result."""
 
-    __slots__ = ("_body", "_contents", "_count", "_taken", "answering", "index", "waiting")
-
-    def __init__(self, contents: Iterable[Any], body: dict[str, Any] | None = None, made: int = 0) -> None:
-        self._contents = contents
-        self._body = body
-        self._count = made
-        self._taken: set[str] | None = None
-        self.waiting: list[tuple[str, str, bool]] = []
-        self.answering = False
-        self.index = 0
+    contents: Iterable[Any]
+    body: dict[str, Any] | None = None
+    made: int = 0
+    waiting: list[tuple[str, str, bool]] = []
+    answering: bool = False
+    index: int = 0
+    _taken: set[str] | None = None
 
     def turn(self, *, of_model: bool) -> None:
         """Begin a content; the calls of the model's last turn wait for results."""
@@ -51,14 +50,14 @@ class Links:
     def make_id(self) -> str:
         """Make an id for a call that came without one: its number in the conversation, or in the response."""
         if self._taken is None:
-            self._taken = set(_given_ids(self._contents))
-            if (body := self._body) is not None:
+            self._taken = set(_given_ids(self.contents))
+            if (body := self.body) is not None:
                 named = body.get("responseId") or body.get("response_id") or fingerprint(body)
-                self._count = number_of(named) * _CALLS_OF_A_RESPONSE
+                self.made = number_of(named) * _CALLS_OF_A_RESPONSE
         made = ""
         while not made or made in self._taken:
-            self._count += 1
-            made = f"gemini_{self._count}"
+            self.made += 1
+            made = f"gemini_{self.made}"
         return made
 
     def add(self, call_id: str, name: str, *, given: bool) -> None:

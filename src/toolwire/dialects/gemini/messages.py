@@ -223,7 +223,7 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
     turns = _ContentsSoFar(ledger)
     for place in range(first, len(messages)):
         message = messages[place]
-        role, opaque = message.role, message.opaque
+        opaque = message.opaque
         ledger.at = ("messages", place)
         ledger.own = own = opaque is not None and opaque.dialect == DIALECT
         if own:
@@ -232,8 +232,6 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
                 turns.settle()
             turns.bodies.append(body)
             turns.open = turns.said = None  # nothing joins a content that was read here
-        elif role == "tool" and (opaque is None or not opaque.value):
-            _encode_results(message, ledger, turns)
         else:
             _encode_foreign(message, ledger, turns)
     turns.settle()
@@ -277,16 +275,14 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFa
         return
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
-    if type(content) is str and content and role in ("user", "assistant"):
-        said = turns.user if role == "user" else turns.model
-        said([{"text": content}])
-        return
     if role in ("system", "developer"):
         _encode_late(message, ledger, turns)
         return
-    parts = encode_content(message, ledger, role)
+    parts = [{"text": content}] if type(content) is str and content else encode_content(message, ledger, role)
     if role == "assistant":
         turns.model(parts)
+    elif type(content) is str and content:
+        turns.user(parts)
     else:
         _encode_user(parts, ledger, turns)
 

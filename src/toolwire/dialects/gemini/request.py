@@ -7,6 +7,7 @@ Rules of this file:
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -43,6 +44,7 @@ _PATH = re.compile(
 _SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 
+@lru_cache(256)
 def _read_path(path: str) -> tuple[str, bool] | None:
     """Read the model and whether it streams; None where a path says neither."""
     said = _PATH.fullmatch(path)
@@ -52,12 +54,11 @@ def _read_path(path: str) -> tuple[str, bool] | None:
     return model if collection == "models" else f"{collection}/{model}", said["verb"] == _VERBS[True]
 
 
-def _write_path(request: Request) -> str:
+@lru_cache(256)
+def _write_path(path: str, model: str, *, stream: bool) -> str:
     """Write the path of a request: the one that was read, for as long as it says the same."""
-    path = form_of(request.opaque, DIALECT).get("path", "")
-    model, stream = request.model or "", bool(request.stream)
     if path and _read_path(path) in {None, (model, stream)}:
-        return path  # type: ignore[no-any-return]
+        return path
     said = _PATH.fullmatch(path) if path else None
     root, query = (_VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
     if stream and "alt=" not in query:
@@ -89,7 +90,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     system = take_system(rest, form) if "systemInstruction" in rest else None
     tools = decode_tools(take_entries(rest, "tools")) if "tools" in rest else []
     fields = _take_config(rest, form) if "generationConfig" in rest else {}
-    _take(_TOP, rest, fields, form)
+    if rest:
+        _take(_TOP, rest, fields, form)
     if path:
         _take_path(path, fields, rest, form)
     opaque, context = WIRE.own(rest, form), Context(system, decode_messages(contents), tools)
@@ -114,7 +116,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     form = form_of(opaque, DIALECT) if mine else {}
-    request = limited(request, ledger, DECLARATION_LIMIT)
+    if len(request.context.tools) > DECLARATION_LIMIT:
+        request = limited(request, ledger, DECLARATION_LIMIT)
     context = request.context
     tools = encode_tools(context.tools, ledger) if context.tools else []
     flat: dict[str, Any] = {}
@@ -137,7 +140,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
     if opaque is not None and opaque is not WIRE.plain and (mine or opaque.value):
         close(body, opaque, ledger)
-    return Encoded(_write_path(request), body, tuple(ledger.losses))
+    path = _write_path(form.get("path", ""), request.model or "", stream=bool(request.stream))
+    return Encoded(path, body, tuple(ledger.losses))
 
 
 def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger: Conversation) -> int:
@@ -187,13 +191,9 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
-    fields: dict[str, Any] = {}
-    for key, value in given.items():
-        setting = CONFIG.by_key.get(key)
-        if setting is None or type(value) not in setting.kinds:
-            break
-        fields[setting.fields[0]] = value
-    else:
+    left = given.copy()
+    fields, _ = CONFIG.decode(left)
+    if not left:
         del rest["generationConfig"]
         return fields
     config, snakes = read_keys(given)
@@ -234,10 +234,11 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     opaque = request.opaque
     mine = opaque is not None and opaque.dialect == DIALECT and opaque is not WIRE.plain
     form, left = (form_of(opaque, DIALECT), left_of(opaque, DIALECT, "generationConfig")) if mine else ({}, {})
-    if not (flat or form or left):
+    inner = flat.keys() & _NESTED
+    if not (inner or form or left):
         return flat
-    thinking = {key: flat.pop(key) for key in _THINKING.by_key if key in flat}
-    config = {} if flat.keys().isdisjoint(_CONFIGURED) else {key: flat.pop(key) for key in _CONFIG_KEYS if key in flat}
+    thinking = {} if inner <= _CONFIGURED else {key: flat.pop(key) for key in _THINKING.by_key if key in inner}
+    config = {key: flat.pop(key) for key in _CONFIG_KEYS if key in inner}
     if not (thinking or form or left):
         if config:
             flat["generationConfig"] = config
@@ -403,6 +404,7 @@ CONFIG = Settings(
 )
 _CONFIG_KEYS = (*CONFIG.by_key, *(setting.key for setting in _OUTPUT))
 _CONFIGURED = frozenset(_CONFIG_KEYS)
+_NESTED = _CONFIGURED | _THINKING.by_key.keys()
 _TOP = Settings(
     Setting("model", ("model",), _decode_model, _encode_model),
     Setting("toolConfig", ("tool_choice",), decode_choice, encode_choice),

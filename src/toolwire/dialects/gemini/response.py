@@ -14,7 +14,7 @@ from toolwire.encoding.finish import (
     made_in_all,
     wants_calls,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_fields
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
@@ -59,13 +59,14 @@ def decode_response(body: dict[str, Any]) -> Response:
         choices = [decode_choice(entry, links) for entry in entries]
     elif type(feedback := rest.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
-    fields = take_fields(rest, _SHELL)
-    if "usage" in fields:
-        fields["usage"] = decode_usage(fields["usage"])
-    return Response(choices=choices, opaque=WIRE.own(rest, {"snake": snakes} if snakes else None), **fields)
-
-
-_SHELL = {"responseId": ("id", str), "modelVersion": ("model", str), "usageMetadata": ("usage", dict)}
+    usage = take(rest, "usageMetadata", dict)
+    return Response(
+        choices=choices,
+        model=take(rest, "modelVersion", str),
+        id=take(rest, "responseId", str),
+        usage=None if usage is None else decode_usage(usage),
+        opaque=WIRE.own(rest, {"snake": snakes} if snakes else None),
+    )
 
 
 def _blocked(feedback: dict[str, Any]) -> list[Choice]:
@@ -91,7 +92,7 @@ def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     if type(number) is int and number in _NUMBERS:
         raw, form["number"] = _NUMBERS[number], rest.pop("finishReason")
     reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
-    reason = read_finish(reason, raw, called=asks(message.parts))
+    reason = read_finish(reason, raw, called=asks(message.content))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
 
 

@@ -29,6 +29,7 @@ _ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 _MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_PLAIN_MODES = {word: ToolChoice(mode) for mode, word in WORDS.items()}  # type: ignore[arg-type]
 _NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
@@ -184,6 +185,8 @@ def decode_choice(value: Any) -> Understood | None:
     config = value.get(outer) if outer else None
     if type(config) is not dict:
         return None
+    if len(value) == len(config) == 1 and type(mode := config.get("mode")) is str and mode in _PLAIN_MODES:
+        return Understood({"tool_choice": _PLAIN_MODES[mode]}, keep=outer != _CALLING)
     left = config.copy()
     given = left.pop("mode", None)
     word = _word(given)
@@ -216,6 +219,8 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     mine = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
+    if choice.names is None and not mine:
+        return {_CALLING: {"mode": WORDS[choice.mode]}}
     spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
     outer = spelling(spelled, _CALLING)
     config = dict(spelled.get(outer) or {})
@@ -237,6 +242,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 _COUNT = re.compile(r"[0-9]{1,18}")
 # google-genai 3.4.0, types.Type and types.Schema; numbers: content.proto (2026-11-20).
 _KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+_READ_KINDS: Mapping[str, Any] = {_KINDS[0]: ABSENT, **{kind: kind.lower() for kind in _KINDS[1:]}}
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _JSON_WORDS = {
     "any_of": "anyOf",
@@ -269,16 +275,17 @@ def _from_openapi(schema: Any) -> Any:
     read: dict[str, Any] = {}
     same = True
     for key, value in schema.items():
-        word = _JSON_WORDS.get(key) or key
-        reader = READERS.get(word)
-        read[word] = new = value if reader is None else reader(value)
+        word = _JSON_WORDS[key] if key in _JSON_WORDS else key  # noqa: SIM401 - no call
+        new = READERS[word](value) if word in READERS else value
+        if new is not ABSENT:
+            read[word] = new
         same = same and new is value and word is key
-    if type(read.get("nullable")) is bool:
+    if "nullable" in read and type(read["nullable"]) is bool:
         if read.pop("nullable"):
             _admit_null(read)
     elif same:
         return schema
-    return {key: value for key, value in read.items() if value is not ABSENT}
+    return read
 
 
 def _admit_null(read: dict[str, Any]) -> None:
@@ -291,11 +298,9 @@ def _admit_null(read: dict[str, Any]) -> None:
 
 
 def _read_kind(kind: Any) -> Any:
-    if type(kind) is int:
-        kind = _KINDS[kind] if 0 <= kind < len(_KINDS) else kind
-    if type(kind) is not str or kind not in _KINDS:
-        return kind
-    return ABSENT if kind == _KINDS[0] else kind.lower()
+    if type(kind) is int and 0 <= kind < len(_KINDS):
+        kind = _KINDS[kind]
+    return _READ_KINDS.get(kind, kind) if type(kind) is str else kind
 
 
 def _read_each(schemas: Any) -> Any:

@@ -174,7 +174,11 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
 
 def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
     """Write the message of a response."""
-    return _write(_say(message, ledger, None, {}), message, ledger)
+    content = message.content
+    if type(content) is not str:
+        return _write(_say(message, ledger, None, {}), message, ledger)
+    role = _role(message, ledger)
+    return _close({"content": content} if role is None else {"role": role, "content": content}, message, ledger)
 
 
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:

@@ -11,7 +11,7 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, open_body, take, take_entries
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, open_request, take_entries
 from toolwire.encoding.repair import repair
 from toolwire.encoding.settings import (
     ABSENT,
@@ -45,15 +45,12 @@ WORDS = frozenset({"low", "medium", "high", "max"})
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form = open_body(body, "request", path, PATH)
-    messages = take(rest, "messages", list)
-    if messages is None:
-        form["no_messages"] = True
+    rest, form, messages = open_request(body, path, PATH)
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
     fields, spelled = _SETTINGS.decode(rest)
     if rest.get("stream") is None and "stream" not in fields:
         fields["stream"] = form["streams"] = True
-    context = Context(None, decode_messages(messages or []), tools)
+    context = Context(None, decode_messages(messages), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
@@ -123,7 +120,7 @@ OPTIONS = Settings(
     Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
-    checked("top_k", "top_k", plain("top_k", "top_k", *NUMBER).decode, _is_whole, "takes whole numbers"),
+    checked(plain("top_k", "top_k", *NUMBER), _is_whole, "takes whole numbers"),
     texts("stop", "stop"),
     plain("seed", "seed", int),
     plain("presence_penalty", "presence_penalty", *NUMBER),

@@ -6,7 +6,7 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, lose_stop_sequence, wants_calls
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_fields
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.wire.names import number_of
 
@@ -15,7 +15,6 @@ _FINISH_REASONS = {"stop": "stop", "length": "length"}
 _FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
 _UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
-_COUNTED = {key: (field, int) for key, field in COUNTS.items()}
 
 
 def decode_response(body: dict[str, Any]) -> Response:
@@ -25,15 +24,15 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(rest.get("message")) is dict:
         message = decode_answer(rest.pop("message"), number_of(body.get("created_at")))
         raw = take(rest, "done_reason", str)
-        reason = read_finish(raw, called=asks(message.parts))
+        reason = read_finish(raw, called=asks(message.content))
         choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
         if rest.get("done") is True:
             form["said"] = {"done": rest.pop("done")}
     created = _read_time(rest.get("created_at"))
     if created is not None:
         form["created_at"] = rest.pop("created_at")
-    counts = take_fields(rest, _COUNTED)
-    usage = Usage(**counts, opaque=WIRE.plain) if counts else None
+    given, made = take(rest, "prompt_eval_count", int), take(rest, "eval_count", int)
+    usage = None if given is made is None else Usage(given, made, opaque=WIRE.plain)
     model = take(rest, "model", str)
     return Response(choices=choices, model=model, created=created, usage=usage, opaque=WIRE.own(rest, form))
 

@@ -36,6 +36,7 @@ from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 _BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
 REASONING_KEYS = ("reasoning_content", "reasoning")
+_RARE = frozenset({"audio", "function_call", "name", "reasoning_details", *REASONING_KEYS})
 
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
@@ -71,6 +72,8 @@ _PLAIN_ROLES = (*_WORDS_OF, "assistant")
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:
     content = body.get("content")
+    if len(body) == 2 and type(content) is list and content:
+        return Message(role, decode_parts(content), None, None, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     name = take(rest, "name", str)
@@ -91,12 +94,15 @@ def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None
     if len(body) == 2 and type(content) is str:
         return Message("assistant", content, None, None, WIRE.plain)
     calls = body.get("tool_calls")
-    if len(body) == 3 and content is None and "content" in body and type(calls) is list and calls:
-        return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS)
+    if len(body) == 3 and "content" in body and type(calls) is list and calls:
+        if content is None or content == "":
+            return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS[content])
+        if type(content) is str:
+            return Message("assistant", [Text(content), *decode_calls(calls, place)], None, None, WIRE.plain)
     return _decode_odd_answer(body, place, asked)
 
 
-_NO_WORDS = Opaque(DIALECT, {}, {"said": {"content": None}})
+_NO_WORDS = {said: Opaque(DIALECT, {}, {"said": {"content": said}}) for said in (None, "")}
 
 
 def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:
@@ -107,26 +113,27 @@ def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | Non
         del rest["role"]
     else:
         form["odd_role"] = True
-    parts: list[Part] = _take_thinking(rest)
+    rare = not _RARE.isdisjoint(rest)
+    parts: list[Part] = _take_thinking(rest) if rare else []
     if content == "" or (content is None and "content" in rest):
         form["said"] = {"content": rest.pop("content")}
     elif type(content) is str:
         del rest["content"]
-        parts.append(Text(content, _take_citations(rest)))
+        parts.append(Text(content, _take_citations(rest) if "annotations" in rest else None))
     elif type(content) is list and content:
         del rest["content"]
         parts += decode_parts(content)
     if rest.get("refusal") and (refusal := take(rest, "refusal", str)) is not None:
         parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
-    if type(rest.get("audio")) is dict:
+    if rare and type(rest.get("audio")) is dict:
         parts += take_audio(rest)
     calls = rest.get("tool_calls")
     if type(calls) is list and calls:
         del rest["tool_calls"]
         parts += decode_calls(calls, place)
-    if type(rest.get("function_call")) is dict:
+    if rare and type(rest.get("function_call")) is dict:
         parts += _take_legacy_call(rest, place, asked)
-    name = take(rest, "name", str)
+    name = take(rest, "name", str) if rare else None
     alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
     if type(content) is str and alone:
         form.pop("said", None)
@@ -265,6 +272,14 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
     body: dict[str, Any] = {} if "odd_role" in form_of(message.opaque, DIALECT) else {"role": "assistant"}
+    if type(message.content) is str:
+        body["content"] = message.content
+    else:
+        _encode_parts(message, body, ledger, as_string=as_string)
+    return _close(body, message, ledger)
+
+
+def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
     blocks: list[Any] = []
     bare = False
     for place, part in enumerate(message.parts):
@@ -291,17 +306,17 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
                     blocks.append(block)
     ledger.part = None
     _place_words(body, blocks, ledger, bare=bare, as_string=as_string)
-    return _close(body, message, ledger)
 
 
 def _place_words(
     body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
+    texts = [block["text"] for block in blocks if "text" in block]
     if not blocks:
         if not ledger.own:
             body["content"] = None
-    elif (as_string and not ledger.own and all("text" in block for block in blocks)) or (bare and len(blocks) == 1):
-        body["content"] = "".join(block["text"] for block in blocks if "text" in block)
+    elif (as_string and not ledger.own and len(texts) == len(blocks)) or (bare and len(blocks) == 1):
+        body["content"] = "".join(texts)
     else:
         body["content"] = shortest(blocks, ledger, "")
 

@@ -42,7 +42,8 @@ _FORMATS_OF_AUDIO = {
 
 def decode_parts(blocks: list[Any]) -> list[Part]:
     """Read the list form of a message's content."""
-    return [decode_part(block) for block in blocks]
+    decode = WIRE.decode
+    return [decode(block, _DECODERS) for block in blocks]
 
 
 def decode_part(block: Any) -> Part:

@@ -15,7 +15,7 @@ from toolwire.dialects.openai_chat.tools import (
     write_tools,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_request, take_entries
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import (
     ABSENT,
@@ -41,10 +41,7 @@ SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "pr
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form = open_body(body, "request", path, PATH)
-    messages = take(rest, "messages", list)
-    if messages is None:
-        form["no_messages"] = True
+    rest, form, messages = open_request(body, path, PATH)
     declared = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
     legacy = decode_functions(rest["functions"]) if type(rest.get("functions")) is list else None
     if legacy:
@@ -56,7 +53,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     fields, spelled = _SETTINGS.decode(rest)
     if "max_tokens_key" in form and "max_completion_tokens" in rest:
         rest["max_tokens"] = rest.pop("max_completion_tokens")
-    context = Context(None, decode_messages(messages or []), declared)
+    context = Context(None, decode_messages(messages), declared)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
 
@@ -66,7 +63,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     form = form_of(opaque, DIALECT) if mine else {}
-    request = limited(request, ledger, TOOL_LIMIT)
+    if len(request.context.tools) > TOOL_LIMIT:
+        request = limited(request, ledger, TOOL_LIMIT)
     context = request.context
     tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}

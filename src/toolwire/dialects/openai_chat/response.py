@@ -17,7 +17,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take, take_fields
+from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, open_body, take
 from toolwire.types import Choice, Encoded, Response
 from toolwire.wire.names import fingerprint, number_of
 
@@ -62,7 +62,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         form["said"] = {"object": rest.pop("object")}
     entries = rest.get("choices")
     choices: list[Choice] = []
-    if type(entries) is list and entries and all(_is_choice(entry) for entry in entries):
+    if type(entries) is list and entries and all([_is_choice(entry) for entry in entries]):  # noqa: C419 - faster
         del rest["choices"]
         place = number_of(body.get("id"))
         choices = [_decode_choice(entry, place) for entry in entries]
@@ -71,19 +71,16 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def decode_shell(rest: dict[str, Any], form: dict[str, Any], choices: list[Choice]) -> Response:
     """Read what a response says beside its choices."""
-    fields = take_fields(rest, _SHELL)
-    if "usage" in fields:
-        fields["usage"] = COUNTS.decode(fields["usage"], DIALECT)
-    return Response(choices=choices, opaque=WIRE.own(rest, form), **fields)
-
-
-_SHELL = {
-    "id": ("id", str),
-    "model": ("model", str),
-    "created": ("created", int),
-    "usage": ("usage", dict),
-    "service_tier": ("service_tier", str),
-}
+    usage = take(rest, "usage", dict)
+    return Response(
+        choices=choices,
+        model=take(rest, "model", str),
+        id=take(rest, "id", str),
+        created=take(rest, "created", int),
+        usage=None if usage is None else COUNTS.decode(usage, DIALECT),
+        service_tier=take(rest, "service_tier", str) if "service_tier" in rest else None,
+        opaque=WIRE.own(rest, form),
+    )
 
 
 def _is_choice(entry: Any) -> bool:
@@ -96,7 +93,7 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     message = decode_answer(body, place)
     index = take(rest, "index", int)
     raw = take(rest, "finish_reason", str)
-    reason = read_finish(raw, called=asks(message.parts), refused=bool(body.get("refusal")))
+    reason = read_finish(raw, called=asks(message.content), refused=bool(body.get("refusal")))
     form = None if index is None else {"said": {"index": index}}
     message = replace(message, content=settle_calls(message.content, reason)) if reason in CUT else message
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
@@ -149,9 +146,10 @@ def _showing(quirks: Quirks) -> Quirks:
 
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:
+    said, opaque = choice.message.opaque, choice.opaque
+    mine = opaque is not None and opaque.dialect == DIALECT
     ledger.at = ("choices", place, "message")
-    mine = made_by(choice.opaque, DIALECT)
-    ledger.own = made_by(choice.message.opaque, DIALECT)
+    ledger.own = said is not None and said.dialect == DIALECT
     message = encode_answer(choice.message, ledger, as_string=True)
     ledger.at = ("choices", place)
     if mine:
@@ -160,11 +158,11 @@ def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]
         message.setdefault("refusal", None)
         body = {"index": place, "message": message, "logprobs": None}
     _encode_finish(choice, body, ledger, mine=mine)
-    return ledger.replay(body, choice.opaque)
+    return ledger.replay(body, opaque)
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> None:
-    called, refused = asks(choice.message.parts), bool(body["message"].get("refusal"))
+    called, refused = mine and asks(choice.message.content), bool(body["message"].get("refusal"))
     word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
     if word is not None:
         body["finish_reason"] = word

@@ -16,13 +16,17 @@ from toolwire.types import Request, ServerTool, Tool, ToolChoice
 TOOL_LIMIT = 128
 
 
+# How many keys a plain function has, by what it says of strictness.
+_LENGTHS = {type(None): 3, bool: 4}
+
+
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
     inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
     if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
-        description, parameters = inner.get("description"), inner.get("parameters")
-        if len(inner) == 3 and type(description) is str and type(parameters) is dict:
-            return Tool(name, description, parameters, opaque=WIRE.plain)
+        description, parameters, strict = inner.get("description"), inner.get("parameters"), inner.get("strict")
+        if type(description) is str and type(parameters) is dict and len(inner) == _LENGTHS.get(type(strict)):
+            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
         return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
     match body:
         case {"type": "function", "function": {"name": str(name)} as inner}:
@@ -61,19 +65,16 @@ def decode_functions(bodies: list[Any]) -> list[Tool] | None:
 
 def write_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str, Any]:
     """Write the declarations under the keys where they belong."""
-    functions: list[Any] = []
-
-    def write(tool: Tool, ledger: Ledger) -> Any:
-        if form_of(tool.opaque, DIALECT).get("key") != "functions":
-            return _encode_tool(tool, ledger)
-        functions.append(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
-        return _LEGACY
-
-    written = [body for body in encode_tools(tools, ledger, write) if body is not _LEGACY]
-    return {key: bodies for key, bodies in (("tools", written), ("functions", functions)) if bodies}
+    written = encode_tools(tools, ledger, _encode_tool)
+    functions = [body for body in written if type(body) is _Function]
+    if not functions:
+        return {"tools": written} if written else {}
+    others = [body for body in written if type(body) is not _Function]
+    return {"tools": others, "functions": functions} if others else {"functions": functions}
 
 
-_LEGACY = object()
+class _Function(dict[str, Any]):
+    """A declaration of the deprecated `functions`."""
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
@@ -89,6 +90,8 @@ def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    if form_of(tool.opaque, DIALECT).get("key") == "functions":
+        return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
         return _encode_as_function(tool, ledger)
     key = "custom" if tool.custom else "function"

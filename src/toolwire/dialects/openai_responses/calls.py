@@ -11,6 +11,7 @@ Rules of this file:
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import (
@@ -370,23 +371,20 @@ def id_of(part: Thinking) -> str | None:
     return said.get("id")  # type: ignore[no-any-return]
 
 
-class Items:
+class Items(Struct, eq=False):
     """The items written so far: `open` is the content of the message item that the next words may join.
 
     `answers` says which calls want results of another kind; on the `shelf` are the declarations that items hold.
     """
 
-    __slots__ = ("_seed", "answers", "bodies", "kept", "ledger", "open", "response", "shelf")
-
-    def __init__(self, ledger: Ledger, response: Response | None = None) -> None:
-        self.ledger = ledger
-        self.response = response
-        self.bodies: list[Any] = []
-        self.answers: dict[str | None, str] = {}
-        self.shelf: Shelf | None = None
-        self.kept: set[str | None] = set()
-        self.open: list[Any] | None = None
-        self._seed = ""
+    ledger: Ledger
+    response: Response | None = None
+    bodies: list[Any] = []
+    answers: dict[str | None, str] = {}
+    shelf: Shelf | None = None
+    kept: set[str | None] = set()
+    open: list[Any] | None = None
+    _seed: str = ""
 
     def add(self, body: Any) -> None:
         """Add an item that is whole."""

@@ -85,7 +85,8 @@ _STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversa
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
-    request = limited(request, ledger, _TOOL_LIMIT)
+    if len(request.context.tools) > _TOOL_LIMIT:
+        request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     opaque = request.opaque
@@ -310,7 +311,7 @@ _SETTINGS = Settings(
     Setting("include", ("logprobs",), _decode_include, _encode_include),
     nested("reasoning", _REASONING),
     nested("text", _TEXT),
-    Setting("metadata", ("metadata",), plain("metadata", "metadata", dict).decode, _encode_metadata),
+    plain("metadata", "metadata", dict).written(_encode_metadata),
     plain("user", "user", str),
     plain("safety_identifier", "safety_identifier", str),
     tier("service_tier", SERVICE_TIERS),

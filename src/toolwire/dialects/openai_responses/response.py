@@ -122,7 +122,7 @@ def _decode_finish(message: Message, rest: dict[str, Any]) -> Choice:
 
 def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
     refused = any(type(part) is Refusal for part in message.parts)
-    return read_finish(raw, incomplete, called=asks(message.parts), refused=refused)
+    return read_finish(raw, incomplete, called=asks(message.content), refused=refused)
 
 
 def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:

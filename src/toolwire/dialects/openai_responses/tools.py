@@ -178,7 +178,7 @@ def _encode_own_tool(tool: Tool, kind: str, ledger: Ledger) -> dict[str, Any]:
     return ledger.replay(body, tool.opaque)
 
 
-class Declared:
+class Declared(Struct, eq=False):
     """The tools of a request as they are read: all in one list, each under a name of its own.
 
     Where they stood is kept in layouts once there is a namespace or an item that declares some. In a layout stand
@@ -188,26 +188,28 @@ class Declared:
     that could not be named for where they stand.
     """
 
-    def __init__(self, bodies: list[Any]) -> None:
-        self.tools: list[Tool | ServerTool] = []
-        self.layout: list[Any] | None = None
-        self.items: list[Any] = []
-        self.hosted: set[str] = set()
-        self.others: list[Any] = []
-        self.renamed: dict[tuple[str, str], str] = {}
-        self._bodies = bodies
-        self._head: dict[str, Any] | None = None
-        self._known: dict[tuple[str | None, str], tuple[str, Any]] = {}
-        self._turns: dict[str, int] = {}
+    bodies: list[Any]
+    tools: list[Tool | ServerTool] = []
+    layout: list[Any] | None = None
+    items: list[Any] = []
+    hosted: set[str] = set()
+    others: list[Any] = []
+    renamed: dict[tuple[str, str], str] = {}
+    _head: dict[str, Any] | None = None
+    _known: dict[tuple[str | None, str], tuple[str, Any]] = {}
+    _turns: dict[str, int] = {}
+
+    def __post_init__(self) -> None:
+        bodies = self.bodies
         if [body for body in bodies if type(body) is dict and body.get("type") == "namespace"]:
             self._open()
-        else:
-            self.tools += [decode_tool(body) for body in bodies]
+        elif bodies:
+            self.tools = [decode_tool(body) for body in bodies]
 
     def _open(self) -> None:
         if self.layout is None:
             self.tools, self.layout = [], []
-            self.layout = self.read(self._bodies)
+            self.layout = self.read(self.bodies)
 
     def hold(self, item: dict[str, Any], place: int) -> bool:
         """Take the tools of an item that stood before the message of this number, if it has any."""
