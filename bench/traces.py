@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from toolwire.work.ran import Ran
-
 from tests.traces.postgres import Unavailable, start
 from toolwire import ToolCall, ToolResult, traces
 from toolwire.client.exchange import Upstream
 from toolwire.client.tracing import Recording
 from toolwire.providers import provider_of
 from toolwire.traces.trace import Scope
+from toolwire.work.results import Ran
 
 TARGET = 50.0
 QUERY_TARGET = 5.0
