@@ -77,7 +77,7 @@ def place(tmp_path: Path) -> dict[str, str]:
     home.mkdir()
     for program in PROGRAMS.values():
         file = folder / program.command
-        file.write_text(f"#!{sys.executable}\n{ASKS}")
+        file.write_text(f"#!{sys.executable} -IS\n{ASKS}")
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
     source = str(Path(__file__).resolve().parents[2] / "src")
     return {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": source}
@@ -138,7 +138,9 @@ def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path, launch:
 
 
 @pytest.mark.parametrize("order", ["before", "behind", "behind, with =", "both"])
-def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(order: str, tmp_path: Path) -> None:
+def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(
+    order: str, tmp_path: Path, launch: Launch
+) -> None:
     model = "openai/gpt-4.1"
     words = {
         "before": ["--simulate", "--model", model, "llm"],
@@ -146,8 +148,7 @@ def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(order:
         "behind, with =": ["llm", f"--model={model}", "--simulate"],
         "both": ["--simulate", "llm", "--model", model],
     }[order]
-    done = launched(tmp_path, place(tmp_path), *words, "-p", "say", "--", "--model", "its own", "7")
-    assert (done.returncode, done.stderr) == (7, "")
+    assert launch(*words, "-p", "say", "--", "--model", "its own", "7") == (7, "")
     assert heard(tmp_path)["words"][-5:] == ["-p", "say", "--model", "its own", "7"]
     assert heard(tmp_path)["told"]["LLM_MODEL"] == "gpt-4o-mini"
 

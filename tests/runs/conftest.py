@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.impatient import impatient
 from tests.traces.postgres import Database, database, postgres
 from toolwire import Runs
 
-__all__ = ["database", "made_runs", "postgres", "runs_url"]
+__all__ = ["database", "impatient", "made_runs", "postgres", "runs_url"]
 
 
 @pytest.hookimpl(tryfirst=True)
