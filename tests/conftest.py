@@ -3,12 +3,14 @@
 import gc
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
+from _pytest.python import DirectParamFixtureDef
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
@@ -74,8 +76,10 @@ def pytest_configure() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of every later search for garbage."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make one test of each table that can be walked; what was imported is out of every later search for garbage."""
+    session.items[:] = [one for _, cases in groupby(session.items, _table_of) for one in _walked(list(cases))]
     gc.freeze()
 
 
@@ -105,12 +109,76 @@ def left_out(cases: list[pytest.Item]) -> list[pytest.Item]:
     return left
 
 
+class Table(pytest.Item):
+    """The cases of a test that are given nothing but their values, walked as one test: to begin each takes longest.
+
+    What went wrong is reported of the case, by its name, and a case can be chosen as ever.
+    """
+
+    def __init__(self, *, cases: Iterable[Any] = (), **more: Any) -> None:
+        super().__init__(**more)
+        self.cases = list(cases)
+        self.own_markers = self.cases[0].own_markers
+        self.wrong: list[pytest.TestReport] = []
+        self.told = ""
+
+    @property
+    def nodeid(self) -> str:
+        """Give the name of what is told: all of the table, or a case that went wrong."""
+        return self.told or super().nodeid
+
+    def runtest(self) -> None:
+        """Walk all cases, whatever becomes of one."""
+        self.config.stash.setdefault(TALLY, Counter())["cases of tables, each table one test"] += len(self.cases)
+        for case in self.cases:
+            call = pytest.CallInfo.from_call(
+                lambda: case.obj(**case.callspec.params),  # noqa: B023 - it is called at once
+                "call",
+                (KeyboardInterrupt, pytest.exit.Exception),
+            )
+            if call.excinfo is not None:
+                self.wrong.append(case.ihook.pytest_runtest_makereport(item=case, call=call))
+
+    def reportinfo(self) -> Any:
+        """Say where the test stands."""
+        return self.cases[0].reportinfo()
+
+
+WALKED = {"corpus", "parametrize", "row", "sampled"}
+
+
+def _table_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0] if _can_be_walked(item) else item.nodeid
+
+
+def _can_be_walked(item: Any) -> bool:
+    """Whether nothing is made for a case, and no mark says what is to be done about it."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or not isinstance(item.parent, pytest.Module) or set(item.fixturenames) != set(callspec.params):
+        return False
+    made = (item._fixtureinfo.name2fixturedefs[name][-1] for name in item.fixturenames)
+    return all(type(one) is DirectParamFixtureDef for one in made) and WALKED.issuperset(
+        mark.name for mark in item.iter_markers()
+    )
+
+
+def _walked(cases: list[Any]) -> Iterator[pytest.Item]:
+    if len(cases) == 1:
+        yield cases[0]
+    else:
+        yield Table.from_parent(cases[0].parent, name=cases[0].originalname, cases=cases)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Tell, of one of several processes, only what a test came to: a message takes longer than most tests."""
-    if not hasattr(item.config, "workerinput"):
+    alone = not hasattr(item.config, "workerinput")
+    if alone and not isinstance(item, Table):
         return None
-    for report in runtestprotocol(item, log=False, nextitem=nextitem):
-        if report.when == "call" or not report.passed:
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for report in getattr(item, "wrong", None) or reports:
+        if alone or report.when == "call" or not report.passed:
+            if isinstance(item, Table):
+                item.told = report.nodeid  # the process that is told wants the name of what it gave out
             item.ihook.pytest_runtest_logreport(report=report)
     return True

@@ -54,6 +54,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return line.split()[-1]
 
 
+@pytest.mark.slow
 def test_a_simulated_model_answers_without_a_key_and_without_a_file() -> None:
     process = program("--simulate", "--listen", "127.0.0.1:0")
     try:

@@ -88,6 +88,7 @@ def test_settings_are_read_anew_and_bad_ones_leave_the_old_in_force(tmp_path: Pa
         assert "sk-another" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.row("O27")
 def test_a_key_of_a_provider_is_exchanged_under_load_without_a_refusal(tmp_path: Path) -> None:
     with simulate(lambda _request, _turn: "Hello.", strict=False) as model:
@@ -98,7 +99,7 @@ def test_a_key_of_a_provider_is_exchanged_under_load_without_a_refusal(tmp_path:
         try:
             url = first_line(process)
             with ThreadPoolExecutor(8) as pool:
-                asked = [pool.submit(_status, url, "one") for _ in range(80)]
+                asked = [pool.submit(_status, url, "one") for _ in range(200)]
                 asked[10].result()
                 key.write_text("second")
                 process.send_signal(signal.SIGHUP)
@@ -148,7 +149,7 @@ def test_a_proxy_of_the_settings_is_used_but_for_hosts_that_are_direct() -> None
 
 @pytest.mark.skipif(not Path("/usr/bin/openssl").exists(), reason="openssl makes the certificates")
 def test_a_private_authority_is_trusted_where_the_settings_name_it(tmp_path: Path) -> None:
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "ca.pem"]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem", "-out", "ca.pem"]
     made += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -221,7 +222,7 @@ def test_two_hundred_streams_end_well_when_a_signal_says_stop(tmp_path: Path) ->
         process = program("--quiet", "--config", str(file), "--listen", "127.0.0.1:0")
         url = first_line(process)
         with ThreadPoolExecutor(200) as pool:
-            asked = [pool.submit(post, url, "/v1/chat/completions", body_of("one", stream=True)) for _ in range(80)]
+            asked = [pool.submit(post, url, "/v1/chat/completions", body_of("one", stream=True)) for _ in range(200)]
             limit = time.monotonic() + 20
             while len(begun) < 200 and time.monotonic() < limit:
                 time.sleep(0.05)
