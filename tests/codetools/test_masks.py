@@ -318,9 +318,7 @@ def test_what_moves_while_it_is_looked_for_is_looked_for_again(tmp_path: Path, m
 
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    ("folders", "files", "seconds"), [(1_000, 9, 0.03), (10_000, 9, 0.25), (1, 100_000, 0.25)]
-)
+@pytest.mark.parametrize(("folders", "files", "seconds"), [(1_000, 9, 0.03), (10_000, 9, 0.25), (1, 100_000, 0.25)])
 def test_looking_costs_little(tmp_path: Path, folders: int, files: int, seconds: float) -> None:
     """At most 30 ms for 10,000 entries and 250 ms for 100,000, of processor time, on the best of some looks."""
     for number in range(folders):
