@@ -1,5 +1,6 @@
 """What every test may use: hypothesis profiles, and the data that lies outside the repository."""
 
+import argparse
 import gc
 import signal
 from collections import Counter
@@ -20,6 +21,9 @@ from tests.corpus import Recording, found, recordings, suite_root
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# It looks on the disk for a translation of each of its words, for every command line anew.
+argparse._ = str  # type: ignore[attr-defined]
+
 # The first two are derandomized: a red test is red for everybody. The last seeks new examples.
 settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("short", max_examples=120, deadline=None, derandomize=True)
@@ -38,6 +42,12 @@ def corpus() -> Callable[[str], tuple[Recording, ...]]:
 def suites() -> Path:
     """Find the folder of public test suites."""
     return suite_root()
+
+
+@pytest.fixture
+def little_garbage() -> None:
+    """Leave all that there is by now out of a search for garbage: it takes half a second in a process of many tests."""
+    gc.freeze()
 
 
 TALLY = pytest.StashKey[Counter[str]]()
@@ -73,7 +83,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 def pytest_configure() -> None:
     """Search rarely for garbage: most of what is imported and collected stays."""
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(500_000, 50, 100)
 
 
 @pytest.hookimpl(tryfirst=True)

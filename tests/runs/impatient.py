@@ -13,7 +13,7 @@ from dbos._sys_db import SystemDatabase
 
 from toolwire.runs import aio, core, engine, journal, run
 
-PAUSE = 0.03
+PAUSE = 0.06
 LISTENS = "_notification_listener_polling_interval_sec"
 PAUSES = [
     (aio, "_PAUSE"),

@@ -236,6 +236,7 @@ def test_no_thread_is_left_after_close(store_url: str) -> None:
     assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(1,)]
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_a_store_that_is_dropped_is_flushed(store_url: str) -> None:
     before = threads()
     store = traces.open(store_url)
