@@ -15,7 +15,7 @@ __all__ = ["database", "impatient", "made_runs", "postgres", "runs_url"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the server to the slow tests."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and "postgresql" in item.name:
+        if "postgresql" in item.name and item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.slow)
 
 

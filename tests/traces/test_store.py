@@ -204,7 +204,7 @@ def test_async_code_records_without_blocking(store_url: str) -> None:
             nonlocal ticks
             while True:
                 ticks += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.0005)
 
         async with traces.open(store_url, queue=5, batch=3) as store:
             ticking = asyncio.create_task(tick())
