@@ -2,7 +2,9 @@
 
 import argparse
 import gc
+import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
@@ -57,6 +59,12 @@ TALLY = pytest.StashKey[Counter[str]]()
 def tally(request: pytest.FixtureRequest) -> Counter[str]:
     """Count what a law was held over; the counts are printed at the end of the run."""
     return request.config.stash.setdefault(TALLY, Counter())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Begin a process more than there are processors: now and then a test waits."""
+    return 1 + (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.standing import KEY, NAMES, WIRES, Stood, ask, post, standing
+from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, Stood, ask, post, standing
 from toolwire import traces
 from toolwire.cli import main
 from toolwire.config import read_settings
@@ -85,7 +85,7 @@ def test_each_call_and_each_result_is_a_row(source: str, target: str, stream: bo
         assert after.verify().count == 0
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_what_is_repeated_is_recorded_once_and_what_was_cut_off_is_no_call(wire: str, tmp_path: Path) -> None:
     turns = [[CALLS[0]], ["Well."], ["Well."], [Text("I look."), CALLS[0], Cut(events=2)]]
     store = traces.open(f"sqlite:///{tmp_path / 'traces.db'}")

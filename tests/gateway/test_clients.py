@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import KEY, NAMES, WIRES, post, standing
+from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, post, standing
 from toolwire.dialects import dialect
 from toolwire.gateway import BodyLimits
 from toolwire.testing import Scenario, simulate
@@ -335,7 +335,7 @@ def _damage(value: Any, chance: random.Random) -> None:
 
 
 @pytest.mark.row("O15")
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_who_reads_nothing_for_a_time_is_let_go_of(wire: str) -> None:
     async def stalled() -> None:
         async with slow_model(words=b"word " * 20_000, pause=0.0) as (model, url):

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, WIRES, standing
+from tests.gateway.standing import NAMES, TWO_WIRES, WIRES, standing
 from tests.gateway.test_keys import FRESH, Guarded, guarded
 from toolwire.gateway import sockets
 from toolwire.gateway.memory import ProcessMemory
@@ -168,7 +168,7 @@ def begun(socket: ClientConnection) -> str:
     return str(heard(socket, "response.created")[-1]["response"]["id"])
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_what_is_added_is_asked_next(wire: str, strict_model: Playing) -> None:
     with strict_model([[Text("One"), Wait(0.2), Text(".")], ["Two."]]) as stood, opened(stood.url) as socket:
         create(socket, input="Hello", stream_id="a", model=f"{NAMES[wire]}/m")
