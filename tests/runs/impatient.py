@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from dbos import _dbos as process
+from dbos._queue import queue_thread as take
 from dbos._sys_db import SystemDatabase
 
 from toolwire.runs import aio, core, engine, journal, run
@@ -39,7 +40,7 @@ def taking(_stop: threading.Event, engine_of: Any) -> None:
     take(often, engine_of)
 
 
-take, sweep = process.queue_thread, core.Core.sweep
+sweep = core.Core.sweep
 
 
 def sweeping(of: core.Core, only: str | None = None) -> float:
