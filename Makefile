@@ -4,7 +4,7 @@
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-TOGETHER := -n auto --dist loadfile
+TOGETHER := -n auto --dist loadfile --no-loadscope-reorder
 export PYTHON
 # What Python compiled is kept: a suite of tests begins many processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +19,7 @@ help: ## say what there is
 demo: .venv/.test ## show an agent that fixes a bug, offline; ARGS="--dialect anthropic --wire"
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: .venv/.test ## run the fast suite, in as many processes as there are processors
+test: .venv/.test ## run the fast suite, in one process more than there are processors
 	$(PYTEST) --timeout 60 $(TOGETHER) $(ARGS)
 
 lint: .venv/.check ## check format, lint, types and imports

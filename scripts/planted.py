@@ -22,7 +22,7 @@ LEFT_OUT = (".git", ".venv*", "__pycache__", ".*_cache", ".hypothesis", "dist")
 PYTEST = ("-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "--timeout", "60")
 # Tests that read the text of the code would notice what does no harm.
 TEXTUAL = ("--ignore=tests/test_architecture.py", "--ignore=tests/test_planted.py")
-ALL_TESTS = ("--maxfail=20", "-n", "auto", "--dist", "loadfile", *TEXTUAL)
+ALL_TESTS = ("--maxfail=20", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", *TEXTUAL)
 
 
 class Bug(NamedTuple):

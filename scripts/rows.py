@@ -33,6 +33,12 @@ def rows_of(kind: str) -> list[str]:
     return [row for prefix, count in lists()[kind].items() for row in spelt(prefix, count)]
 
 
+@cache
+def tree_of(source: str) -> ast.Module:
+    """Read a file of tests once."""
+    return ast.parse(source)
+
+
 def rows_in(node: ast.AST) -> list[str]:
     """Find the rows of every `pytest.mark.row(...)` below a node."""
     calls = (one for one in ast.walk(node) if isinstance(one, ast.Call))
@@ -47,7 +53,7 @@ def marked(source: str) -> Iterator[tuple[str, str]]:
     """
     if MARK not in source:
         return
-    tree = ast.parse(source)
+    tree = tree_of(source)
     tables = {
         name.id: rows_in(one)
         for one in tree.body

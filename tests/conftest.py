@@ -1,7 +1,10 @@
 """What every test may use: hypothesis profiles, and the data that lies outside the repository."""
 
+import argparse
 import gc
+import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +20,9 @@ from tests.corpus import Recording, found, recordings, suite_root
 # A shell in the background has its commands ignore Ctrl-C, and so would all that tests begin.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# It looks on the disk for a translation of each of its words, for every command line anew.
+argparse._ = str  # type: ignore[attr-defined]
 
 # The first two are derandomized: a red test is red for everybody. The last seeks new examples.
 settings.register_profile("fast", max_examples=10, deadline=None, derandomize=True)
@@ -38,6 +44,12 @@ def suites() -> Path:
     return suite_root()
 
 
+@pytest.fixture
+def little_garbage() -> None:
+    """Leave all that there is by now out of a search for garbage: it takes half a second in a process of many tests."""
+    gc.freeze()
+
+
 TALLY = pytest.StashKey[Counter[str]]()
 
 
@@ -45,6 +57,12 @@ TALLY = pytest.StashKey[Counter[str]]()
 def tally(request: pytest.FixtureRequest) -> Counter[str]:
     """Count what a law was held over; the counts are printed at the end of the run."""
     return request.config.stash.setdefault(TALLY, Counter())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Begin a process more than there are processors: now and then a test waits."""
+    return 1 + (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -71,7 +89,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 def pytest_configure() -> None:
     """Search rarely for garbage: most of what is imported and collected stays."""
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(500_000, 50, 100)
 
 
 def pytest_collection_finish() -> None:

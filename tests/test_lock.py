@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,15 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
-LOCK = tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
 
 # Which dependency groups each requirement file installs, beside the project's own dependencies.
 ENVIRONMENTS = {"test": ["test"], "check": ["dev"], "bench": ["bench", "build"], "peers": ["peers", "build"]}
+
+
+@cache
+def lock() -> dict[str, Any]:
+    """Read uv.lock."""
+    return tomllib.loads((REPOSITORY / "uv.lock").read_text("utf-8"))
 
 
 EXTRAS = PROJECT["project"]["optional-dependencies"]
@@ -49,7 +55,7 @@ def locked() -> dict[tuple[str, str], set[str]]:
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
         return {file["hash"] for file in files}
 
-    return {(package["name"], package["version"]): hashes(package) for package in LOCK["package"]}
+    return {(package["name"], package["version"]): hashes(package) for package in lock()["package"]}
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -64,7 +70,7 @@ def test_requirements_are_the_locked_ones(environment: str) -> None:
 
 
 def test_the_lock_knows_every_declared_dependency() -> None:
-    [own] = [package for package in LOCK["package"] if package["name"] == PROJECT["project"]["name"]]
+    [own] = [package for package in lock()["package"] if package["name"] == PROJECT["project"]["name"]]
     declared = {group: direct([group]) - direct([]) for group in PROJECT["dependency-groups"]}
     listed = {group: {entry["name"] for entry in entries} for group, entries in own["metadata"]["requires-dev"].items()}
     assert listed == declared, "run `make lock`"

@@ -1,11 +1,10 @@
 """Each thing that was asked for is held by a test that names its row, or stands in `rows.toml` with its reason."""
 
-import ast
 import re
 
 import pytest
 
-from scripts.rows import TESTS, held, lists, marked, rows_in, rows_of, spelt
+from scripts.rows import TESTS, held, lists, marked, rows_in, rows_of, spelt, tree_of
 from tests.corpus import found
 
 KNOWN = {*rows_of("rows"), *rows_of("cases")}
@@ -45,7 +44,7 @@ def test_every_mark_stands_on_a_test_and_names_a_row_that_there_is() -> None:
     for path in sorted(TESTS.rglob("*.py")):
         text = path.read_text()
         if "mark.row(" in text:
-            marks = set(rows_in(ast.parse(text)))
+            marks = set(rows_in(tree_of(text)))
             assert (path, marks - {row for row, _ in marked(text)}) == (path, set())
             assert (path, marks - KNOWN) == (path, set())
 

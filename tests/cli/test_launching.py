@@ -77,28 +77,20 @@ def place(tmp_path: Path) -> dict[str, str]:
     home.mkdir()
     for program in PROGRAMS.values():
         file = folder / program.command
-        file.write_text(f"#!{sys.executable}\n{ASKS}")
+        file.write_text(f"#!{sys.executable} -IS\n{ASKS}")
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
     source = str(Path(__file__).resolve().parents[2] / "src")
     return {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(home), "PYTHONPATH": source}
-
-
-def launched(tmp_path: Path, environment: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run `toolwire launch`."""
-    command = [sys.executable, "-m", "toolwire", "launch", *words]
-    return subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
 
 
 @pytest.fixture
 def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Launch:
     """Give what runs `toolwire launch` in this process: only the program begins a Python of its own."""
 
-    def run(*words: str) -> tuple[object, str]:
+    def run(*words: str, **variables: str) -> tuple[object, str]:
         for name in tuple(os.environ):
             monkeypatch.delenv(name)
-        for name, value in place(tmp_path).items():
+        for name, value in {**place(tmp_path), **variables}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(tmp_path)
         try:
@@ -138,7 +130,9 @@ def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path, launch:
 
 
 @pytest.mark.parametrize("order", ["before", "behind", "behind, with =", "both"])
-def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(order: str, tmp_path: Path) -> None:
+def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(
+    order: str, tmp_path: Path, launch: Launch
+) -> None:
     model = "openai/gpt-4.1"
     words = {
         "before": ["--simulate", "--model", model, "llm"],
@@ -146,24 +140,19 @@ def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(order:
         "behind, with =": ["llm", f"--model={model}", "--simulate"],
         "both": ["--simulate", "llm", "--model", model],
     }[order]
-    done = launched(tmp_path, place(tmp_path), *words, "-p", "say", "--", "--model", "its own", "7")
-    assert (done.returncode, done.stderr) == (7, "")
+    assert launch(*words, "-p", "say", "--", "--model", "its own", "7") == (7, "")
     assert heard(tmp_path)["words"][-5:] == ["-p", "say", "--model", "its own", "7"]
     assert heard(tmp_path)["told"]["LLM_MODEL"] == "gpt-4o-mini"
 
 
-def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path) -> None:
-    environment = place(tmp_path)
+def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path, launch: Launch) -> None:
     with simulate(Scenario([["Hi."]], complete=False)) as model:
         settings = tmp_path / "toolwire.toml"
         settings.write_text(
             f'[providers.local]\ndialect = "openai-chat"\nbase_url = "{model.url}"\nkey = "$LOCAL_KEY"\n'
             '[routes.mine]\nto = ["local/m"]\n'
         )
-        done = launched(
-            tmp_path, {**environment, "LOCAL_KEY": "key"}, "--config", str(settings), "--model", "mine", "llm"
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+        assert launch("--config", str(settings), "--model", "mine", "llm", LOCAL_KEY="key") == (0, "")
         assert heard(tmp_path)["answer"] == "Hi."
         assert heard(tmp_path)["told"]["LLM_MODEL"] == "gpt-4o-mini"
         assert [one.body and one.body["model"] for one in model.requests] == ["m"]

@@ -161,10 +161,11 @@ def test_no_prompt_leaves_without_a_key(
     assert (said.code, said.told.startswith(f"toolwire: {provider}: there is no key: set ")) == (2, True), said.told
 
 
-def test_a_variable_names_the_usual_model(tmp_path: Path) -> None:
+def test_a_variable_names_the_usual_model(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_MODEL", "ollama/usual")
     with simulate([[Expect(model="usual"), "Fine."]]) as model:
         arguments = ["run", "do it", "--base-url", model.url, "--cwd", str(tmp_path)]
-        command = [sys.executable, "-m", "toolwire", *arguments]
-        variables = environment(tmp_path, TOOLWIRE_MODEL="ollama/usual")
-        done = subprocess.run(command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (0, b"Fine.\n"), done.stderr
+        done = say(capfd, monkeypatch, tmp_path, *arguments)
+    assert (done.code, done.out) == (0, "Fine.\n"), done.told

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.conftest import made_runs
+from tests.runs.conftest import impatient, made_runs
 from tests.runs.forking import ROOT
 from tests.runs.scripted import given, turns
 from toolwire import Runs, ToolCall, tool
@@ -20,7 +20,7 @@ from toolwire.cli import main
 from toolwire.errors import InvalidField
 from toolwire.testing import simulate
 
-__all__ = ["made_runs"]
+__all__ = ["impatient", "made_runs"]
 
 
 @tool

@@ -54,6 +54,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return line.split()[-1]
 
 
+@pytest.mark.slow
 def test_a_simulated_model_answers_without_a_key_and_without_a_file() -> None:
     process = program("--simulate", "--listen", "127.0.0.1:0")
     try:
@@ -69,6 +70,7 @@ def test_a_simulated_model_answers_without_a_key_and_without_a_file() -> None:
     assert {line["status"] for line in lines} == {200}
 
 
+@pytest.mark.slow
 def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
     with simulate(Scenario(lambda _request, _turn: "ok", complete=False), api_key=KEY) as model:
         settings = tmp_path / "toolwire.toml"

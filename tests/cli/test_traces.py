@@ -1,6 +1,7 @@
 """`toolwire traces`: what is shown of a record, and that it is as it was written."""
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,16 @@ ESCAPE = "\x1b]52;c;aGk=\x07"
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def url(made: Path, tmp_path: Path) -> str:
     """Give a store with five calls."""
-    place = f"sqlite:///{tmp_path / 'traces.db'}"
+    return f"sqlite:///{shutil.copytree(made, tmp_path / 'store') / 'traces.db'}"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make the store that each test has a copy of."""
+    folder = tmp_path_factory.mktemp("made")
+    place = f"sqlite:///{folder / 'traces.db'}"
     with traces.open(place) as store:
         for number, (tool, ending) in enumerate(
             [("read", "ok"), ("bash", "error"), ("read", "ok"), ("bash", "denied"), ("http_get", "ok")]
@@ -36,7 +44,7 @@ def url(tmp_path: Path) -> str:
                     iteration=0,
                 )
             )
-    return place
+    return folder
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:

@@ -216,6 +216,7 @@ def test_a_cancel_from_before_sends_nothing(face: str) -> None:
 SLOW = [["Some words. ", Wait(20), "Late."]]
 
 
+@pytest.mark.usefixtures("little_garbage")
 @pytest.mark.parametrize("way", ["close", "with", "drop"])
 def test_a_stream_that_is_left_closes_its_connection(way: str) -> None:
     with simulate(SLOW) as model:
@@ -239,6 +240,7 @@ def test_a_stream_that_is_left_closes_its_connection(way: str) -> None:
         assert model.requests[0].gone
 
 
+@pytest.mark.usefixtures("little_garbage")
 @pytest.mark.parametrize("way", ["close", "with", "drop", "cancel"])
 def test_an_awaited_stream_that_is_left_closes_its_connection(way: str) -> None:
     async def main(model: Any) -> None:

@@ -69,12 +69,14 @@ GIVEN = {
 def test_a_resolver_goes_in_by_one_way_and_its_folder_stays(face: str, form: str, folders: tuple[str, str]) -> None:
     mine, other = folders
     make: Any = GIVEN[form]
-    for context in (other, "alice", {"user": 1}):
-        for settings in ({"resolver": make(mine)}, {"tools": make(mine)}, {"tools": [make(mine)]}):
-            with simulate([[READ], "Done."]) as model:
+    with simulate([]) as model:
+        for context in (other, "alice", {"user": 1}):
+            for settings in ({"resolver": make(mine)}, {"tools": make(mine)}, {"tools": [make(mine)]}):
+                model.play([[READ], "Done."])
                 done = lead(face, "openai", model.url, "?", context=context, **settings).done
-                assert len(model.requests[0].body["tools"]) == 12, "what lists its tools declares them"
-            assert done.messages[1].parts[0].content == "mine"
+                assert len(model.requests[-1].body["tools"]) == 12, "what lists its tools declares them"
+                assert done.messages[1].parts[0].content == "mine"
+    for context in (other, "alice", {"user": 1}):
         assert execute([READ], make(mine), context=context)[0].content == "mine"
         tools, resolve = session_tools.prepare(make(mine), ["read_file", "nothing"], context)
         assert resolve is not None

@@ -75,7 +75,7 @@ def test_a_stream_that_ends_before_its_answer_does_is_an_error(case: str) -> Non
 )
 @pytest.mark.parametrize("face", FACES)
 def test_an_error_with_a_long_body_is_the_error_that_it_is(face: str, status: int, kind: Any) -> None:
-    long = Raw(b'{"error": {"message": "' + b"x" * 3_000_000 + b'"}}', status, "application/json")
+    long = Raw(b'{"error": {"message": "' + b"x" * 1_100_000 + b'"}}', status, "application/json")
     with simulate(lambda _request, _turn: [long]) as model:
         with pytest.raises(kind) as found:
             lead(face, "openai", model.url, "?", options={"retries": QUICK})

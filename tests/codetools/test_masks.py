@@ -166,6 +166,7 @@ def test_a_look_that_ends_early_lets_something_through(tmp_path: Path, monkeypat
     pytest.fail(f"nothing was read, or nothing was changed: {got}")
 
 
+@pytest.mark.slow
 @pytest.mark.row("A24")
 def test_a_secret_that_was_moved_far_down_is_covered_there(tmp_path: Path) -> None:
     for path in ("svc/.git/hooks", "sub"):
@@ -315,14 +316,9 @@ def test_what_moves_while_it_is_looked_for_is_looked_for_again(tmp_path: Path, m
     assert "were moved during the search" in str(run(tools_at(tmp_path), ":").content)
 
 
-@pytest.mark.parametrize(
-    ("folders", "files", "seconds"),
-    [
-        (1_000, 9, 0.03),
-        pytest.param(10_000, 9, 0.25, marks=[pytest.mark.slow, pytest.mark.alone]),
-        pytest.param(1, 100_000, 0.25, marks=[pytest.mark.slow, pytest.mark.alone]),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize(("folders", "files", "seconds"), [(1_000, 9, 0.03), (10_000, 9, 0.25), (1, 100_000, 0.25)])
 def test_looking_costs_little(tmp_path: Path, folders: int, files: int, seconds: float) -> None:
     """At most 30 ms for 10,000 entries and 250 ms for 100,000, of processor time, on the best of some looks."""
     for number in range(folders):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import pytest
 import uvicorn
 from msgspec.structs import replace
 
@@ -35,6 +36,8 @@ NAMES = {
     "ollama": "ollama",
 }
 WIRES = tuple(NAMES)
+# Where a wire changes little of what is tried: two in the fast suite, the others in the slow one.
+TWO_WIRES = (*WIRES[:2], *(pytest.param(wire, marks=pytest.mark.slow) for wire in WIRES[2:]))
 KEY = "sk-sentinel-0123456789abcdef"
 
 

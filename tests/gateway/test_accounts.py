@@ -93,7 +93,9 @@ def test_of_many_at_once_as_many_are_admitted_as_the_limit_says(url: str) -> Non
 
 
 @pytest.mark.row("O17")
-def test_what_one_process_holds_unused_another_gets(url: str) -> None:
+def test_what_one_process_holds_unused_another_gets(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolwire.gateway.accounts._FLUSH", 0.04)
+
     async def lead() -> None:
         key = made(url, limit_of("requests", "1000/day"))
         clock = Clock()
@@ -101,7 +103,7 @@ def test_what_one_process_holds_unused_another_gets(url: str) -> None:
         got = []
         for _ in range(30):
             got += await tries(busy, key, 10, requests=1)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.004)
         assert len(got) == 300
         got += await tries(other, key, 900, requests=1)
         assert len(got) == 1000

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.standing import KEY, NAMES, WIRES, Stood, ask, post, standing
+from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, Stood, ask, post, standing
 from toolwire import traces
 from toolwire.cli import main
 from toolwire.config import read_settings
@@ -85,11 +85,12 @@ def test_each_call_and_each_result_is_a_row(source: str, target: str, stream: bo
         assert after.verify().count == 0
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_what_is_repeated_is_recorded_once_and_what_was_cut_off_is_no_call(wire: str, tmp_path: Path) -> None:
     turns = [[CALLS[0]], ["Well."], ["Well."], [Text("I look."), CALLS[0], Cut(events=2)]]
     store = traces.open(f"sqlite:///{tmp_path / 'traces.db'}")
-    with simulate(Scenario(turns), strict=False) as model, standing(model.url, audit=Audit(store)) as stood:
+    audit = Audit(store)
+    with simulate(Scenario(turns), strict=False) as model, standing(model.url, audit=audit) as stood:
         name = f"{NAMES[wire]}/m"
         request = Request(context=Context(None, [Message("Where?")], TOOLS), model=name, stream=False, max_tokens=99)
         request, _ = answer(stood, wire, request)
@@ -98,7 +99,8 @@ def test_what_is_repeated_is_recorded_once_and_what_was_cut_off_is_no_call(wire:
         encoded = Request(context=Context(None, [Message("?")], TOOLS), model=name, stream=True, max_tokens=99)
         cut = dialect(wire).encode_request(encoded)
         post(stood.url, cut.path, cut.json)
-        time.sleep(0.3)
+        stood.settle()
+        audit._thread.submit(store.flush).result()  # behind what is recorded
         found = rows(store, 2)
         assert [one.kind for one in found][:2] == ["begun", None]
         assert all(one.ending == "invalid" for one in found[2:])

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import KEY, NAMES, WIRES, post, standing
+from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, post, standing
 from toolwire.dialects import dialect
 from toolwire.gateway import BodyLimits
 from toolwire.testing import Scenario, simulate
@@ -218,8 +218,8 @@ async def _send_slowly() -> None:
 def test_a_model_that_thinks_long_is_waited_for_with_a_sign_of_life(wire: str) -> None:
     from toolwire.testing import Wait
 
-    turn: Any = ["One", Wait(0.25), " two"]
-    with simulate(Scenario([turn]), strict=False) as model, standing(model.url, keep_alive=0.05) as stood:
+    turn: Any = ["One", Wait(0.15), " two"]
+    with simulate(Scenario([turn]), strict=False) as model, standing(model.url, keep_alive=0.03) as stood:
         target = "anthropic" if wire == "openai-chat" else "openai-chat"
         path, body = question(wire, f"{NAMES[target]}/m")
         answered = post(stood.url, path, body)
@@ -335,11 +335,11 @@ def _damage(value: Any, chance: random.Random) -> None:
 
 
 @pytest.mark.row("O15")
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_who_reads_nothing_for_a_time_is_let_go_of(wire: str) -> None:
     async def stalled() -> None:
         async with slow_model(words=b"word " * 20_000, pause=0.0) as (model, url):
-            with standing(url, stall=0.5) as stood:
+            with standing(url, stall=0.15) as stood:
                 reader, writer = await connect(stood.url)
                 path, body = question(wire, "openai/m")
                 writer.write(head(path, body) + body)

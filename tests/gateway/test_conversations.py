@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, WIRES
+from tests.gateway.standing import NAMES, TWO_WIRES, WIRES
 from tests.gateway.test_keys import Guarded, guarded
 from tests.gateway.test_stored import asked, client_of, said
 from toolwire.testing import Cut, Scenario
@@ -111,7 +111,7 @@ def _nothing() -> Any:
     return contextlib.nullcontext()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_a_conversation_belongs_to_its_key(wire: str, guarded: Guarded) -> None:
     mine, yours = (client_of(guarded.stood.url, guarded.make()) for _ in range(2))
     made = mine.conversations.create(items=[{"role": "user", "content": "Mine."}])

@@ -75,6 +75,11 @@ def until(met: Callable[[], bool]) -> None:
 def taken_of(guarded: Guarded) -> list[int]:
     """Give what the one key has taken of its windows, when what was settled is written."""
     time.sleep(10 * FLUSH)
+    return taken_by_now(guarded)
+
+
+def taken_by_now(guarded: Guarded) -> list[int]:
+    """Give what of its windows is written to be taken by the one key."""
     [kept] = guarded.ledger.listed()
     return list(guarded.ledger.taken(kept, time.time()).values())
 
@@ -270,7 +275,7 @@ def test_what_was_used_is_settled_however_it_ended(guarded: Guarded, scenario: A
     until(lambda: len(guarded.stood.seen) == 1)
     record = guarded.stood.seen[-1]
     used = (record["input_tokens"] or 0) + (record["output_tokens"] or 0)
-    until(lambda: taken_of(guarded) == [used])
+    until(lambda: taken_by_now(guarded) == [used])
     [taken] = taken_of(guarded)
     assert taken == used
     assert record["guessed"] is (tokens == "guessed")
@@ -292,7 +297,7 @@ def test_a_client_that_goes_away_is_settled_once(guarded: Guarded, stream: bool)
             opened.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda asked=number + 1: len(guarded.model.requests) == asked)  # type: ignore[misc]
         until(lambda gone=number + 1: len(guarded.stood.seen) == gone)  # type: ignore[misc]
-    until(lambda: taken_of(guarded) == [3, 0])
+    until(lambda: taken_by_now(guarded) == [3, 0])
     requests, tokens = taken_of(guarded)
     assert requests == 3
     assert tokens == 0, "nobody had begun to answer"

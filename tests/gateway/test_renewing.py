@@ -88,6 +88,7 @@ def test_settings_are_read_anew_and_bad_ones_leave_the_old_in_force(tmp_path: Pa
         assert "sk-another" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.row("O27")
 def test_a_key_of_a_provider_is_exchanged_under_load_without_a_refusal(tmp_path: Path) -> None:
     with simulate(lambda _request, _turn: "Hello.", strict=False) as model:
@@ -148,8 +149,9 @@ def test_a_proxy_of_the_settings_is_used_but_for_hosts_that_are_direct() -> None
 
 @pytest.mark.skipif(not Path("/usr/bin/openssl").exists(), reason="openssl makes the certificates")
 def test_a_private_authority_is_trusted_where_the_settings_name_it(tmp_path: Path) -> None:
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "ca.pem"]
-    made += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made += ["-keyout", "key.pem", "-out", "ca.pem", "-days", "2", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")

@@ -5,10 +5,12 @@ from typing import Any
 
 import openai
 import pytest
+from openai._base_client import SyncHttpxClientWrapper
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, WIRES, at, post, standing
+from tests.gateway.standing import NAMES, TWO_WIRES, WIRES, at, post, standing
 from tests.gateway.test_keys import Guarded, guarded
+from tests.testing.sdks import TLS
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.stored import Turns, whole
 from toolwire.testing import Cut, Scenario, simulate
@@ -22,7 +24,8 @@ TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"
 
 def client_of(url: str, key: str = "key") -> openai.OpenAI:
     """Give OpenAI's own client."""
-    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+    http = SyncHttpxClientWrapper(verify=TLS)
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0, http_client=http)
 
 
 def said(received: Any) -> list[tuple[str, str]]:
@@ -168,7 +171,7 @@ def test_two_providers_of_one_wire_hold_their_own() -> None:
             assert client.responses.retrieve(first.id).output_text == "One."
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", TWO_WIRES)
 def test_an_answer_belongs_to_the_key_that_asked_for_it(wire: str, guarded: Guarded) -> None:
     mine, yours = (client_of(guarded.stood.url, guarded.make()) for _ in range(2))
     model = f"{NAMES[wire]}/m"

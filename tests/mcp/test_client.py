@@ -159,7 +159,7 @@ def test_what_cannot_be_sent_is_not_sent(resolver: McpResolver, call: ToolCall, 
 
 
 def test_many_calls_at_once_keep_their_results_apart(resolver: McpResolver) -> None:
-    calls = [ToolCall(f"c{number}", "add", {"a": number, "b": 1000}) for number in range(50)]
+    calls = [ToolCall(f"c{number}", "add", {"a": number, "b": 1000}) for number in range(20)]
 
     async def main() -> list[ToolResult]:
         return await asyncio.gather(*map(resolver.aresolve, calls))
@@ -170,9 +170,9 @@ def test_many_calls_at_once_keep_their_results_apart(resolver: McpResolver) -> N
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 100
+    assert len(found) == 40
     assert {(one.tool_call_id, one.content) for one in found} == {
-        (f"c{number}", str(1000 + number)) for number in range(50)
+        (f"c{number}", str(1000 + number)) for number in range(20)
     }
 
 

@@ -152,6 +152,7 @@ def test_nothing_is_left_after_close(apart: list[str], tmp_path: Path) -> None:
     assert "was closed" in str(do(resolver, "about").content)
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_what_is_no_longer_used_is_closed() -> None:
     resolver: McpResolver | None = by_hand()
     assert resolver is not None

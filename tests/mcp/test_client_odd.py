@@ -12,6 +12,11 @@ from toolwire.errors import ServerUnavailable, UnknownTool
 from toolwire.work.results import FAILED
 
 
+def slowly(*row: str) -> Any:
+    """Leave a row to the slow tests: each begins a server."""
+    return pytest.param(*row, marks=pytest.mark.slow)
+
+
 def test_odd_listings_are_kept_as_they_are() -> None:
     with by_hand() as resolver:
         assert resolver.available_tools() == [
@@ -66,12 +71,12 @@ def test_what_a_server_wants_of_its_client_is_refused() -> None:
     [
         ('{"content": [{"type": "text", "text": "half \\ud83d"}]}', "half \ufffd"),
         ("[1]", f"{FAILED}the answer cannot be read"),
-        ("null", f"{FAILED}the answer cannot be read"),
-        ('{"content": ' + "[" * 500 + "]" * 500 + "}", f"{FAILED}the answer cannot be read"),
+        slowly("null", f"{FAILED}the answer cannot be read"),
+        slowly('{"content": ' + "[" * 500 + "]" * 500 + "}", f"{FAILED}the answer cannot be read"),
         ('{"structuredContent": ' + "1" * 6000 + "}", f"{FAILED}the answer cannot be read"),
         ('{"content": ' + "[" * 5000 + "]" * 5000 + "}", f"{FAILED}the answer cannot be read"),
-        ('{"content": ' + "[" * 5000, f"{FAILED}the answer cannot be read"),
-        ('{"content": "an id: ", "id": 5', f"{FAILED}the answer cannot be read"),
+        slowly('{"content": ' + "[" * 5000, f"{FAILED}the answer cannot be read"),
+        slowly('{"content": "an id: ", "id": 5', f"{FAILED}the answer cannot be read"),
     ],
     ids=["surrogate", "list", "null", "deep", "long number", "very deep", "deep and cut off", "cut off"],
 )
@@ -86,13 +91,13 @@ def test_an_answer_that_is_no_message_does_not_hang(raw: str, words: str) -> Non
     ("error", "words"),
     [
         ('{"code": "E_ROWS", "message": "no such row"}', "no such row"),
-        ('{"code": 1.5, "message": "no such row"}', "no such row"),
-        ('{"code": null, "message": "no such row", "data": [1]}', "no such row"),
+        slowly('{"code": 1.5, "message": "no such row"}', "no such row"),
+        slowly('{"code": null, "message": "no such row", "data": [1]}', "no such row"),
         ('{"code": true, "message": "half \\ud83d"}', "half \ufffd"),
         ('{"code": "E_ROWS"}', "the answer cannot be read"),
-        ('{"code": {}, "message": 5}', "the answer cannot be read"),
-        ('"no such row"', "the answer cannot be read"),
-        ("null", "the answer cannot be read"),
+        slowly('{"code": {}, "message": 5}', "the answer cannot be read"),
+        slowly('"no such row"', "the answer cannot be read"),
+        slowly("null", "the answer cannot be read"),
         ('{"code": "E_ROWS", "data": ' + "[" * 5000 + "]" * 5000 + "}", "the answer cannot be read"),
     ],
 )

@@ -138,6 +138,7 @@ def test_a_gateway_answers_in_its_clients_wire(monkeypatch: pytest.MonkeyPatch) 
     the_gateway_answers(monkeypatch)
 
 
+@pytest.mark.slow
 def test_tools_are_served_and_used(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
     turns = [ToolCall(None, "add", {"a": 2, "b": 3}), [Expect(results={"add": "5"}), "It is 5."]]

@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.runs.impatient import impatient
 from tests.traces.postgres import Database, database, postgres
 from toolwire import Runs
 
-__all__ = ["database", "made_runs", "postgres", "runs_url"]
+__all__ = ["database", "impatient", "made_runs", "postgres", "runs_url"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the server to the slow tests."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and "postgresql" in item.name:
+        if "postgresql" in item.name and item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.slow)
 
 

@@ -112,7 +112,7 @@ class _Question(BaseHTTPRequestHandler):
 def serving(seconds: float = 0.0) -> Iterator[Model]:
     """Serve the model, which takes so long."""
     server = Model(seconds)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
     thread.start()
     try:
         yield server

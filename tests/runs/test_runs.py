@@ -237,7 +237,7 @@ def test_a_waiting_run_is_cancelled_without_being_led(runs: Runs) -> None:
 
 
 def test_a_deadline_ends_a_run_that_waits(runs: Runs) -> None:
-    run = runs.start("Pay.", tools=[add, sign_in], approve=True, deadline=1.5, **given(PAYING))
+    run = runs.start("Pay.", tools=[add, sign_in], approve=True, deadline=0.8, **given(PAYING))
     until(lambda: run.state == "waiting")
     done = run.result(30)
     assert (done.ending, done.reason, run.state) == ("cancelled", "its deadline has passed", "cancelled")
@@ -296,11 +296,11 @@ def test_a_deadline_ends_a_run(runs: Runs) -> None:
     @tool
     def sleep() -> str:
         """Sleep a little."""
-        time.sleep(0.3)
+        time.sleep(0.1)
         return "slept"
 
     say = turns(*[[("sleep", {})] for _ in range(20)], "no")
-    done = runs.start("Sleep.", tools=[sleep], deadline=1.0, limits={"repeats": 99}, **given(say)).result(30)
+    done = runs.start("Sleep.", tools=[sleep], deadline=0.4, limits={"repeats": 99}, **given(say)).result(30)
     assert (done.ending, done.reason) == ("cancelled", "its deadline has passed")
 
 

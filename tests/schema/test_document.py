@@ -55,6 +55,7 @@ def outcome(schema: Schema, target: str) -> Any:
         return str(problem)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_what_is_held_is_fitted_alike(name: str, target: str) -> None:

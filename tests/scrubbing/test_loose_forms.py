@@ -78,4 +78,4 @@ UNITS = ["%41", "\\u0041", "&#65;", "\\" * 9, "a ", SECRET.lower()[:-1], SECRET.
 @pytest.mark.parametrize("unit", UNITS)
 def test_time_grows_with_the_text(unit: str) -> None:
     with within(5):
-        scrub_text(unit * (400_000 // len(unit)), [SECRET])
+        scrub_text(unit * (100_000 // len(unit)), [SECRET])

@@ -194,6 +194,7 @@ def ask_in_vain(url: str) -> None:
         ASKERS["ollama"](url)
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_nothing_is_left_of_a_server() -> None:
     threads, before = set(threading.enumerate()), len(sockets())
     with warnings.catch_warnings(record=True) as caught:

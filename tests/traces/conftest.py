@@ -29,7 +29,7 @@ ALTER TABLE tool_traces ENABLE ALWAYS TRIGGER tool_traces_next"""
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave the server to the slow tests, but for what each store does."""
     for item in items:
-        if item.path.parent == HERE and item.path.name not in FAST and "postgresql" in item.name:
+        if "postgresql" in item.name and item.path.parent == HERE and item.path.name not in FAST:
             item.add_marker(pytest.mark.slow)
 
 

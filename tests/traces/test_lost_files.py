@@ -7,7 +7,9 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -108,8 +110,19 @@ LOGGED: dict[str, Callable[[Path], object]] = {
 }
 
 
+@cache
+def empty() -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "traces.db")
+        traces.open(f"sqlite:///{path}").close()
+        return path.read_bytes()
+
+
 def opened(folder: Path, **options: Any) -> Store:
+    """Open the store of a folder, which has its table already."""
     folder.mkdir(exist_ok=True)
+    if not (folder / "traces.db").exists():
+        (folder / "traces.db").write_bytes(empty())
     return traces.open(f"sqlite:///{folder / 'traces.db'}", **options)
 
 

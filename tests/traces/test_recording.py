@@ -124,7 +124,7 @@ def test_approval_is_recorded(face: str, answer: bool, store: Any) -> None:
 @pytest.mark.parametrize("answer", [True, False])
 def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> None:
     def think(*_: Any) -> bool:
-        time.sleep(0.8)
+        time.sleep(0.5)
         return answer
 
     with simulate([[TOKYO], ["Done."]], api_key=KEY) as model:
@@ -132,10 +132,10 @@ def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> 
         model.play([[TOKYO], ["Done."]])
         lead("sync", "openai", model.url, "Go", tools=[get_weather], traces=store)
     asked, unasked = store.traces().rows
-    assert 800 <= asked.waited_ms < 20_000
-    assert asked.duration_ms < 750
+    assert 500 <= asked.waited_ms < 20_000
+    assert asked.duration_ms < 450
     assert unasked.waited_ms is None
-    assert max(one.longest_ms for one in store.stats()) < 750
+    assert max(one.longest_ms for one in store.stats()) < 450
 
 
 @pytest.mark.parametrize("face", FACES)

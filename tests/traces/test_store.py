@@ -204,7 +204,7 @@ def test_async_code_records_without_blocking(store_url: str) -> None:
             nonlocal ticks
             while True:
                 ticks += 1
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.0005)
 
         async with traces.open(store_url, queue=5, batch=3) as store:
             ticking = asyncio.create_task(tick())
@@ -236,10 +236,11 @@ def test_no_thread_is_left_after_close(store_url: str) -> None:
     assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(1,)]
 
 
+@pytest.mark.usefixtures("little_garbage")
 def test_a_store_that_is_dropped_is_flushed(store_url: str) -> None:
     before = threads()
     store = traces.open(store_url)
-    for index in range(500):
+    for index in range(60):
         store.record(made(iteration=index))
     writer = store._writer._thread
     assert writer is not None
@@ -247,7 +248,7 @@ def test_a_store_that_is_dropped_is_flushed(store_url: str) -> None:
     gc.collect()
     writer.join(30)
     assert threads() <= before
-    assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(500,)]
+    assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(60,)]
 
 
 def test_the_store_goes_on_where_it_ended(store_url: str) -> None:

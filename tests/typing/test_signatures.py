@@ -1,4 +1,4 @@
-"""What the public signatures say: every setting that there is, and `Any` for JSON alone."""
+"""What the public signatures say: every setting that there is, `Any` for JSON alone, and what the reference has."""
 
 import re
 from collections.abc import Iterator
@@ -78,6 +78,19 @@ def vague(name: str, annotation: str) -> bool:
     """Whether an annotation says `Any` of what is no JSON."""
     rest = re.sub(r"(dict|Mapping)\[str, Any\]", "", annotation)
     return bool(re.search(r"\bAny\b", rest)) and name not in JSON | OTHERS.keys() | VALUES_OF_A_SCHEMA
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Keep nothing of the code that was read for later tests."""
+    yield
+    reference._package.cache_clear()
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    for path, text in reference.pages().items():
+        assert path.read_text() == text, f"run `make docs`: {path.name}"
+        assert re.findall(r"(?m)^\|.*\|  \|$", text) == [], "what is public has a sentence"
 
 
 def test_any_is_json() -> None:

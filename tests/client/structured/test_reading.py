@@ -166,7 +166,7 @@ def test_no_text_gives_a_wrong_value(tally: Counter[str]) -> None:
     """What is found stood in the text as a whole object of its own, and was the only one."""
     kinds: Counter[str] = Counter()
 
-    @settings(max_examples=300)
+    @settings(max_examples=120)
     @given(st.lists(POINTS | NOISE, max_size=4), st.lists(POINTS, max_size=1))
     def hold(pieces: list[str], last: list[str]) -> None:
         text = "".join([*pieces, *last])
