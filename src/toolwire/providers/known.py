@@ -13,6 +13,7 @@ Rules of this file:
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
@@ -98,7 +99,7 @@ class ProviderOptions(ServerOptions, total=False):
     """The model that is asked if none is named."""
 
 
-class Provider(Struct, frozen=True, kw_only=True):
+class Provider(Struct, frozen=True, kw_only=True, dict=True):
     """A server: its address, its dialect, its key, and its deviations.
 
     `auth` is the header that carries the key, `env` the variables that may hold the key, `base_url_env` the variable
@@ -193,8 +194,8 @@ class Provider(Struct, frozen=True, kw_only=True):
         url = url.rstrip("/") + ("" if path else own.path)
         return replace(self, base_url=url, capabilities=self._able_at(url))
 
-    @property
-    def version_header(self) -> dict[str, str]:
+    @cached_property
+    def version_header(self) -> Mapping[str, str]:
         """The header with the version of the wire, for a wire that wants one."""
         if self.dialect not in _VERSIONS:
             return {}
@@ -204,6 +205,10 @@ class Provider(Struct, frozen=True, kw_only=True):
 
     def speaks(self) -> Dialect:
         """Give the dialect, adapted to this server."""
+        return self._spoken
+
+    @cached_property
+    def _spoken(self) -> Dialect:
         quirks = dict(self.quirks)
         for able in ("developer_role", "custom_tools"):
             if not getattr(self.capabilities, able):
