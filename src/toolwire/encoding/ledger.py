@@ -187,6 +187,8 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
 
 
 _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
+# Keys that ask for something by being there (openai 3.54.0, CompletionCreateParams; 2026-11-22).
+_ASKS_EMPTY = frozenset({"web_search_options"})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -295,7 +297,7 @@ class Ledger:
         of, outermost, before = self.of, not self.at, self._path_to("opaque.")
         weights = weights_of(of, outermost=outermost)
         for key, value in left.items():
-            if value or value not in _SAYS_NOTHING:
+            if value or value not in _SAYS_NOTHING or (value == {} and key in _ASKS_EMPTY):
                 found = severity or weights.get(key) or weigh_opaque(key, value, of, outermost=outermost)
                 self.losses.append(Loss(f"{before}{key}", "opaque", "dropped", detail, found))
 

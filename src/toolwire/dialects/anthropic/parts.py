@@ -109,13 +109,27 @@ def _make(kind: type[_Medium], rest: dict[str, Any], fields: dict[str, Any]) -> 
     return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form), **fields)
 
 
+# anthropic 2.11.0, Base64ImageSourceParam.media_type (2026-11-20); the last two are what others write.
+_IMAGES = {kind: kind for kind in ("image/jpeg", "image/png", "image/gif", "image/webp")} | {
+    "image/jpg": "image/jpeg",
+    "": "image/png",
+}
+
+
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
+    mine = made_by(part.opaque, DIALECT)
     part = _unpack(part)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
+    if "media_type" in source and not mine:
+        kind = source["media_type"].partition(";")[0].strip().lower()
+        if kind not in _IMAGES:
+            ledger.lose("", "image", f"{DIALECT} reads JPEG, PNG, GIF and WebP, not {part.media_type}")
+            return None
+        source["media_type"] = _IMAGES[kind]
     ledger.lose_fields(part, "image_detail", "detail")
     _lose_sources(part, source, ledger)
     return ledger.finish({"type": "image", "source": source}, part)

@@ -21,6 +21,7 @@ from toolwire.encoding.settings import (
     Understood,
     checked,
     lose_beside_schema,
+    lose_setting,
     nested,
     plain,
     settle,
@@ -139,6 +140,10 @@ def _decode_think(value: Any) -> Understood | None:
 
 def _encode_think(request: Request, ledger: Ledger) -> Any:
     mode, effort = request.thinking, request.effort
+    if request.thinking_budget is not None:
+        if request.thinking_budget == 0 and mode is effort is None:
+            return False
+        lose_setting(request, "thinking_budget", f"{DIALECT} has no such setting", ledger, carried=effort is not None)
     level = ABSENT if effort is None else _LEVELS.get(effort, ABSENT)
     if mode == "disabled":
         if effort not in (None, "none"):
@@ -179,7 +184,7 @@ _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     nested("options", OPTIONS),
-    Setting("think", ("thinking", "effort"), _decode_think, _encode_think),
+    Setting("think", ("thinking", "effort", "thinking_budget"), _decode_think, _encode_think),
     Setting("format", ("output",), _decode_output, _encode_output),
     Setting("", ("tool_choice",), lambda _value: None, lambda _request, _ledger: ABSENT),
     plain("logprobs", "logprobs", bool),
