@@ -141,7 +141,7 @@ def _decode_think(value: Any) -> Understood | None:
 def _encode_think(request: Request, ledger: Ledger) -> Any:
     mode, effort = request.thinking, request.effort
     if request.thinking_budget is not None:
-        if request.thinking_budget == 0 and mode is effort is None:
+        if request.thinking_budget == 0 and mode is None and effort is None:
             return False
         lose_setting(request, "thinking_budget", f"{DIALECT} has no such setting", ledger, carried=effort is not None)
     level = ABSENT if effort is None else _LEVELS.get(effort, ABSENT)
