@@ -60,9 +60,10 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
     """Name lost settings by their place in the source's body."""
     named: list[Loss] | None = None
     for place, loss in enumerate(losses):
-        path = loss.path
-        field = path if path in paths else path.partition(".")[0]
-        if field not in paths:
+        field = path = loss.path
+        while field and field not in paths:
+            field = field.rpartition(".")[0]
+        if not field:
             continue
         key = paths[field]
         if key != field and key.partition(".")[0] in body:
