@@ -37,6 +37,8 @@ def test_a_choice_is_among_the_tools_that_are_declared(target: str) -> None:
         asking([Message("Hi")], tools=[LOOK], tool_choice=ToolChoice("required", ["find"]))
     )
     assert ("tool_choice.names", "approximated", "semantic") in losses(encoded)
+    free = dialect(target).encode_request(asking([Message("Hi")], tools=[LOOK], tool_choice=ToolChoice("auto")))
+    assert encoded.body == free.body, "no other tool has to be called"
     assert "find" not in str(encoded.body)
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import astuple, replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.types import Opaque, Output, Request, ServerTool, Severity
+from toolwire.types import Opaque, Output, Request, ServerTool, Severity, ToolChoice
 from toolwire.wire.names import WORDS, Grammar, escape
 
 ABSENT: Any = object()
@@ -240,7 +240,7 @@ def _respelled(request: Request) -> Request:
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Narrow a choice to those of its tools that are declared."""
+    """Narrow a choice to those of its tools that are declared; where none is, no other one has to be called."""
     choice: Any = request.tool_choice
     declared = [
         tool.value.get("name") if isinstance(tool, ServerTool) else tool.name
@@ -253,7 +253,8 @@ def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
     names = [name for name in choice.names if name in declared]
     detail = f"no tool is declared as {', '.join(unknown)}"
     ledger.lose("tool_choice.names", "tool_choice", detail, "approximated")
-    return {"tool_choice": replace(choice, names=names or None)}
+    mode = "auto" if choice.mode == "required" and not names else choice.mode
+    return {"tool_choice": ToolChoice(mode, names or None)}
 
 
 class Settings:

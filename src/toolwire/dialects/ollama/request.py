@@ -19,6 +19,7 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    at_least,
     checked,
     lose_beside_schema,
     lose_setting,
@@ -121,7 +122,7 @@ def _is_whole(given: float) -> bool:
 
 
 OPTIONS = Settings(
-    Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
+    Setting("num_predict", ("max_tokens",), _decode_count, at_least("num_predict", "max_tokens", 1).encode),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
     checked("top_k", "top_k", plain("top_k", "top_k", *NUMBER).decode, _is_whole, "takes whole numbers"),
