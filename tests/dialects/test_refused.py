@@ -37,9 +37,18 @@ def test_a_choice_is_among_the_tools_that_are_declared(target: str) -> None:
         asking([Message("Hi")], tools=[LOOK], tool_choice=ToolChoice("required", ["find"]))
     )
     assert ("tool_choice.names", "approximated", "semantic") in losses(encoded)
-    free = dialect(target).encode_request(asking([Message("Hi")], tools=[LOOK], tool_choice=ToolChoice("auto")))
-    assert encoded.body == free.body, "no other tool has to be called"
     assert "find" not in str(encoded.body)
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_no_other_tool_has_to_be_called_for_one_that_another_server_runs(target: str) -> None:
+    search = ServerTool("search_1", "elsewhere", {"type": "search_1", "name": "search"})
+    forced, free = (
+        dialect(target).encode_request(asking([Message("Hi")], tools=[search, LOOK], tool_choice=choice))
+        for choice in (ToolChoice("required", ["search"]), ToolChoice("auto"))
+    )
+    assert forced.body == free.body
+    assert ("tool_choice.names", "approximated", "semantic") in losses(forced)
 
 
 @pytest.mark.parametrize("target", STARTS)

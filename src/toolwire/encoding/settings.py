@@ -6,7 +6,7 @@ Rules of this file:
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
-from collections.abc import Callable, Container, Mapping, Sized
+from collections.abc import Callable, Container, Iterable, Mapping, Sized
 from operator import attrgetter
 from typing import Any
 
@@ -15,7 +15,7 @@ from msgspec.structs import astuple, replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
-from toolwire.types import Opaque, Output, Request, ServerTool, Severity, ToolChoice
+from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 from toolwire.wire.names import WORDS, Grammar, escape
 
 ABSENT: Any = object()
@@ -240,21 +240,24 @@ def _respelled(request: Request) -> Request:
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Narrow a choice to those of its tools that are declared; where none is, no other one has to be called."""
+    """Narrow a choice to those of its tools that are declared; no other one stands in for another server's tool."""
     choice: Any = request.tool_choice
-    declared = [
-        tool.value.get("name") if isinstance(tool, ServerTool) else tool.name
-        for tool in request.tools
-        if not isinstance(tool, ServerTool) or (tool.dialect == ledger.dialect and type(tool.value) is dict)
-    ]
+    servers = [tool for tool in request.tools if isinstance(tool, ServerTool)]
+    mine = [tool for tool in servers if tool.dialect == ledger.dialect]
+    declared = [tool.name for tool in request.tools if not isinstance(tool, ServerTool)] + _names_of(mine)
     unknown = [name for name in choice.names if name not in declared]
     if not unknown:
         return {}
     names = [name for name in choice.names if name in declared]
     detail = f"no tool is declared as {', '.join(unknown)}"
     ledger.lose("tool_choice.names", "tool_choice", detail, "approximated")
-    mode = "auto" if choice.mode == "required" and not names else choice.mode
-    return {"tool_choice": ToolChoice(mode, names or None)}
+    if not names and not set(unknown).isdisjoint(_names_of(servers)):
+        choice = replace(choice, mode="auto")
+    return {"tool_choice": replace(choice, names=names or None)}
+
+
+def _names_of(tools: Iterable[ServerTool]) -> list[Any]:
+    return [tool.value.get("name") for tool in tools if type(tool.value) is dict]
 
 
 class Settings:
