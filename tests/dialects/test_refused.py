@@ -125,6 +125,26 @@ def test_a_model_that_does_not_reason_is_not_asked_to(target: str, settings: dic
     assert dialect(target, reasons=False).encode_request(own) == dialect(target).encode_request(own)
 
 
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(
+    ("model", "settings", "severity"),
+    [
+        ("gpt-5.2", {"thinking": "disabled"}, "formal"),
+        ("gpt-5.2", {"thinking_budget": 0}, "formal"),
+        ("gpt-5.2", {"thinking": "adaptive"}, "semantic"),
+        ("gpt-6-sol", {"thinking": "disabled"}, "semantic"),
+        ("gpt-6-sol", {"thinking_budget": 0}, "semantic"),
+    ],
+)
+def test_a_model_that_reasons_only_if_asked_loses_nothing_where_it_is_not_to(
+    target: str, model: str, settings: dict[str, Any], severity: str
+) -> None:
+    plain, encoded = (
+        dialect(target).encode_request(replace(asking([Message("Hi")], **said), model=model)) for said in ({}, settings)
+    )
+    assert (encoded.body, losses(encoded)) == (plain.body, [(*settings, "dropped", severity)])
+
+
 WARM: list[tuple[dict[str, Any], bool]] = [
     ({"temperature": 0.2}, False),
     ({"temperature": 1}, True),

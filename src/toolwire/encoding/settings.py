@@ -222,7 +222,19 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
                 severity: Severity | None = "formal" if given == none else None
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
+    elif (request.thinking is not None or request.thinking_budget == 0) and request.effort is None:
+        left |= _without_nothing(request, ledger)
     return replace(request, **left) if left else request
+
+
+def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Leave out that a model is not to think, where it does so only when it is asked to."""
+    if family_of(request.model).reasons_unasked is not False:
+        return {}
+    left = [field for field in _WITH_EFFORT if getattr(request, field) in ("disabled", 0)]
+    for field in left:
+        ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
+    return dict.fromkeys(left)
 
 
 def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
