@@ -322,8 +322,8 @@ class Attempt:
             return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
         served.usage = shown.usage
         if shown.failed or (read.get("error") and not shown.choices):
-            served.status, served.ending = 502, "error"
-            reply = shown.error(502, read) if read.get("error") else self.wire.encode_error(GAVE_UP)
+            reply = shown.error(200, read) if read.get("error") else self.wire.encode_error(GAVE_UP)
+            served.status, served.ending = reply.status, "error"
             return reply.json
         self.request_losses = (*self.request_losses, *encoded.losses)
         return encoded.json  # type: ignore[no-any-return]
