@@ -821,6 +821,37 @@ NOT_TAKEN: dict[str, tuple[str, Body, str, str]] = {
         "openai-chat",
         "output_config",
     ),
+    "a level of thinking beside tools": (
+        "gemini",
+        {
+            "model": "gpt-6-sol",
+            "contents": [{"parts": [{"text": "Go."}]}],
+            "generationConfig": {"thinkingConfig": {"thinkingLevel": "HIGH"}},
+            "tools": [{"functionDeclarations": [{"name": "look"}]}],
+        },
+        "openai-chat",
+        "generationConfig.thinkingConfig.thinkingLevel",
+    ),
+    "any JSON": (
+        "gemini",
+        {
+            "model": "claude-opus-5-5",
+            "contents": [{"parts": [{"text": "Go."}]}],
+            "generationConfig": {"responseMimeType": "application/json"},
+        },
+        "anthropic",
+        "generationConfig.responseMimeType",
+    ),
+    "a list as the answer": (
+        "gemini",
+        {
+            "model": "claude-opus-5-5",
+            "contents": [{"parts": [{"text": "Go."}]}],
+            "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": {"type": "array"}},
+        },
+        "anthropic",
+        "generationConfig.responseJsonSchema",
+    ),
     "a temperature of a model that reasons": (
         "gemini",
         {"model": "gpt-5", "contents": [{"parts": [{"text": "Go."}]}], "generationConfig": {"temperature": 0.2}},

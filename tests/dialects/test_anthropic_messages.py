@@ -232,6 +232,16 @@ PARTS: dict[str, tuple[Message, Any, list[Said]]] = {
         [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}],
         [],
     ),
+    "a picture of a kind that others spell otherwise": (
+        Message("user", [Image(data=PNG, media_type="image/jpg;name=a.jpg")]),
+        [{"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": PNG}}],
+        [],
+    ),
+    "a picture of a kind that is not read here": (
+        Message("user", [Text("a"), Image(data=PNG, media_type="image/heic")]),
+        "a",
+        [("messages[0].content[1]", "dropped", "semantic")],
+    ),
     "a picture in a store": (
         Message("user", [Image(file_id="f")]),
         [{"type": "image", "source": {"type": "file", "file_id": "f"}}],

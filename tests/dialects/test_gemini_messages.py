@@ -274,6 +274,12 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
         {"fileData": {"fileUri": "https://x.example/a.JPG?b", "mimeType": "image/jpeg"}},
         [("detail", "dropped", "minor"), ("url", "approximated", "minor")],
     ),
+    (
+        Image(data=PNG, media_type="image/jpg; name=a"),
+        "user",
+        {"inlineData": {"data": PNG, "mimeType": "image/jpeg"}},
+        [],
+    ),
     (Image("gs://b/a"), "user", {"fileData": {"fileUri": "gs://b/a", "mimeType": "image/png"}}, []),
     (Image(file_id="f"), "user", None, [("file_id", "dropped", "minor"), ("", "dropped", "semantic")]),
     (

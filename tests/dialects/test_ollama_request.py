@@ -166,6 +166,11 @@ def test_a_choice_leaves_what_it_was_given_alone() -> None:
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "nothing": ({}, {}, []),
     "streaming": ({"stream": True}, {"stream": True}, []),
+    "no words at all, where none means no end": (
+        {"max_tokens": 0},
+        {"options": {"num_predict": 1}},
+        [("max_tokens", "approximated", "minor")],
+    ),
     "options": (
         {"max_tokens": 5, "temperature": 1, "top_p": 0.5, "top_k": 4.0, "stop": ["a"], "seed": 3}
         | {"presence_penalty": 0.5, "frequency_penalty": 0.25},
@@ -209,6 +214,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     ),
     "tries unheard of": ({"effort": "utmost"}, {}, [("effort", "dropped", "semantic")]),
     "has a budget": ({"thinking_budget": 9}, {}, [("thinking_budget", "dropped", "semantic")]),
+    "has a budget of nothing": ({"thinking_budget": 0}, {"think": False}, []),
     "none": ({"effort": "none"}, {"think": False}, []),
     "minimal": ({"effort": "minimal"}, {"think": "low"}, [("effort", "approximated", "minor")]),
     "low": ({"effort": "low"}, {"think": "low"}, []),

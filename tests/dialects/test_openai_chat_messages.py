@@ -181,11 +181,21 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
             "content": [
                 {
                     "type": "file",
-                    "file": {"file_data": "data:application/pdf;base64,x", "filename": "document"},
+                    "file": {"file_data": "data:application/pdf;base64,x", "filename": "document.pdf"},
                 }
             ],
         },
-        [],
+        [("messages[0].content[0].name", "defaulted", "minor")],
+    ),
+    "a file of Messages without a name, and no PDF": (
+        Message("user", [Document(data="x", media_type="image/tiff", opaque=Opaque("anthropic", {}))]),
+        {
+            "role": "user",
+            "content": [
+                {"type": "file", "file": {"file_data": "data:image/tiff;base64,x", "filename": "document"}},
+            ],
+        },
+        [("messages[0].content[0].name", "defaulted", "minor")],
     ),
     "a file elsewhere": (
         Message("user", [Text("a"), Document("https://x/d.pdf")]),

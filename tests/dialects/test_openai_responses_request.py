@@ -69,6 +69,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     ),
     "a display of another": (
         {"thinking_display": "summarized"},
+        {"reasoning": {"summary": "auto"}},
+        [],
+    ),
+    "a display of none": (
+        {"thinking_display": "omitted"},
         {},
         [("thinking_display", "dropped", "minor")],
     ),

@@ -40,6 +40,17 @@ def test_a_choice_is_among_the_tools_that_are_declared(target: str) -> None:
     assert "find" not in str(encoded.body)
 
 
+@pytest.mark.parametrize("target", NAMES)
+def test_no_other_tool_has_to_be_called_for_one_that_another_server_runs(target: str) -> None:
+    search = ServerTool("search_1", "elsewhere", {"type": "search_1", "name": "search"})
+    forced, free = (
+        dialect(target).encode_request(asking([Message("Hi")], tools=[search, LOOK], tool_choice=choice))
+        for choice in (ToolChoice("required", ["search"]), ToolChoice("auto"))
+    )
+    assert forced.body == free.body
+    assert ("tool_choice.names", "approximated", "semantic") in losses(forced)
+
+
 @pytest.mark.parametrize("target", STARTS)
 def test_a_conversation_that_the_model_begins_gets_a_turn_that_reads_back_as_nothing(target: str) -> None:
     key, start = STARTS[target]
@@ -112,6 +123,26 @@ def test_a_model_that_does_not_reason_is_not_asked_to(target: str, settings: dic
     assert (encoded.body, losses(encoded)) == (plain.body, lost)
     own = dialect(target).decode_request(dialect(target).encode_request(request).body)
     assert dialect(target, reasons=False).encode_request(own) == dialect(target).encode_request(own)
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(
+    ("model", "settings", "severity"),
+    [
+        ("gpt-5.2", {"thinking": "disabled"}, "formal"),
+        ("gpt-5.2", {"thinking_budget": 0}, "formal"),
+        ("gpt-5.2", {"thinking": "adaptive"}, "semantic"),
+        ("gpt-6-sol", {"thinking": "disabled"}, "semantic"),
+        ("gpt-6-sol", {"thinking_budget": 0}, "semantic"),
+    ],
+)
+def test_a_model_that_reasons_only_if_asked_loses_nothing_where_it_is_not_to(
+    target: str, model: str, settings: dict[str, Any], severity: str
+) -> None:
+    plain, encoded = (
+        dialect(target).encode_request(replace(asking([Message("Hi")], **said), model=model)) for said in ({}, settings)
+    )
+    assert (encoded.body, losses(encoded)) == (plain.body, [(*settings, "dropped", severity)])
 
 
 WARM: list[tuple[dict[str, Any], bool]] = [

@@ -1,6 +1,7 @@
 """How an answer ends: an error stays an error in every wire, and what broke off never looks whole."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,53 @@ def test_a_whole_answer_that_breaks_off_is_an_error(source: str, target: str, le
             answered = asked(stood.url, source, target, stream=False)
             assert answered.status == 502, answered
             assert dialect(source).decode_error(502, json.loads(answered.data)).kind in ("server", "overloaded")
+
+
+GAVE_UP: dict[str, dict[str, Any]] = {
+    "openai-chat": {  # Mistral, OpenRouter
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hel"}, "finish_reason": "error"}],
+    },
+    "openai-responses": {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "failed",
+        "model": "m",
+        "output": [],
+        "error": {"code": "rate_limit_exceeded", "message": "Slower."},
+    },
+}
+
+
+@pytest.mark.parametrize("target", GAVE_UP)
+@pytest.mark.parametrize("source", WIRES)
+def test_an_answer_that_says_that_it_failed_is_an_error(source: str, target: str, lenient_model: Playing) -> None:
+    data = json.dumps(GAVE_UP[target]).encode()
+    with lenient_model(Raw(data)) as stood:
+        answered = asked(stood.url, source, target, stream=False)
+        if source == target:
+            assert (answered.status, answered.data) == (200, data)
+            return
+        assert stood.seen[-1]["ending"] == "error"
+        words = "Slower." if target == "openai-responses" else "the provider ended the answer with an error"
+        assert answered.status == (429 if target == "openai-responses" else 502)
+        assert dialect(source).decode_error(answered.status, json.loads(answered.data)).message == words
+
+
+@pytest.mark.parametrize("source", WIRES)
+def test_a_stream_whose_last_word_is_an_error_ends_in_one(source: str, lenient_model: Playing) -> None:
+    [choice] = GAVE_UP["openai-chat"]["choices"]
+    rest = {"object": "chat.completion.chunk", "id": "c", "created": 1, "model": "m"}
+    chunks = [({"role": "assistant", "content": "Hel"}, None), ({}, choice["finish_reason"])]
+    told = [{**rest, "choices": [{"index": 0, "delta": delta, "finish_reason": word}]} for delta, word in chunks]
+    data = b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in told) + b"data: [DONE]\n\n"
+    with lenient_model(Raw(data, content_type="text/event-stream")) as stood:
+        answered = asked(stood.url, source, "openai-chat", stream=True)
+        assert answered.data == data if source == "openai-chat" else _ends_badly(source, answered)
 
 
 @pytest.mark.sampled

@@ -1,5 +1,6 @@
 """What the vendors' SDKs do for their users, through the gateway: answers read into types, and loops that run tools."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES
 from tests.gateway.talkers import Clients
 from tests.gateway.test_sdks import MODELS, SIGNED, clients
-from toolwire.testing import Expect, Scenario
+from toolwire.testing import Expect, Raw, Scenario
 from toolwire.types import Request, Thinking, ToolCall
 
 __all__ = ["clients"]
@@ -179,3 +180,38 @@ def test_an_sdk_runs_the_tools_by_itself(
         model = f"{NAMES[wire]}/{MODELS[wire]}"
         sdk, run = RUNNERS[how]
         assert run(clients.at(stood.url, sdk, "sync"), model, stream=stream) == "Done."
+
+
+# A server that says that it calls, and has lost the end of what it calls with.
+HALF = '{"city": "K\u00f6ln", "days": [1'
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_an_sdk_does_not_run_half_a_call(stream: bool, lenient_model: Playing, clients: Clients) -> None:
+    ran: list[str] = []
+
+    def get_weather(city: str, days: list[int] | None = None) -> str:
+        """Say the weather."""
+        ran.append(f"{city} {days}")
+        return "sunny"
+
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": HALF}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    shell: dict[str, Any] = {"id": "c", "created": 1, "model": "m", "object": "chat.completion"}
+    told = {**shell, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    data = json.dumps(told).encode()
+    if stream:
+        chunks = [[{"index": 0, "delta": message, "finish_reason": None}]]
+        chunks += [[{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]]
+        frames = [{**shell, "object": "chat.completion.chunk", "choices": choices} for choices in chunks]
+        data = b"".join(b"data: %s\n\n" % json.dumps(frame).encode() for frame in frames) + b"data: [DONE]\n\n"
+    with lenient_model(Raw(data, content_type="text/event-stream" if stream else None)) as stood:
+        client: Any = clients.at(stood.url, "anthropic", "sync")
+        asked: Any = {"model": "openai/m", "max_tokens": 99, "messages": list(ASKED)}
+        runner = client.beta.messages.tool_runner(**asked, tools=[anthropic.beta_tool(get_weather)], stream=stream)
+        for turn in runner:
+            last = turn.get_final_message() if stream else turn
+        assert ran == []
+        assert [block.type for block in last.content] == (["tool_use"] if stream else [])
+        assert stream is (last.stop_reason == "max_tokens")
+        assert len(stood.requests) == 1

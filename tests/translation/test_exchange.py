@@ -144,3 +144,17 @@ def test_what_is_learned_of_a_settled_turn_is_found_again(source: str, streamed:
         assert second.asks == [key for key, _ in made.learned] != []
         second.remember(dict(made.learned))
         assert "c2ln" in str(second.encoded.body)
+
+
+@SHOWN
+def test_thinking_that_a_client_of_chat_is_shown_is_no_loss(streamed: bool) -> None:
+    told = b'{"message": {"role": "assistant", "content": "Yes.", "thinking": "Hm."}, "done": true}\n'
+    made = asked("openai-chat", "ollama")
+    if streamed:
+        way = made.stream()
+        shown, losses = way.feed(told) + way.close(), way.losses
+    else:
+        encoded = made.response(told)
+        shown, losses = encoded.json, encoded.losses
+    assert b'"reasoning_content":"Hm."' in shown
+    assert [loss for loss in losses if loss.severity == "semantic"] == []

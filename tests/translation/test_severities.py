@@ -388,6 +388,7 @@ WEIGHED: list[tuple[dict[str, Any], str, str, Severity]] = [
     (chat(service_tier="priority"), "ollama", "service_tier", "minor"),
     (chat(verbosity="medium"), "gemini", "verbosity", "formal"),
     (chat(logprobs=True), "anthropic", "logprobs", "semantic"),
+    (chat(web_search_options={}), "gemini", "opaque.web_search_options", "semantic"),
     (chat(prediction={"type": "content", "content": "a"}), "gemini", "opaque.prediction", "minor"),
     (chat(unheard_of=1), "gemini", "opaque.unheard_of", "semantic"),
     (typed(additionalProperties=False), "ollama", "schema_additionalProperties", "minor"),

@@ -16,6 +16,8 @@ from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
+GAVE_UP = Error("server", "the provider ended the answer with an error", 502)
+"""What an answer is on another wire, whose own wire says by a word that it failed."""
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
 
 

@@ -188,6 +188,8 @@ def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
 
 _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _NO_LOSSES: Mapping[str, Loss] = {}
+# Keys that ask for something by being there (openai 3.54.0, CompletionCreateParams; 2026-11-22).
+_ASKS_EMPTY = frozenset({"web_search_options"})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
@@ -291,7 +293,7 @@ class Ledger:
             return
         known = _NO_LOSSES if self.at or severity else _losses_of(opaque.dialect, self.of)
         for key, value in left.items():
-            if value or value not in _SAYS_NOTHING:
+            if value or value not in _SAYS_NOTHING or (value == {} and key in _ASKS_EMPTY):
                 self.losses.append(known.get(key) or self._loss_of(key, value, opaque.dialect, severity))
 
     def _loss_of(self, key: str, value: Any, dialect: str, severity: Severity | None) -> Loss:

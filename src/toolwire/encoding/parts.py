@@ -30,6 +30,12 @@ def split_data_url(url: str | None) -> tuple[str | None, str | None]:
     return (head, data) if mark and "," not in head else (None, None)
 
 
+def image_kind(media_type: str) -> str:
+    """Name the kind of an image as its register does; many write `image/jpg` (2026-01, servers refuse it)."""
+    kind = media_type.partition(";")[0].strip().lower()
+    return "image/jpeg" if kind == "image/jpg" else kind
+
+
 def data_url(data: str, media_type: str | None, default: str) -> str:
     """Join media type and data to a data URL."""
     return f"data:{default if media_type is None else media_type};base64,{data}"

@@ -6,7 +6,7 @@ Rules of this file:
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence, Sized
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Sized
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -220,7 +220,19 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
                 severity: Severity | None = "formal" if given == none else None
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
+    elif (request.thinking is not None or request.thinking_budget == 0) and request.effort is None:
+        left = {**(left or {}), **_without_nothing(request, ledger)}
     return replace(request, **left) if left else request
+
+
+def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Leave out that a model is not to think, where it does so only when it is asked to."""
+    if family_of(request.model).reasons_unasked is not False:
+        return {}
+    left = [field for field in _WITH_EFFORT if getattr(request, field) in ("disabled", 0)]
+    for field in left:
+        ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
+    return dict.fromkeys(left)
 
 
 def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -238,20 +250,24 @@ def _respelled(request: Request) -> Request:
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Narrow a choice to those of its tools that are declared."""
+    """Narrow a choice to those of its tools that are declared; no other one stands in for another server's tool."""
     choice: Any = request.tool_choice
-    declared = [
-        tool.value.get("name") if isinstance(tool, ServerTool) else tool.name
-        for tool in request.tools
-        if not isinstance(tool, ServerTool) or (tool.dialect == ledger.dialect and type(tool.value) is dict)
-    ]
+    servers = [tool for tool in request.tools if isinstance(tool, ServerTool)]
+    mine = [tool for tool in servers if tool.dialect == ledger.dialect]
+    declared = [tool.name for tool in request.tools if not isinstance(tool, ServerTool)] + _names_of(mine)
     unknown = [name for name in choice.names if name not in declared]
     if not unknown:
         return {}
     names = [name for name in choice.names if name in declared]
     detail = f"no tool is declared as {', '.join(unknown)}"
     ledger.lose("tool_choice.names", "tool_choice", detail, "approximated")
+    if not names and not set(unknown).isdisjoint(_names_of(servers)):
+        choice = replace(choice, mode="auto")
     return {"tool_choice": replace(choice, names=names or None)}
+
+
+def _names_of(tools: Iterable[ServerTool]) -> list[Any]:
+    return [tool.value.get("name") for tool in tools if type(tool.value) is dict]
 
 
 class Settings:

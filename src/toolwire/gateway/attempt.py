@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
+from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused
@@ -319,10 +320,11 @@ class Attempt:
         except ToolwireError as problem:
             served.status, served.ending = 502, "error"
             return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
-        if read.get("error") and not shown.choices:
-            served.status, served.ending = 502, "error"
-            return shown.error(502, read).json  # type: ignore[no-any-return]
         served.usage = shown.usage
+        if shown.failed or (read.get("error") and not shown.choices):
+            reply = shown.error(200, read) if read.get("error") else self.wire.encode_error(GAVE_UP)
+            served.status, served.ending = reply.status, "error"
+            return reply.json
         self.request_losses = (*self.request_losses, *encoded.losses)
         return encoded.json  # type: ignore[no-any-return]
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.encoding.finish import ending
+from toolwire.encoding.finish import GAVE_UP, ending
 from toolwire.encoding.ledger import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
@@ -131,6 +131,7 @@ class Exchange:
         self.learned: _Learned = []
         self.usage: Usage | None = None
         self.choices: int = 0
+        self.failed = False
         self.answer_id: str | None = None
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._given, self._path, self._billed = body, path, Billed()
@@ -268,6 +269,7 @@ class Exchange:
         """Give an answer as the client understands it."""
         response = self.target.decode_response(read_body(body))
         self.usage, self.choices = response.usage, len(response.choices)
+        self.failed = response.finish_reason == "error"
         if not self._foreign:
             return self.source.encode_response(response)
         response = Settling(self.brief).response(response)
@@ -353,10 +355,10 @@ class ExchangedStream:
                 case ChoiceEnd():
                     self._reason = event.choice.finish_reason
                 case ErrorEnd():
-                    self._failed = True
-                    if not self._begun and self._way is not None:
-                        begun = self._exchange.called(MessageStart(Response()))
-                        said.append(write(begun))  # OpenAI's SDK takes no error of no response
+                    said.append(self._fail())
+                case MessageEnd() if self._reason == "error" and not self._failed and self._way is not None:
+                    event = ErrorEnd(GAVE_UP)  # noqa: PLW2901
+                    said.append(self._fail())
                 case MessageStart():
                     self._begun = True
                     event = self._exchange.called(event)  # noqa: PLW2901
@@ -368,6 +370,13 @@ class ExchangedStream:
                 for shown in self._way(settled):
                     said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
         return b"".join(said)
+
+    def _fail(self) -> bytes:
+        """Note that the answer failed; OpenAI's SDK takes no error of no response."""
+        self._failed = True
+        if self._begun or self._way is None:
+            return b""
+        return self.encoder.feed(self._exchange.called(MessageStart(Response())))
 
     def hear(self, event: Event) -> None:
         """Note an event that was written before."""

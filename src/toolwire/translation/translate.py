@@ -61,8 +61,10 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
     """Name lost settings by their place in the source's body."""
     named: list[Loss] | None = None
     for place, loss in enumerate(losses):
-        field = loss.path.partition(".")[0]
-        if field in paths and (key := paths[field]) != field and key.partition(".")[0] in body:
+        field = loss.path
+        while field and field not in paths:
+            field = field.rpartition(".")[0]
+        if field and (key := paths[field]) != field and key.partition(".")[0] in body:
             named = named or list(losses)
             named[place] = replace(loss, path=key + loss.path[len(field) :])
     return losses if named is None else tuple(named)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
-from toolwire.encoding.parts import as_text, data_of, read_data, split_data_url
+from toolwire.encoding.parts import as_text, data_of, image_kind, read_data, split_data_url
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
@@ -109,13 +109,23 @@ def _make(kind: type[_Medium], rest: dict[str, Any], fields: dict[str, Any]) -> 
     return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form), **fields)
 
 
+# anthropic 2.11.0, Base64ImageSourceParam.media_type (2026-11-20).
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+
+
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
+    mine = made_by(part.opaque, DIALECT)
     part = _unpack(part)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
+    if "media_type" in source and not mine:
+        source["media_type"] = image_kind(source["media_type"]) or "image/png"
+        if source["media_type"] not in _IMAGES:
+            ledger.lose("", "image", f"{DIALECT} reads JPEG, PNG, GIF and WebP, not {part.media_type}")
+            return None
     ledger.lose_fields(part, "image_detail", "detail")
     _lose_sources(part, source, ledger)
     return ledger.finish({"type": "image", "source": source}, part)

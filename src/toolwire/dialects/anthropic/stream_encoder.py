@@ -58,7 +58,7 @@ class Encoder(SequentialEncoder):
 
     _index = -1
     _block: dict[str, Any] | None = None
-    _begun = _mine_part = _waits = False
+    _begun = _mine_part = _waits = _told_broken = False
     _told = 0
     _doubtful: str | None = None
     _reason: Any = None
@@ -204,7 +204,7 @@ class Encoder(SequentialEncoder):
         text = "".join(self._pieces)
         if call.runs and (not self._pieces or call.custom or says_all(text, call)):
             return data + self._stop()
-        self._doubtful = text
+        self._doubtful, self._told_broken = text, True
         return data
 
     def _stop_doubtful(self, reason: Any = None, *, last: bool = False) -> bytes:
@@ -221,7 +221,11 @@ class Encoder(SequentialEncoder):
         """Keep why the answer ended until it is sure that nothing went wrong."""
         self.stand("choices", 0)
         choice = event.choice
-        self._delta["stop_reason"] = word = finish_word(choice, self.ledger)
+        word = finish_word(choice, self.ledger)
+        if word == "tool_use" and self._told_broken and not self.is_own(choice):
+            word = "max_tokens"
+            self.ledger.lose("finish_reason", "finish_reason", _RUNS_ALL, "approximated")
+        self._delta["stop_reason"] = word
         self._reason = FINISH_REASONS.get(word or "")
         self._delta["stop_sequence"] = choice.stop_sequence
         self.ledger.lose_opaque(choice.opaque)
@@ -247,6 +251,8 @@ class Encoder(SequentialEncoder):
         return ending + (_event("message_stop", {}) if complete else b"")
 
 
+# The SDK makes arguments of any beginning of them; at this reason it runs none (anthropic 2.11.0, tools/_beta_runner).
+_RUNS_ALL = "a call was told that is not to be run, and a client runs all that it was told"
 _FREE_TEXT = "free text stands in the argument `input`"
 _ENDING = b"}}\n\n"
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'

@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
-from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data
+from toolwire.encoding.parts import as_text, data_of, image_kind, lose_document_text, read_data
 from toolwire.encoding.severities import Body
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
@@ -261,7 +261,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
             ledger.lose("url", "media_url", _FEW_URLS, "approximated")
     media_type = part.media_type if mine or part.media_type else _guess(part)
     if media_type is not None:
-        inner["mimeType"] = media_type
+        inner["mimeType"] = media_type if mine or type(part) is not Image else image_kind(media_type)
     if type(part) is Document and part.name is not None:
         inner["displayName"] = part.name
     return finish({key: nest(key, inner, part)}, part, ledger)

@@ -419,5 +419,8 @@ _SETTINGS = Settings(
     *_OUTPUT,
     Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
 )
-_INNER = CONFIG.paths("generationConfig") | _THINKING.paths("generationConfig.thinkingConfig")
+_OF_OUTPUT = {"output": "responseMimeType", "output.schema": "responseJsonSchema", **CONFIG.paths()}
+_OF_THINKING = {**_THINKING.paths(), "effort": "thinkingLevel"}
+_INNER = {field: f"generationConfig.{key}" for field, key in _OF_OUTPUT.items()}
+_INNER |= {field: f"generationConfig.thinkingConfig.{key}" for field, key in _OF_THINKING.items()}
 SETTING_PATHS = _SETTINGS.paths() | _INNER

@@ -19,8 +19,10 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    at_least,
     checked,
     lose_beside_schema,
+    lose_setting,
     nested,
     plain,
     settle,
@@ -117,7 +119,7 @@ def _is_whole(given: float) -> bool:
 
 
 OPTIONS = Settings(
-    Setting("num_predict", ("max_tokens",), _decode_count, lambda request, _ledger: request.max_tokens),
+    Setting("num_predict", ("max_tokens",), _decode_count, at_least("num_predict", "max_tokens", 1).encode),
     plain("temperature", "temperature", *NUMBER),
     plain("top_p", "top_p", *NUMBER),
     checked(plain("top_k", "top_k", *NUMBER), _is_whole, "takes whole numbers"),
@@ -136,6 +138,10 @@ def _decode_think(value: Any) -> Understood | None:
 
 def _encode_think(request: Request, ledger: Ledger) -> Any:
     mode, effort = request.thinking, request.effort
+    if request.thinking_budget is not None:
+        if request.thinking_budget == 0 and mode is None and effort is None:
+            return False
+        lose_setting(request, "thinking_budget", f"{DIALECT} has no such setting", ledger, carried=effort is not None)
     level = ABSENT if effort is None else _LEVELS.get(effort, ABSENT)
     if mode == "disabled":
         if effort not in (None, "none"):
@@ -176,7 +182,7 @@ _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     nested("options", OPTIONS),
-    Setting("think", ("thinking", "effort"), _decode_think, _encode_think),
+    Setting("think", ("thinking", "effort", "thinking_budget"), _decode_think, _encode_think),
     Setting("format", ("output",), _decode_output, _encode_output),
     Setting("", ("tool_choice",), lambda _value: None, lambda _request, _ledger: ABSENT),
     plain("logprobs", "logprobs", bool),

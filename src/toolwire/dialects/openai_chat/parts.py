@@ -176,8 +176,9 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
     if part.name is not None:
         inner["filename"] = part.name
-    elif "file_data" in inner and part.opaque is None:
-        inner["filename"] = "document"
+    elif "file_data" in inner and not made_by(part.opaque, DIALECT):
+        inner["filename"] = "document.pdf" if part.media_type in (None, "application/pdf") else "document"
+        ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
     return _nest("file", inner, part, ledger)
 
 

@@ -113,7 +113,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if mine:
         body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
     else:
-        ledger.quirks = _showing(ledger.quirks)
+        ledger.quirks = showing(ledger.quirks)
         body = {
             "id": response.id or f"chatcmpl-{fingerprint(response)}",
             "object": "chat.completion",
@@ -138,7 +138,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
 _SHOWING = replace(PLAIN, reasoning_key="reasoning_content")
 
 
-def _showing(quirks: Quirks) -> Quirks:
+def showing(quirks: Quirks) -> Quirks:
     """Give quirks by which thinking is shown."""
     if quirks is PLAIN:
         return _SHOWING

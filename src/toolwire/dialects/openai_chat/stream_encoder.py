@@ -14,7 +14,7 @@ from msgspec import Struct
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part
-from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word
+from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word, showing
 from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks, form_of
 from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
@@ -100,6 +100,8 @@ class Encoder(StreamEncoder):
     def write_message_start(self, event: MessageStart) -> bytes:
         """Prepare what every chunk says."""
         self._mine, self._usage = self.is_own(event.response), event.response.usage
+        if not self._mine:
+            self.ledger.quirks = showing(self.ledger.quirks)
         shell = self.encode_shell(event.response)
         shell.pop("choices", None)
         shell.pop("usage", None)

@@ -295,7 +295,15 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     return {key: value for key, value in given.items() if type(value) is str}
 
 
-_REASONING = Settings(word("effort", "effort", _EFFORTS), word("summary", "thinking_display", _SUMMARIES))
+def _encode_summary(request: Request, ledger: Ledger) -> Any:
+    """Write how thinking is shown; Messages and generateContent only ask for a summary, of whatever length."""
+    return "auto" if request.thinking_display == "summarized" else _SUMMARY.encode(request, ledger)
+
+
+_SUMMARY = word("summary", "thinking_display", _SUMMARIES)
+_REASONING = Settings(
+    word("effort", "effort", _EFFORTS), Setting("summary", ("thinking_display",), _SUMMARY.decode, _encode_summary)
+)
 _TEXT = Settings(
     word("verbosity", "verbosity", _VERBOSITIES), Setting("format", ("output",), _decode_format, _encode_format)
 )
