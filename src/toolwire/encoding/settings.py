@@ -65,13 +65,14 @@ class Understood(Struct):
 
 
 class Setting(Struct, frozen=True):
-    """One key of a request's body and the canonical fields that it carries."""
+    """One key of a request's body and the canonical fields that it carries; a direct one is written as it is."""
 
     key: str
     fields: tuple[str, ...]
     decode: Callable[[Any], Understood | None]
     encode: Callable[[Request, Ledger], Any]
     kinds: tuple[type, ...] = ()
+    direct: bool = False
 
 
 def plain(key: str, field: str, *kinds: type) -> Setting:
@@ -80,10 +81,14 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     def decode(value: Any) -> Understood | None:
         return Understood({field: value}) if type(value) in kinds else None
 
-    def encode(request: Request, _ledger: Ledger) -> Any:
-        return getattr(request, field)
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given = getattr(request, field)
+        if type(given) is not float or given - given == 0 or made_by(request.opaque, ledger.dialect):
+            return given
+        ledger.lose(field, field, f"JSON has no number {given}")
+        return ABSENT
 
-    return Setting(key, (field,), decode, encode, kinds)
+    return Setting(key, (field,), decode, encode, kinds, direct=float not in kinds)
 
 
 def checked(
@@ -267,7 +272,7 @@ class Settings:
                 self.by_field.setdefault(field, []).append(setting)
         self._plain_by_key = {one.key: (one.fields[0], one.kinds) for one in settings if one.kinds}
         self._plain_by_field = {
-            field: found[0].key for field, found in self.by_field.items() if len(found) == 1 and found[0].kinds
+            field: found[0].key for field, found in self.by_field.items() if len(found) == 1 and found[0].direct
         }
 
     def paths(self, within: str = "") -> dict[str, str]:
@@ -325,7 +330,7 @@ class Settings:
         opaque = request.opaque
         for setting in self.by_field[field]:
             key = setting.key
-            if setting.kinds:
+            if setting.direct:
                 body[key] = given
             elif key not in written:
                 written.add(key)
@@ -351,7 +356,7 @@ def nested(key: str, inner: Settings) -> Setting:
         body = {}
         for setting, given in zip(settings, fields_of(request), strict=True):
             if given is not None:
-                value = given if setting.kinds else setting.encode(request, ledger)
+                value = given if setting.direct else setting.encode(request, ledger)
                 if value is not ABSENT:
                     body[setting.key] = value
         return body or ABSENT
