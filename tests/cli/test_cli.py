@@ -295,6 +295,8 @@ MEANT: list[tuple[tuple[str, ...], str]] = [
     (("run", "fix", "the", "test"), 'a task of several words needs quotes: toolwire run "fix the test"'),
     (("run", "x", "--max-steps", "0"), "--max-steps: must be a whole number from 1 on, not '0'"),
     (("run", "x", "--base-url", "127.0.0.1:8401"), "needs http:// or https:// before it: http://127.0.0.1:8401"),
+    (("run", "x", "--base-url", "http://host:99999"), "must be like https://host/path, not 'http://host:99999'"),
+    (("run", "x", "--base-url", "http://[::1"), "must be like https://host/path, not 'http://[::1'"),
     (("run", "x", "--base-url", "ftp://host"), "must be like https://host/path, not 'ftp://host'"),
     (("conversatoins",), "did you mean conversations?"),
     (("traces", "lst"), "did you mean list?"),
