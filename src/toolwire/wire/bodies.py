@@ -85,7 +85,7 @@ def members_of(body: bytes) -> dict[str, Any]:
     try:
         return _members(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise InvalidBody(f"is not a JSON object: {problem}", path="body") from None
+        raise InvalidBody(f"is not a JSON object: {problem if body.strip() else 'it is empty'}", path="body") from None
 
 
 def place_of(body: bytes, wanted: str, members: dict[str, Any] | None = None) -> tuple[int, int]:
