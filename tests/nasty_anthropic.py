@@ -110,6 +110,9 @@ BENIGN = (
         calls=A,
         nasty=False,
     ),
+    row("an end without a reason", START, *FIRST, STOP, calls=A),
+    row("an end without a reason, after words", START, TEXT, say(0, "Hi"), stop(0), STOP, text="Hi", finish="stop"),
+    row("an end whose reason is null", START, *SECOND, end(None), STOP, calls=B),
     row(
         "input for a text",
         *(START, TEXT, say(0, "Hi"), fill(0, X), stop(0), *SECOND, end(), STOP),

@@ -684,6 +684,38 @@ def test_a_url_is_never_base64(source: str, target: str) -> None:
     assert (LINK in written) or told
 
 
+@pytest.mark.sampled
+@pytest.mark.parametrize("spelled", ["data:{0};base64,{1}", "DATA:{0};BASE64,{1}", "data:{0},%FB%EF%BE%FF%01"])
+@pytest.mark.parametrize("source", NAMES)
+def test_a_data_url_where_base64_should_stand_is_its_data(source: str, spelled: str) -> None:
+    kind = "image/png" if source == "ollama" or "DATA" in spelled else "application/pdf"
+    where = "data" if kind == "image/png" and source.startswith("openai") else spelled.format(kind, STANDARD)
+    body = asking_with(source, where, kind)
+    if source.startswith("openai"):
+        body = json.loads(json.dumps(body).replace(f"data:{kind};base64,{where}", spelled.format(kind, STANDARD)))
+    assert dialect(source).encode_request(dialect(source).decode_request(body)).body == body
+    for target in {*NAMES} - {source, *(["ollama"] if kind == "application/pdf" else [])}:
+        if not (kind == "image/png" and source.startswith("openai") and target.startswith("openai")):
+            written = json.dumps(translate.request(body, source, target).body)
+            assert STANDARD in written
+            assert written.lower().count("data:") <= 1
+            assert "%FB" not in written
+
+
+@pytest.mark.parametrize("target", NAMES)
+def test_a_url_that_an_application_gives_may_be_the_data(target: str) -> None:
+    for kind, medium in (("image/png", Image), ("application/pdf", Document), ("text/plain", Document)):
+        url = f"data:{kind};base64,{b64encode(b'Hello').decode()}"
+        said = Message("user", [Text("See:"), medium(url)])
+        encoded = dialect(target).encode_request(Request(context=Context(None, [said]), model="m"))
+        written = json.dumps(encoded.body)
+        if (target, kind) == ("ollama", "application/pdf"):
+            assert any(loss.severity == "semantic" for loss in encoded.losses)
+        else:
+            assert "SGVsbG8=" in written or "Hello" in written
+            assert not any(key in written for key in ("fileUri", "file_url", '"type": "url"'))
+
+
 TEXTS: dict[str, tuple[str, bytes, str | None]] = {
     "plain": ("text/plain", b"Hello", "Hello"),
     "a table": ("text/csv", b"a,b\n1,2", "a,b\n1,2"),

@@ -146,6 +146,26 @@ def test_an_error(run: Any) -> None:
     assert ran.body == {"type": "error", "error": {"type": "overloaded_error", "message": "{}"}}
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (b"<h1>Bad Gateway</h1>", "<h1>Bad Gateway</h1>"),
+        (b"", ""),
+        (b'{"a": null}', '{"a":null}'),
+        (b"[1, true]", "[1,true]"),
+    ],
+)
+def test_an_error_may_be_any_text(run: Any, given: bytes, words: str) -> None:
+    arguments = ("--from", "gemini", "--to", "openai", "--kind", "error", "--status", "502")
+    ran = run("translate", *arguments, given=given)
+    assert (ran.code, ran.body["error"]["message"]) == (0, words)
+
+
+def test_a_byte_order_mark_is_passed_over(run: Any) -> None:
+    ran = run("translate", "--from", "openai", "--to", "gemini", given=b"\xef\xbb\xbf" + msgspec.json.encode(REQUEST))
+    assert (ran.code, ran.body) == (0, run("translate", "--from", "openai", "--to", "gemini", given=REQUEST).body)
+
+
 def test_a_path_that_says_the_model(run: Any) -> None:
     given = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
     ran = run(
@@ -187,6 +207,11 @@ OTHERS: list[tuple[tuple[str, ...], Any, str]] = [
     (("--from", "openai", "--kind", "response"), CHAT, "body: this looks like a request of openai-chat or ollama,"),
     (("--from", "openai", "--kind", "stream"), CHAT, "body: this is one JSON object, not a stream"),
     (("--from", "ollama", "--kind", "stream"), CHAT, "body: this looks like a request of openai-chat or ollama,"),
+    (("--from", "openai", "--kind", "stream"), b"", "body: is empty"),
+    (("--from", "gemini", "--kind", "stream"), b"[1, 2]", "body: this is not a stream"),
+    (("--from", "ollama", "--kind", "stream"), b"\x00\xff\x00\n", "body: this is not a stream"),
+    (("--from", "anthropic", "--kind", "stream"), b"<html>502</html>", "body: this is not a stream"),
+    (("--from", "openai"), b" \n", "body: is not JSON: it is empty"),
     (("--from", "gemini", "--kind", "stream"), b'data: {"choices":[]}\n\n', "body: this looks like openai-chat, not"),
 ]
 
@@ -270,6 +295,8 @@ MEANT: list[tuple[tuple[str, ...], str]] = [
     (("run", "fix", "the", "test"), 'a task of several words needs quotes: toolwire run "fix the test"'),
     (("run", "x", "--max-steps", "0"), "--max-steps: must be a whole number from 1 on, not '0'"),
     (("run", "x", "--base-url", "127.0.0.1:8401"), "needs http:// or https:// before it: http://127.0.0.1:8401"),
+    (("run", "x", "--base-url", "http://host:99999"), "must be like https://host/path, not 'http://host:99999'"),
+    (("run", "x", "--base-url", "http://[::1"), "must be like https://host/path, not 'http://[::1'"),
     (("run", "x", "--base-url", "ftp://host"), "must be like https://host/path, not 'ftp://host'"),
     (("conversatoins",), "did you mean conversations?"),
     (("traces", "lst"), "did you mean list?"),

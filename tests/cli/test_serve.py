@@ -100,6 +100,8 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
     [
         ("[sever]\n", "sever is not a section; did you mean server?"),
         ("[server]\nlisten = 7\n", "server.listen"),
+        ('[server]\nlisten = "127.0.0.1:65536"\n', "server.listen must be HOST:PORT, not '127.0.0.1:65536'"),
+        ('[server]\nlisten = ":8080"\n', "server.listen must be HOST:PORT"),
         ('[routes.a]\nto = ["nobody/m"]\n', "there is no provider 'nobody'"),
         ('[providers.x]\nkey = "sk-abc"\nbase_url = "http://h"\ndialect = "openai"\n', "must name a variable"),
         ('[providers.x]\nkey = "$NOT_THERE"\nbase_url = "http://h"\ndialect = "openai"\n', "NOT_THERE is not set"),
@@ -117,6 +119,12 @@ def test_what_is_wrong_is_said_before_anything_listens(
     said, problem = capsys.readouterr()
     assert (said, told in problem) == ("", True)
     assert "sk-abc" not in problem
+
+
+@pytest.mark.parametrize("address", ["8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:-1", "127.0.0.1:99999"])
+def test_an_address_that_is_none_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--simulate", "--listen", address]) == 2
+    assert capsys.readouterr().err == f"toolwire: server: listen must be HOST:PORT, not {address!r}\n"
 
 
 def test_settings_that_are_right_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

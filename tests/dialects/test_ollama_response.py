@@ -215,7 +215,7 @@ ERRORS: dict[str, tuple[int, Any, tuple[str, str]]] = {
     "an empty code": (400, {"error": {"message": "a", "code": ""}}, ("invalid_request", "a")),
     "text": (502, "Bad gateway", ("server", "Bad gateway")),
     "nothing": (503, None, ("overloaded", "")),
-    "something": (401, {"detail": "who?"}, ("authentication", "{'detail': 'who?'}")),
+    "something": (401, {"detail": "who?"}, ("authentication", '{"detail":"who?"}')),
 }
 
 

@@ -65,13 +65,13 @@ BODIES: dict[str, tuple[int | None, Any, Error]] = {
     "a detail": (
         422,
         {"detail": [{"msg": "m"}]},
-        Error("invalid_request", "{'detail': [{'msg': 'm'}]}", 422),
+        Error("invalid_request", '{"detail":[{"msg":"m"}]}', 422),
     ),
-    "an error that is null": (500, {"error": None}, Error("server", "{'error': None}", 500)),
+    "an error that is null": (500, {"error": None}, Error("server", '{"error":null}', 500)),
     "an error without words": (
         500,
         {"error": {"type": "server_error"}},
-        Error("server", "{'error': {'type': 'server_error'}}", 500),
+        Error("server", '{"error":{"type":"server_error"}}', 500),
     ),
     "a page": (502, "<html>Bad gateway</html>", Error("server", "<html>Bad gateway</html>", 502)),
     "nothing": (503, None, Error("overloaded", "", 503)),

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolwire import Context, Loss, Opaque, Request
+from toolwire import Context, Loss, Opaque, Request, dialect
+from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, merge, plain
 
@@ -189,3 +190,13 @@ def test_a_loss_names_the_dialect() -> None:
     ledger = Ledger(WIRE)
     TABLE.encode(Request(context=Context(), user="u"), ledger, {})
     assert ledger.losses == [Loss("user", "user", "dropped", "test has no such setting", "formal")]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_that_json_does_not_have_is_lost_by_name(name: str, value: float) -> None:
+    fields = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
+    asked: dict[str, Any] = dict.fromkeys(fields, value)
+    encoded = dialect(name).encode_request(Request(context=Context(None, ["Hi"]), model="m", **asked))
+    assert not any(word in str(encoded.body) for word in ("nan", "inf"))
+    assert {loss.path for loss in encoded.losses} >= set(fields)

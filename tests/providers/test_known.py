@@ -289,6 +289,8 @@ BAD_BASES = {
     "an empty query": ("http://host/v1?", "`query`, a map"),
     "a query before the path": ("http://host?key=SENTINEL", "`query`, a map"),
     "no host": ("http://[::1/SENTINEL", "write it like"),
+    "a port too high": ("http://host:99999/SENTINEL", "write it like"),
+    "a port in words": ("http://host:http/SENTINEL", "write it like"),
 }
 
 

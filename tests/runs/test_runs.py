@@ -121,13 +121,17 @@ def test_what_cannot_cross_is_refused_for_a_queue(runs: Runs) -> None:
         runs.start("Hi.", "openai", "m", queue="q", options={"api_key": "sk-0123456789"})
 
 
-def test_an_unknown_id_and_an_unusable_address_are_said(runs: Runs) -> None:
+def test_an_unknown_id_and_an_unusable_address_are_said(runs: Runs, tmp_path: Path) -> None:
     with pytest.raises(InvalidField, match="is no run of this database: 'nobody'"):
         runs.run("nobody")
     with pytest.raises(InvalidField, match="must be sqlite:///FILE or postgresql"):
         Runs("mysql://x/y")
     with pytest.raises(StoreFailed, match="Runs: the database cannot be opened"):
         Runs("postgresql://nobody@127.0.0.1:1/none")
+    (tmp_path / "text.db").write_text("no database " * 100)
+    for name in ("text.db", "."):
+        with pytest.raises(StoreFailed, match="Runs: the database cannot be opened"):
+            Runs(f"sqlite:///{tmp_path / name}")
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_begun(runs: Runs) -> None:

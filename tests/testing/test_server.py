@@ -221,6 +221,12 @@ def test_a_port_that_is_taken_is_said() -> None:
         simulate(port=int(model.url.rpartition(":")[2])).start()
 
 
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_a_port_that_there_is_not_is_an_error(port: int) -> None:
+    with pytest.raises(OSError, match="port must be 0-65535"), simulate(port=port):
+        pytest.fail("it listens")
+
+
 def test_a_field_of_an_imitator_is_taken_where_it_is_allowed() -> None:
     body = {**BODIES["openai-chat"], "reasoning": {"effort": "low"}, "top_k": 5}
     with simulate(allow=["reasoning", "top_k"]) as model:

@@ -91,6 +91,8 @@ def base_url(text: str) -> str:
     """Read the address of a server."""
     if "://" not in text:
         raise argparse.ArgumentTypeError(f"needs http:// or https:// before it: http://{text}")
-    if urlsplit(text).scheme.lower() not in ("http", "https") or not urlsplit(text).hostname:
-        raise argparse.ArgumentTypeError(f"must be like https://host/path, not {text!r}")
-    return text
+    with contextlib.suppress(ValueError):  # of a host or a port that there cannot be
+        parts = urlsplit(text)
+        if parts.scheme.lower() in ("http", "https") and parts.hostname and parts.port != 0:
+            return text
+    raise argparse.ArgumentTypeError(f"must be like https://host/path, not {text!r}")

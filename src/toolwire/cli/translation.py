@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import argparse
+import codecs
 import re
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,9 @@ from toolwire.wire.bodies import read_body
 _KINDS = ("request", "response", "stream", "error")
 PIECE = 65536
 _SEVERITIES = get_args(Severity)
+# What the first bytes of a stream have somewhere: a line of server-sent events, or the beginning of JSON.
+_STREAM = re.compile(rb"(?:^|[\r\n])\s*(?:\xef\xbb\xbf)?(?:(?:data|event|id|retry)?:|\{|\[\s*(?:[{\]]|$))")
+_LINE_END = re.compile(rb"[\r\n]")
 # The first data of server-sent events, or the first of JSON lines.
 _FRAME = re.compile(rb"(?m)^(?:data: ?)?(\{.*\})\s*$")
 
@@ -71,6 +75,7 @@ def _translate(options: argparse.Namespace) -> int:
 
 def _translate_body(options: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    data = data.removeprefix(codecs.BOM_UTF8)  # what editors and shells of Windows write first
     pair = options.source, options.target
     match options.kind:
         case "request":
@@ -80,7 +85,7 @@ def _translate_body(options: argparse.Namespace) -> int:
             check_wire(read_body(data), "response", options.source)
             encoded = translate.response(data, *pair, strict=options.strict)
         case _:
-            encoded = translate.error(options.status, read_body(data), *pair)
+            encoded = translate.error(options.status, data, *pair)
             if options.strict:
                 refuse(encoded.losses)
     path = getattr(encoded, "path", "")
@@ -117,6 +122,10 @@ def _translate_stream(options: argparse.Namespace) -> int:
 def _checked_beginning(source: Any, name: str) -> bytes:
     """Give the first bytes of a stream, if they are those of one, and of this wire."""
     beginning: bytes = source.read1(PIECE)
+    while len(beginning) < PIECE and not _LINE_END.search(beginning) and (more := source.read1(PIECE)):
+        beginning += more
+    if not _STREAM.search(beginning):
+        raise InvalidBody("is empty" if not beginning.strip() else "this is not a stream", path="body")
     if beginning.lstrip()[:1] in (b"{", b"[") and name != "ollama":
         beginning += source.read()
         body = _read(beginning)

@@ -21,7 +21,7 @@ from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
 from toolwire.client.exchange import Sent, Upstream, exchanging
 from toolwire.client.options import checked_settings
-from toolwire.errors import InvalidField, ToolwireError
+from toolwire.errors import InvalidField, ToolwireError, meant
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
@@ -50,7 +50,7 @@ from toolwire.work.waiting import Ask, Emit, Work, through
 logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
-_MODES = frozenset({"auto", "none", "required"})
+_MODES = ("auto", "none", "required")
 _Tell = Callable[[Any], Any]
 OnEnd = Callable[[Done], None]
 
@@ -106,7 +106,21 @@ def request_of(
         context.provider_state if provider_state is None else provider_state,
     )
     check_media(context.messages)
-    return Request(context=context, model=model, tool_choice=_choice_of(tool_choice), **settings), resolver
+    choice = _choice_of(tool_choice)
+    _check_offered(choice, context.tools)
+    return Request(context=context, model=model, tool_choice=choice, **settings), resolver
+
+
+def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]) -> None:
+    """Refuse to ask for a tool that is not offered: a misspelt `required` would be one."""
+    offered = [tool.name for tool in tools if isinstance(tool, Tool)]
+    if choice is None or len(offered) != len(list(tools)):
+        return  # the names of a server's own tools are its own
+    for name in choice.names or ():
+        if name not in offered:
+            known = (*_MODES, *offered)
+            detail = f"{name!r} is not a tool of this request; there are: {', '.join(known)}{meant(name, known)}"
+            raise InvalidField("tool_choice", detail, path="settings")
 
 
 def _listed(tools: Any) -> Any:

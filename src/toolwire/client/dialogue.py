@@ -15,7 +15,7 @@ from toolwire.client.clearing import Clearing, ConversationClearing, native, win
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
 from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
-from toolwire.client.options import AROUND, RUNNING, check_able, check_options, value_of
+from toolwire.client.options import AROUND, RUNNING, check_able, check_options, names_of, value_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
@@ -70,7 +70,7 @@ class Dialogue:
             "retries": value_of(Retries, reached.get("retries"), "retries", "attempts"),
             "bounds": value_of(Bounds, reached.get("bounds"), "bounds"),
             "fallback": True if fallback is None else fallback,
-            "readers": tuple(reached.get("readers") or ()),
+            "readers": names_of(reached.get("readers"), "readers"),
         }
         self.upstream: Upstream = Upstream(self.provider, self.provider.speaks(), self.transport, **reached)
         self.others: list[Dialogue] = [Dialogue(other, transport=self.transport, **reached) for other in others]

@@ -6,8 +6,9 @@ Rules of this file:
 - Where a value of ours is wanted, a map of its fields will do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from math import isfinite
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -47,6 +48,8 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     if type(settings.get("stop")) is str:
         settings = {**settings, "stop": [settings["stop"]]}
     for name, value in settings.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise InvalidField(name, f"must be a finite number, not {value}", path="settings")
         if value is not None and name in _kinds():
             try:
                 msgspec.convert(value, _kinds()[name])
@@ -91,6 +94,13 @@ def check_options(options: Mapping[str, Any], provider: str) -> None:
         known = (*fields, *OF_A_CLIENT)
         listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(OF_A_CLIENT)}"
         raise InvalidField(unknown, f"is not an option of a provider; {listed}{meant(unknown, known)}", path=provider)
+
+
+def names_of(given: Any, name: str) -> tuple[str, ...]:
+    """Give a list of names; None is an empty one."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable | None):
+        raise InvalidField(name, f"must be a list of names, not {given!r}", path="settings")
+    return tuple(given or ())
 
 
 def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:

@@ -19,6 +19,8 @@ from toolwire.errors import UserError, meant
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _PROXY = re.compile(r"https?://[\w.:\[\]-]+/?", re.ASCII)
+_PORT = re.compile(r"\d{1,5}", re.ASCII)
+_LAST_PORT = 65535
 _STORE = re.compile(r"sqlite:///.|postgres(ql)?(\+psycopg)?://.")
 _OTHERS = frozenset({"cli", "mcp"})
 MODEL_NAME = re.compile(r"[@A-Za-z0-9][\w.:@+-]*(?:/[@A-Za-z0-9][\w.:@+-]*)*", re.ASCII)
@@ -174,13 +176,19 @@ def _told(section: str, problem: str, kind: Any) -> str:
     return f"{place}: {text}"
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is HOST:PORT, with a port that there can be."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and _PORT.fullmatch(port) is not None and int(port) <= _LAST_PORT
+
+
 def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Give what single values do not show."""
     try:
         seconds_of(settings.memory.expires)
     except ValueError as problem:
         yield f"memory.expires {problem}"
-    if ":" not in settings.server.listen:
+    if not is_address(settings.server.listen):
         yield f"server.listen must be HOST:PORT, not {settings.server.listen!r}"
     if settings.server.auth == "keys" and not settings.server.database:
         yield 'server.auth = "keys" needs server.database, where the keys are kept'

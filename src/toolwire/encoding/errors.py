@@ -8,6 +8,7 @@ Rules of this file:
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, take
@@ -197,5 +198,11 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
 
 def excerpt(body: Any, limit: int = 500) -> str:
     """Say what an error body was when it is not one of the dialect's."""
-    text = body if isinstance(body, str) else "" if body is None else repr(body)
-    return text[:limit]
+    return (body if isinstance(body, str) else "" if body is None else _text_of(body))[:limit]
+
+
+def _text_of(body: Any) -> str:
+    try:
+        return msgspec.json.encode(body).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(body)

@@ -7,8 +7,9 @@ Rules of this file:
 """
 
 import re
-from base64 import b64decode
-from typing import Any
+from base64 import b64decode, b64encode
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from msgspec.structs import replace
 
@@ -36,6 +37,31 @@ def image_kind(media_type: str) -> str:
     return "image/jpeg" if kind == "image/jpg" else kind
 
 
+def _split_any_data_url(url: str) -> tuple[str | None, str | None]:
+    """Split a data URL as RFC 2397 allows it: in any case of letters, its data in Base64 or written with escapes."""
+    head, comma, data = url[5:].partition(",")
+    if url[:5].lower() != "data:" or not comma:
+        return None, None
+    kind, mark, _ = head.lower().partition(";base64")
+    return kind or "text/plain", data if mark else b64encode(unquote_to_bytes(data)).decode()
+
+
+_Medium = TypeVar("_Medium", bound=Image | Document | Audio)
+
+
+def unpack(part: _Medium, wire: Wire) -> _Medium:
+    """Give a medium from elsewhere whose URL holds its data with that data."""
+    if (
+        part.url is None
+        or part.data is not None
+        or part.url[:5].lower() != "data:"
+        or made_by(part.opaque, wire.dialect)
+    ):
+        return part
+    media_type, data = _split_any_data_url(part.url)
+    return part if data is None else replace(part, url=None, data=data, media_type=media_type)
+
+
 def data_url(data: str, media_type: str | None, default: str) -> str:
     """Join media type and data to a data URL."""
     return f"data:{default if media_type is None else media_type};base64,{data}"
@@ -46,7 +72,7 @@ def read_data(data: str, form: dict[str, Any]) -> tuple[str | None, str | None]:
     if _URL.match(data):
         form["data"] = data
         return data, None
-    standard = _standard(data)
+    standard = _standard(_split_any_data_url(data)[1] or data)
     if standard is not data:
         form["data"] = data
     return None, standard
@@ -107,6 +133,7 @@ def make_document(
     media_type, unwrapped = split_data_url(data)
     form = {"bare": True} if data is not None and unwrapped is None else {}
     if data is not None and url is None:
+        media_type = media_type if unwrapped is not None else _split_any_data_url(data)[0]
         url, data = read_data(data if unwrapped is None else unwrapped, form)
     elif unwrapped is not None:
         data = unwrapped

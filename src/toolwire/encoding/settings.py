@@ -86,7 +86,14 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
     def decode(value: Any) -> Understood | None:
         return Understood({field: value}) if type(value) in kinds else None
 
-    return Setting(key, (field,), decode, lambda request, _ledger: getattr(request, field), kinds, plain=True)
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given = getattr(request, field)
+        if type(given) is not float or given - given == 0 or made_by(request.opaque, ledger.dialect):
+            return given
+        ledger.lose(field, field, f"JSON has no number {given}")
+        return ABSENT
+
+    return Setting(key, (field,), decode, encode, kinds, plain=True)
 
 
 def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting:
@@ -329,8 +336,12 @@ def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request
             name = f"{field}_{number}"
             known[name] = setting
             before = [f"request.{other} is None" for other in _FIELDS[:place] if other in setting.fields]
-            as_it_is = f"body[{setting.key!r}] = request.{field}"
-            write = as_it_is if setting.plain else f"write({name}, request, ledger, body)"
+            write, as_it_is = f"write({name}, request, ledger, body)", f"body[{setting.key!r}] = request.{field}"
+            if setting.plain and float in setting.kinds:  # what is no number is no JSON, and is told
+                lines.append(f"  if type(request.{field}) is not float or request.{field} - request.{field} == 0:")
+                lines += [f"   {as_it_is}", f"  else: {write}"]
+                continue
+            write = as_it_is if setting.plain else write
             lines.append(f"  if {' and '.join(before)}: {write}" if before else f"  {write}")
         if field not in by_field:
             lines.append(f"  lose({field!r}, request, ledger)")
@@ -367,7 +378,7 @@ def nested(key: str, inner: Settings) -> Setting:
         body = {}
         for setting, given in zip(settings, fields_of(request), strict=True):
             if given is not None:
-                value = given if setting.plain else setting.encode(request, ledger)
+                value = given if setting.plain and float not in setting.kinds else setting.encode(request, ledger)
                 if value is not ABSENT:
                     body[setting.key] = value
         return body or ABSENT

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import InvalidSettings, TraceSettings
+from toolwire.config.settings import InvalidSettings, TraceSettings, is_address
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
@@ -63,7 +63,9 @@ def routes_of(settings: GatewaySettings, path: str | None, environ: Mapping[str,
 
 
 def check_listening(settings: GatewaySettings, address: str) -> None:
-    """Refuse to be open to a network without keys."""
+    """Refuse what is not an address, and to be open to a network without keys."""
+    if not is_address(address):
+        raise InvalidField("listen", f"must be HOST:PORT, not {address!r}", path="server")
     host = address.rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK and not settings.server.needs_keys:
         raise InvalidField(

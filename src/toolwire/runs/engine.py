@@ -111,7 +111,7 @@ class Engine:
         try:
             if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
                 DBOS.migrate(self.url)
-        except sa.exc.OperationalError as problem:
+        except sa.exc.DatabaseError as problem:
             words = str(problem.orig).partition("\n")[0]
             raise StoreFailed(f"the database cannot be opened: {words}", path="Runs") from None
         self.client: DBOSClient = DBOSClient(

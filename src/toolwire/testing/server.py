@@ -88,8 +88,8 @@ class SimulatedModel:
     def _run(self, ready: threading.Event) -> None:
         try:
             asyncio.run(self._serve(ready))
-        except OSError as problem:
-            self._failed = problem
+        except (OSError, OverflowError) as problem:
+            self._failed = problem if isinstance(problem, OSError) else OSError(str(problem))
             ready.set()
 
     async def _serve(self, ready: threading.Event) -> None:

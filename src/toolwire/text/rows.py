@@ -125,6 +125,8 @@ def row_of(given: str | Mapping[str, Any]) -> Row:
         if name is None:
             raise UnknownFormat(given, names())
         return rows()[name]
+    if not isinstance(given, Mapping):
+        raise InvalidField("format", f"must be the name of a format or a table, not {given!r}", path="text")
     table = {"name": "own", "source": "the user", "as_of": "", **given}
     if "like" in table:
         base = row_of(str(table["like"]))

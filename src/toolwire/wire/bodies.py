@@ -29,7 +29,8 @@ def read_body(body: Any) -> Any:
         written = _encode(value)
         same = written == data or msgspec.json.format(data, indent=-1) == written
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise InvalidBody(f"is not JSON: {problem}", path="body") from problem
+        words = problem if (body if isinstance(body, str) else bytes(body)).strip() else "it is empty"
+        raise InvalidBody(f"is not JSON: {words}", path="body") from problem
     if not same and not _has_each_key_once(value, data):
         _refuse_twice(data)
     return value
@@ -84,7 +85,7 @@ def members_of(body: bytes) -> dict[str, Any]:
     try:
         return _members(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
-        raise InvalidBody(f"is not a JSON object: {problem}", path="body") from None
+        raise InvalidBody(f"is not a JSON object: {problem if body.strip() else 'it is empty'}", path="body") from None
 
 
 def place_of(body: bytes, wanted: str, members: dict[str, Any] | None = None) -> tuple[int, int]:

@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
-from toolwire.encoding.parts import as_text, data_of, image_kind, read_data, split_data_url
+from toolwire.encoding.parts import as_text, data_of, image_kind, read_data, unpack
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
@@ -116,7 +114,7 @@ _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
     mine = made_by(part.opaque, DIALECT)
-    part = _unpack(part)
+    part = unpack(part, WIRE)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
@@ -139,14 +137,6 @@ def _lose_sources(part: Image | Document, source: dict[str, Any], ledger: Ledger
         ledger.lose_sources(part, _SOURCE_FIELDS[source["type"]])
 
 
-def _unpack(part: _Medium) -> _Medium:
-    """Give a medium from elsewhere whose URL is its data as data."""
-    if part.url is None or part.data is not None or made_by(part.opaque, DIALECT):
-        return part
-    media_type, data = split_data_url(part.url)
-    return part if data is None else replace(part, url=None, data=data, media_type=media_type)
-
-
 def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
     if (data := data_of(part, WIRE)) is not None:
         media_type = default if part.media_type is None else part.media_type
@@ -166,7 +156,7 @@ def _decode_document(rest: dict[str, Any]) -> Part | None:
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a document block."""
     mine = made_by(part.opaque, DIALECT)
-    part = part if mine else as_text(_unpack(part))
+    part = part if mine else as_text(unpack(part, WIRE))
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
     else:

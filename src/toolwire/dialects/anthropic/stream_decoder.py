@@ -456,14 +456,15 @@ class Decoder(WireDecoder):
         cut = FINISH_REASONS.get(word, "unknown") if type(word) is str else reason
         if reason is not None:
             self._held = [(block, cut_off(replace(call, raw=block.call.text))) for block, call in self._held]
-        self._release(cut or ("incomplete" if any(call.error for _, call in self._held) else None), last=True)
+        half = "incomplete" if any(call.error for _, call in self._held) else None
+        self._release(cut or half, last=True)
         self._tell_stray()
         if not self._started:
             return
         raw, stop = (told if type(told := self._message.get(key)) is str else None for key in _ENDINGS)
         finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self._called)
         if reason is not None or raw is None:
-            finish = reason or "incomplete"
+            finish = reason or half or ("tool_calls" if self._called else "stop")
         message = Message("assistant", [], opaque=WIRE.plain)
         self.events.append(ChoiceEnd(0, Choice(message, finish, raw, stop, WIRE.plain)))
 

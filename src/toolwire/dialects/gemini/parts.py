@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
-from toolwire.encoding.parts import as_text, data_of, image_kind, lose_document_text, read_data
+from toolwire.encoding.parts import as_text, data_of, image_kind, lose_document_text, read_data, unpack
 from toolwire.encoding.severities import Body
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
@@ -242,7 +242,7 @@ def _decode_media(
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image, a document or a sound, as data or by URL; another provider's file cannot be said."""
-    mine = made_by(part.opaque, DIALECT)
+    mine, part = made_by(part.opaque, DIALECT), unpack(part, WIRE)
     if type(part) is Document and not mine and not (part.media_type or "").startswith("text/"):
         part = as_text(part)
     source = _source_of(part, ledger)

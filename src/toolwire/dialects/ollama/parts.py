@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
-from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_text, read_data, split_data_url
+from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_text, read_data, split_data_url, unpack
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
@@ -71,6 +71,7 @@ def _decode_image(written: str) -> Image:
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write a picture; this wire takes only its data."""
+    part = unpack(part, WIRE)
     data = data_of(part, WIRE)
     ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
     ledger.lose_fields(part, "image_detail", "detail")
@@ -101,7 +102,7 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
     elif kind is Refusal:
         ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
         _say(part.text, said, ledger)
-    elif kind is Document and (told := as_text(part)).text is not None:
+    elif kind is Document and (told := as_text(unpack(part, WIRE))).text is not None:
         lose_document_text(told, ledger)
         _say(told.text, said, ledger)
     else:

@@ -14,6 +14,7 @@ from toolwire.encoding.parts import (
     make_document,
     make_image,
     read_data,
+    unpack,
     write_document_data,
 )
 from toolwire.streams.merging import add_texts, join_texts
@@ -161,6 +162,7 @@ def _decode_file(rest: dict[str, Any]) -> Part | None:
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
+    part = unpack(part, WIRE)
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "text", "text": part.text}, part)

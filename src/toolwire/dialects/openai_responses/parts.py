@@ -17,6 +17,7 @@ from toolwire.encoding.parts import (
     lose_document_text,
     make_document,
     make_image,
+    unpack,
     write_document_data,
 )
 from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
@@ -98,6 +99,7 @@ def _decode_file(rest: dict[str, Any]) -> Part | None:
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
+    part = unpack(part, WIRE)
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)
