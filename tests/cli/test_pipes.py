@@ -76,6 +76,22 @@ def test_what_is_closed_is_in_nobodys_way(tmp_path: Path, closed: str) -> None:
     assert done.stdout == (b"" if closed == ">&-" else b"Fine.\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("translate --from openai --to gemini", b"toolwire: body: is not JSON: it is empty\n"),
+        ("translate --from openai --to gemini --kind stream", b"toolwire: body: is empty\n"),
+        ("call read_file -", b"toolwire: call: body: is not JSON: it is empty; "),
+        ("run - --model ollama/m", b"toolwire: run: standard input has no task\n"),
+    ],
+)
+def test_an_input_that_is_closed_is_empty(tmp_path: Path, command: str, told: bytes) -> None:
+    line = f"{sys.executable} -m toolwire {command} <&-"
+    done = subprocess.run(["/bin/sh", "-c", line], env=environment(tmp_path), capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(told)
+
+
 TURNS = [[Thinking(text="Hm."), "I look.", LISTED], ["Fine."]]
 
 

@@ -2,13 +2,14 @@
 
 Rules of this file:
 - Ctrl-C ends a command with 130 at any moment, also while its modules are loaded: so they are loaded inside of `main`.
-- What a reader of standard output no longer wants is no error to tell about. An output that is closed is nobody's.
+- What a reader of standard output no longer wants is no error to tell about. An output that is closed is nobody's,
+  an input that is closed is empty.
 """
 
 import os
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 _ERROR, _USAGE, _INTERRUPTED = 1, 2, 130
 
@@ -28,7 +29,8 @@ def _run(arguments: Sequence[str]) -> int:
     from toolwire.errors import ToolwireError  # noqa: PLC0415 - the same
     from toolwire.work.results import safe  # noqa: PLC0415 - the same
 
-    sys.stdout, sys.stderr = (stream or _nobody() for stream in (sys.stdout, sys.stderr))
+    sys.stdout, sys.stderr = (stream or _nobody("w") for stream in (sys.stdout, sys.stderr))
+    sys.stdin = sys.stdin or _nobody("r")
     options = parse(arguments)
     try:
         return int(options.run(options))
@@ -46,5 +48,5 @@ def _told(problem: Exception) -> str:
     return str(problem)
 
 
-def _nobody() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - it is open for as long as the program runs
+def _nobody(mode: Literal["r", "w"]) -> TextIO:
+    return open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123 - it is open for as long as the program runs

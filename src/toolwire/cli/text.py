@@ -101,8 +101,6 @@ def _read(file: str) -> str:
 
 
 def _given() -> bytes:
-    if sys.stdin is None:
-        raise UserError("is closed", path="standard input")
     if is_terminal(sys.stdin):
         print("toolwire: paste a model's text, and end it with Ctrl-D on a line of its own", file=sys.stderr)
     return sys.stdin.buffer.read()
