@@ -185,7 +185,9 @@ def _read_by(around: list[bytes], text: Any, varying: tuple[Any, Any, Any]) -> _
         if blank is not None:
             data = blank(data)
         if number is not None:
-            data = data.replace(number % steps.next, number)
+            if (numbered := number % steps.next) not in data:
+                return None
+            data = data.replace(numbered, number)
         fits = data.startswith(begin) and (
             data.endswith(ending, 0, LIMIT) or (data := _bare(data)).endswith(ending, 0, LIMIT)
         )
