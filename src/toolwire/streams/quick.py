@@ -184,12 +184,13 @@ def _read_by(around: list[bytes], text: Any, varying: tuple[Any, Any, Any]) -> _
     def read(data: bytes) -> str | None:
         if blank is not None:
             data = blank(data)
+        numbered = True
         if number is not None:
-            if (numbered := number % steps.next) not in data:
-                return None
-            data = data.replace(numbered, number)
-        fits = data.startswith(begin) and (
-            data.endswith(ending, 0, LIMIT) or (data := _bare(data)).endswith(ending, 0, LIMIT)
+            numbered, data = number not in data, data.replace(number % steps.next, number)
+        fits = (
+            numbered
+            and data.startswith(begin)
+            and (data.endswith(ending, 0, LIMIT) or (data := _bare(data)).endswith(ending, 0, LIMIT))
         )
         if not fits:
             return None
