@@ -103,6 +103,18 @@ def test_a_fork_goes_on_from_an_offset(runs: Runs) -> None:
         run.fork(9)
 
 
+def test_an_end_between_two_looks_is_that_end(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs.start("Hi.", **given(turns("hello")))
+    done, engine, late = run.result(30), runs.core.engine, time.monotonic() + 30
+    while (row := runs.core.register.row(run.id)) is None or row.state != "ended":
+        assert time.monotonic() < late
+        time.sleep(0.01)
+    looks = [None, engine.output(run.id)]
+    monkeypatch.setattr(engine, "output", lambda _name: looks.pop(0))
+    assert run.ended() == done
+    assert looks == []
+
+
 def test_an_error_of_the_provider_is_raised_from_everywhere(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     run = runs.start("Hi.", "openai", "m", id="failing")

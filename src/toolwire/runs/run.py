@@ -117,12 +117,14 @@ class Run:
         output = self._core.engine.output(self.id)
         if output is None:
             row = self._row()
-            if row.state == "ended":
-                reason = row.reason.partition(": ")[2] or "the run was cancelled"
-                return Done("cancelled", self._so_far(), reason=reason)
             if row.state == "parked":
                 raise RunParked(self.id, row.reason)
-            return None
+            if row.state != "ended":
+                return None
+            output = self._core.engine.output(self.id)  # it may have ended between the two looks
+        if output is None:
+            reason = row.reason.partition(": ")[2] or "the run was cancelled"
+            return Done("cancelled", self._so_far(), reason=reason)
         if "failed" in output:
             said = output["failed"]
             if isinstance(said, str):
