@@ -52,11 +52,15 @@ class Victim:
         return code, said.read_text(), complained.read_text()
 
 
+def environment(**around: str) -> dict[str, str]:
+    """Give the environment of a program of the tests."""
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **around}
+
+
 @cache
 def _server() -> "subprocess.Popen[str]":
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-m", __name__]
-    server = subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command, pipe = [sys.executable, "-m", __name__], subprocess.PIPE
+    server = subprocess.Popen(command, cwd=ROOT, env=environment(), text=True, stdin=pipe, stdout=pipe)
     atexit.register(server.communicate)
     return server
 

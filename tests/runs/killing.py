@@ -1,13 +1,12 @@
 """Processes that lead a run, killed and begun again, and what must be true of what they did."""
 
-import os
 import signal
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.runs.forking import ROOT, Victim
+from tests.runs.forking import ROOT, Victim, environment
 from tests.runs.victim import TURNS, lines
 from toolwire.runs.failpoints import VARIABLE
 
@@ -21,9 +20,8 @@ def begun(url: str, name: str, folder: Path, point: str = "", pause: float = 0.0
 
 def program(module: str, *arguments: object, **around: str) -> "subprocess.Popen[str]":
     """Begin a program of the tests."""
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", **around}
-    command = [sys.executable, "-m", f"tests.runs.{module}", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command, pipe = [sys.executable, "-m", f"tests.runs.{module}", *map(str, arguments)], subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, env=environment(**around), text=True, stdout=pipe, stderr=pipe)
 
 
 def ended(process: "Victim | subprocess.Popen[str]") -> tuple[int, str, str]:

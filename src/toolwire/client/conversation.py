@@ -113,10 +113,10 @@ def request_of(
 
 def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]) -> None:
     """Refuse to ask for a tool that is not offered: a misspelt `required` would be one."""
-    offered = [tool.name for tool in tools if isinstance(tool, Tool)]
-    if choice is None or len(offered) != len(list(tools)):
+    if choice is None or choice.names is None or any(isinstance(tool, ServerTool) for tool in tools):
         return  # the names of a server's own tools are its own
-    for name in choice.names or ():
+    offered = [tool.name for tool in tools if isinstance(tool, Tool)]
+    for name in choice.names:
         if name not in offered:
             known = (*_MODES, *offered)
             detail = f"{name!r} is not a tool of this request; there are: {', '.join(known)}{meant(name, known)}"

@@ -74,13 +74,12 @@ class _Tuned:
 
 def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
-    found = load(name) if isinstance(name, str) else name
+    found = _load(name) if isinstance(name, str) else name
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 
 
 @cache
-def load(name: str) -> Dialect:
-    """Give a dialect by its name or alias."""
+def _load(name: str) -> Dialect:
     known = ALIASES.get(name, name)
     if known not in NAMES:
         raise UnknownDialect(name, [*NAMES, *ALIASES])

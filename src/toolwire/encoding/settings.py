@@ -93,7 +93,7 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
         ledger.lose(field, field, f"JSON has no number {given}")
         return ABSENT
 
-    return Setting(key, (field,), decode, encode, kinds, plain=True)
+    return Setting(key, (field,), decode, encode, kinds, plain=float not in kinds)
 
 
 def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting:
@@ -336,12 +336,8 @@ def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request
             name = f"{field}_{number}"
             known[name] = setting
             before = [f"request.{other} is None" for other in _FIELDS[:place] if other in setting.fields]
-            write, as_it_is = f"write({name}, request, ledger, body)", f"body[{setting.key!r}] = request.{field}"
-            if setting.plain and float in setting.kinds:  # what is no number is no JSON, and is told
-                lines.append(f"  if type(request.{field}) is not float or request.{field} - request.{field} == 0:")
-                lines += [f"   {as_it_is}", f"  else: {write}"]
-                continue
-            write = as_it_is if setting.plain else write
+            as_it_is = f"body[{setting.key!r}] = request.{field}"
+            write = as_it_is if setting.plain else f"write({name}, request, ledger, body)"
             lines.append(f"  if {' and '.join(before)}: {write}" if before else f"  {write}")
         if field not in by_field:
             lines.append(f"  lose({field!r}, request, ledger)")
@@ -378,7 +374,7 @@ def nested(key: str, inner: Settings) -> Setting:
         body = {}
         for setting, given in zip(settings, fields_of(request), strict=True):
             if given is not None:
-                value = given if setting.plain and float not in setting.kinds else setting.encode(request, ledger)
+                value = given if setting.plain else setting.encode(request, ledger)
                 if value is not ABSENT:
                     body[setting.key] = value
         return body or ABSENT

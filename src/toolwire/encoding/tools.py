@@ -51,7 +51,7 @@ def functions_of(tools: Sequence[Tool | ServerTool]) -> Sequence[Any]:
 def limited(request: Request, ledger: Ledger, most: int) -> Request:
     """Give a request from elsewhere without the tools that are more than this wire takes."""
     tools = request.context.tools
-    if made_by(request.opaque, ledger.dialect):
+    if len(tools) <= most or made_by(request.opaque, ledger.dialect):
         return request
     for place in range(most, len(tools)):
         ledger.lose(f"tools[{place}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")

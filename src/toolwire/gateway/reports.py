@@ -22,7 +22,7 @@ class Reports:
     """The losses of the last requests, by the request's id and the key that made it."""
 
     def __init__(self) -> None:
-        self._reports: OrderedDict[str, tuple[str, str, str, Iterable[Loss]]] = OrderedDict()
+        self._reports: OrderedDict[str, tuple[str, str, str, tuple[Loss, ...]]] = OrderedDict()
         self._told: OrderedDict[bytes, None] = OrderedDict()
 
     def new(self, owner: str, wires: str, losses: Iterable[Loss]) -> list[Loss]:
@@ -41,7 +41,7 @@ class Reports:
         self._told.move_to_end(mark)
         return [loss for loss in losses if not loss.path.startswith("tools")]
 
-    def file(self, identity: str, owner: str, model: str, goal: str, losses: Iterable[Loss]) -> None:
+    def file(self, identity: str, owner: str, model: str, goal: str, losses: tuple[Loss, ...]) -> None:
         """Keep what became of a request."""
         self._reports[identity] = owner, model, goal, losses
         if len(self._reports) > _REPORTS:

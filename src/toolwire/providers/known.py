@@ -221,7 +221,8 @@ def _check_base_url(url: Any, path: str) -> None:
     if not isinstance(url, str):
         raise InvalidField("base_url", f"must be a string, not {type(url).__name__}", path=path)
     try:
-        host, _port = urlsplit(url).netloc, urlsplit(url).port
+        parts = urlsplit(url)
+        host, _port = parts.netloc, parts.port
     except ValueError:
         raise InvalidField("base_url", "is not a URL; write it like https://host/path", path=path) from None
     if "@" in host:

@@ -1,16 +1,11 @@
 """Objects that arrive in pieces, and are joined once."""
 
-from itertools import compress, repeat
-from operator import ne
 from typing import Any
-
-_ABSENT = object()
 
 
 def news_of(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before."""
-    known = map(before.get, body, repeat(_ABSENT))
-    return dict(compress(body.items(), map(ne, known, body.values())))
+    return {key: body[key] for key in body if key not in before or before[key] != body[key]}
 
 
 def join_pieces(whole: dict[str, Any], news: dict[str, Any]) -> None:

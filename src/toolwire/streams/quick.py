@@ -184,13 +184,10 @@ def _read_by(around: list[bytes], text: Any, varying: tuple[Any, Any, Any]) -> _
     def read(data: bytes) -> str | None:
         if blank is not None:
             data = blank(data)
-        numbered = True
-        if number is not None:
-            numbered, data = number not in data, data.replace(number % steps.next, number)
-        fits = (
-            numbered
-            and data.startswith(begin)
-            and (data.endswith(ending, 0, LIMIT) or (data := _bare(data)).endswith(ending, 0, LIMIT))
+        if number is not None:  # a frame that spells what stands for a number has none
+            data = b"" if number in data else data.replace(number % steps.next, number)
+        fits = data.startswith(begin) and (
+            data.endswith(ending, 0, LIMIT) or (data := _bare(data)).endswith(ending, 0, LIMIT)
         )
         if not fits:
             return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect, dialect, load
+from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder, relay
 from toolwire.translation.reuse import Reuse, again
@@ -38,8 +38,7 @@ def request(
     `model` is asked in the place of the one that the request names. What was translated before is found in `reuse`,
     by default in what this process holds: give each owner one of its own.
     """
-    here = load(source) if isinstance(source, str) else source
-    there = load(target) if isinstance(target, str) else target
+    here, there = dialect(source), dialect(target)
     known = again(reuse, body, here, there, path, model)
     encoded = known.go_on() if known is not None and known.find() else None
     if encoded is None:
@@ -72,8 +71,7 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:
     """Translate a response's body."""
-    here = load(source) if isinstance(source, str) else source
-    there = load(target) if isinstance(target, str) else target
+    here, there = dialect(source), dialect(target)
     encoded = there.encode_response(here.decode_response(read_body(body)))
     if strict:
         refuse(encoded.losses)

@@ -60,7 +60,7 @@ COUNTS = {
 
 def is_count(value: Any) -> bool:
     """Whether a value counts tokens: a whole number, and none below zero."""
-    return (type(value) is int or (isinstance(value, int) and not isinstance(value, bool))) and value >= 0
+    return type(value) is not bool and isinstance(value, int) and value >= 0
 
 
 class Usage(Struct, frozen=True):

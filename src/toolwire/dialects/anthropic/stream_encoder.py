@@ -265,7 +265,7 @@ def _fragment(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event(kind: str, body: dict[str, Any]) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode_json({"type": kind, **body}))
+    return write_event(encode_json({"type": kind, **body}), kind.encode())
 
 
 encode_stream = Encoder.open

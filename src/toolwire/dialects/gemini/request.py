@@ -116,8 +116,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     form = form_of(opaque, DIALECT) if mine else {}
-    if len(request.context.tools) > DECLARATION_LIMIT:
-        request = limited(request, ledger, DECLARATION_LIMIT)
+    request = limited(request, ledger, DECLARATION_LIMIT)
     context = request.context
     tools = encode_tools(context.tools, ledger) if context.tools else []
     flat: dict[str, Any] = {}

@@ -63,8 +63,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     form = form_of(opaque, DIALECT) if mine else {}
-    if len(request.context.tools) > TOOL_LIMIT:
-        request = limited(request, ledger, TOOL_LIMIT)
+    request = limited(request, ledger, TOOL_LIMIT)
     context = request.context
     tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}

@@ -475,8 +475,7 @@ def _is_plain(call: CallSoFar) -> bool:
 
 
 def _without_nulls(body: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
-    left = body.keys() - taken
-    if not left or [*map(body.get, left)].count(None) == len(left):
+    if taken.issuperset(body):
         return {}
     return {key: value for key, value in body.items() if value is not None and key not in taken}
 

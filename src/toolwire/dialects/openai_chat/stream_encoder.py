@@ -90,7 +90,7 @@ class Encoder(StreamEncoder):
             else:
                 self._said.add((choice, key))
                 entry.setdefault(key, value)
-        return b"data: %b%b]}\n\n" % (self._head, encode_json(entry))
+        return write_event(self._head + encode_json(entry) + b"]}")
 
     def _unsaid(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said of a value and no step has said: a response has no steps."""

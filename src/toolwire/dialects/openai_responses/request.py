@@ -85,8 +85,7 @@ _STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversa
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
-    if len(request.context.tools) > _TOOL_LIMIT:
-        request = limited(request, ledger, _TOOL_LIMIT)
+    request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     opaque = request.opaque

@@ -81,8 +81,7 @@ class Encoder(SequentialEncoder):
 
     def _event(self, kind: str, body: dict[str, Any]) -> bytes:
         self._number += 1
-        data = encode_json({"type": kind, **body, "sequence_number": self._number})
-        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
+        return write_event(encode_json({"type": kind, **body, "sequence_number": self._number}), kind.encode())
 
     def write_message_start(self, event: MessageStart) -> bytes:
         """Begin the response; what it will hold and how it will end is not known yet."""
