@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 from google import genai
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES
@@ -89,6 +89,53 @@ def test_an_answer_is_read_into_a_type(how: str, wire: str, strict_model: Playin
     turn: list[Any] = [Expect(where=lambda request: _schema(request.output)), CITY.model_dump_json()]
     with strict_model(Scenario([turn])) as stood:
         assert parse(clients.at(stood.url, sdk, "sync"), f"{NAMES[wire]}/{MODELS[wire]}") == CITY
+
+
+CITIES, LISTED = [CITY, CITY], TypeAdapter(list[City])
+
+
+def _listed_messages(client: anthropic.Anthropic, model: str) -> Any:
+    return client.messages.parse(model=model, max_tokens=99, messages=ASKED, output_format=list[City]).parsed_output
+
+
+def _listed_messages_stream(client: anthropic.Anthropic, model: str) -> Any:
+    with client.messages.stream(model=model, max_tokens=99, messages=ASKED, output_format=list[City]) as events:
+        return events.get_final_message().parsed_output
+
+
+def _listed_gemini(client: genai.Client, model: str) -> Any:
+    config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=list[City])
+    return client.models.generate_content(model=model, contents="Where?", config=config).parsed
+
+
+def _listed_gemini_stream(client: genai.Client, model: str) -> Any:
+    config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=list[City])
+    chunks = client.models.generate_content_stream(model=model, contents="Where?", config=config)
+    return LISTED.validate_json("".join(chunk.text or "" for chunk in chunks))
+
+
+def _listed_ollama(client: Any, model: str) -> Any:
+    return LISTED.validate_json(client.chat(model=model, messages=ASKED, format=LISTED.json_schema()).message.content)
+
+
+LISTS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
+    "messages.parse": ("anthropic", _listed_messages),
+    "messages.stream": ("anthropic", _listed_messages_stream),
+    "response_schema": ("gemini", _listed_gemini),
+    "response_schema, streamed": ("gemini", _listed_gemini_stream),
+    "format": ("ollama", _listed_ollama),
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("how", LISTS)
+def test_an_answer_is_read_into_a_list(how: str, wire: str, strict_model: Playing, clients: Clients) -> None:
+    sdk, parse = LISTS[how]
+    said = LISTED.dump_json(CITIES).decode()
+    told = f'{{"value": {said}}}' if wire.startswith("openai") else said  # OpenAI refuses what is no object
+    with strict_model(Scenario([[told]])) as stood:
+        assert parse(clients.at(stood.url, sdk, "sync"), f"{NAMES[wire]}/{MODELS[wire]}") == CITIES
 
 
 def _schema(output: Any) -> bool:

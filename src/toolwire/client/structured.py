@@ -37,9 +37,8 @@ from toolwire.resolvers.functions.annotations import json_type_of
 from toolwire.resolvers.functions.json_types import UnreadableValue
 from toolwire.schema import prune_nulls
 from toolwire.schema.document import measure
-from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
-from toolwire.schema.targets import COMBINERS
 from toolwire.schema.validator import Validator
+from toolwire.schema.wrapping import VALUE, has_named_fields, wrap
 from toolwire.text.overlay.requests import add_words
 from toolwire.text.tagged.zones import Zone, zone_of
 from toolwire.types import (
@@ -58,10 +57,7 @@ from toolwire.types import (
 from toolwire.types.frozen import copied
 from toolwire.wire.arguments import argument_text, parse_arguments
 
-_VALUE = "value"
 PATH = "output"
-_OF_DOCUMENT = ("$schema", "$id", "$defs", "definitions")
-_NOT_AN_OBJECT_ALONE = COMBINERS | {"enum", "const"}
 _Kind = Literal["native", "tool", "instruction"]
 _OF_TOOL = (
     "Gives the final answer: its arguments are the answer. Call it once and alone, as the last thing, when "
@@ -101,9 +97,9 @@ class WantedForm(Struct, frozen=True):
         made = None if isinstance(output, Mapping) else json_type_of(output, path=PATH)
         try:
             schema, convert = (_own_copy(output), copied) if made is None else (made.schema, made.read)
-            wrapped = not _has_named_fields(schema)
+            wrapped = not has_named_fields(schema)
             if wrapped:
-                schema = _wrap(schema)
+                schema = wrap(schema)
             return cls(schema, wrapped, Validator(schema), convert)
         except InvalidSchema as problem:
             message = str(problem).removeprefix(f"{problem.path}: ")
@@ -117,9 +113,9 @@ class WantedForm(Struct, frozen=True):
     def value(self, answer: dict[str, Any]) -> Any:
         """Make the value of a valid answer; one that cannot be read all the same is InvalidField."""
         try:
-            return self.convert(answer[_VALUE] if self.wrapped else answer)
+            return self.convert(answer[VALUE] if self.wrapped else answer)
         except UnreadableValue as problem:
-            field = (problem.inside(_VALUE) if self.wrapped else problem).place() or "answer"
+            field = (problem.inside(VALUE) if self.wrapped else problem).place() or "answer"
             raise InvalidField(field, problem.reason) from problem.__cause__
         except RecursionError:
             raise InvalidField("answer", "is nested too deeply") from None
@@ -130,38 +126,6 @@ def _own_copy(schema: Mapping[Any, Any]) -> dict[str, Any]:
     given = dict(schema)
     measure(given)
     return copied(given)  # type: ignore[no-any-return]
-
-
-def _has_named_fields(schema: dict[str, Any]) -> bool:
-    """Whether a schema is that of an object which lists its fields, and of nothing else."""
-    named = bool(schema.get("properties")) or schema.get("additionalProperties") is False
-    return schema.get("type") == "object" and named and _NOT_AN_OBJECT_ALONE.isdisjoint(schema)
-
-
-def _wrap(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give the schema of an object with the value in its one field; references still mean what they meant."""
-    root = Subschema(schema, base=based(schema, NO_BASE))
-    for subschema in list(places(root)):
-        reference = subschema.node.get("$ref") if type(subschema.node) is dict else None
-        if isinstance(reference, str) and subschema.base == root.base:
-            subschema.node["$ref"] = _moved(reference, root.base)
-    inner = {key: value for key, value in schema.items() if key not in _OF_DOCUMENT}
-    return {
-        "type": "object",
-        "properties": {_VALUE: inner},
-        "required": [_VALUE],
-        "additionalProperties": False,
-        **{key: schema[key] for key in _OF_DOCUMENT if key in schema},
-    }
-
-
-def _moved(reference: str, base: str) -> str:
-    """Say where a part of the schema is now; definitions stay where they were, and so do anchors."""
-    document, mark, pointer = reference.partition("#")
-    stays = pointer.startswith(tuple(f"/{key}/" for key in _OF_DOCUMENT)) or pointer[:1] not in ("", "/")
-    if stays or (document and document != base):
-        return reference
-    return f"{document}{mark or '#'}/properties/{_VALUE}{pointer}"
 
 
 class Way(Struct, frozen=True):

@@ -18,7 +18,9 @@ from msgspec.structs import replace
 from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
+from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
+from toolwire.types.frozen import copied
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
@@ -337,8 +339,8 @@ class Ledger:
         for key in state or ():
             self.lose(f"provider_state.{key}", "provider_state", detail)
 
-    def fit(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
-        """Fit a schema to the target's schema dialect, and record what it could not say."""
+    def fit(self, schema: dict[str, Any], target: str, field: str = "parameters", within: str = "") -> dict[str, Any]:
+        """Fit a schema to the target's schema dialect, and record what it could not say `within` it."""
         try:
             fitted = fit(schema, target)
         except InvalidSchema as problem:
@@ -346,8 +348,26 @@ class Ledger:
             return schema
         if fitted.schema is not schema and not fitted.notes:
             self.lose(field, "schema_form", f"said in the form that {target} wants", "approximated")
-        self.note_schema(fitted.notes, field)
+        notes = fitted.notes
+        if within:
+            notes = tuple(replace(note, path=note.path.removeprefix(within).lstrip(".")) for note in notes)
+        self.note_schema(notes, field)
         return fitted.schema
+
+    def fit_value(self, schema: dict[str, Any], target: str, field: str) -> dict[str, Any]:
+        """Fit the schema of any value, where the target takes one that is no object's."""
+        if is_of_object(schema):
+            return self.fit(schema, target, field)
+        wrapped = self.wrap(schema, field)
+        return schema if wrapped is None else unwrap(self.fit(wrapped, target, field, f"properties.{VALUE}"))
+
+    def wrap(self, schema: dict[str, Any], field: str) -> dict[str, Any] | None:
+        """Give the schema of an object with the value in its one field; None, and a loss, for what is no schema."""
+        try:
+            return wrap(copied(schema))
+        except (InvalidSchema, RecursionError) as problem:
+            self.lose(field, "schema_unfit", f"sent as it is: {problem}", "approximated")
+            return None
 
     def note_schema(self, notes: Iterable[Any], field: str = "parameters") -> None:
         """Record what a schema could not say in the target's schema dialect."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 from toolwire.wire.names import WORDS, Grammar, escape
 
@@ -178,8 +179,15 @@ def lose_beside_schema(output: Output, ledger: Ledger) -> None:
 
 
 def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | None]:
-    """Give the name and the schema of an answer, from elsewhere, as OpenAI's two wires take them."""
+    """Give the name and the schema of an answer, from elsewhere, as OpenAI's two wires take them: it is an object's.
+
+    Another value stands in the one field of an object.
+    """
     schema = output.schema
+    if schema is not None and not is_of_object(schema) and (wrapped := ledger.wrap(schema, "output.schema")):
+        why = f"OpenAI takes the schema of an object: the value stands in its field `{VALUE}`"
+        ledger.lose("output.schema", "schema_form", why, "approximated")
+        schema = wrapped
     if schema is not None and output.strict:
         schema = ledger.fit(schema, "openai-strict", "output.schema")
     legal = escape(output.name or "response", _FORM_NAMES)

@@ -74,6 +74,14 @@ def check_functions(functions: list[tuple[Path, dict[str, Any]]]) -> None:
         raise Rejection(f"Invalid 'tools': the function name '{name}' is declared twice.", "tools", "invalid_value")
 
 
+def check_answer(form: Any, param: str, code: str | None = None) -> None:
+    """Check the schema of the answer that is asked for."""
+    if type(form) is not dict or type(form.get("schema")) is not dict:
+        return
+    for reason in _schema_mistakes(form["schema"], strict=form.get("strict") is True):
+        raise Rejection(f"Invalid schema for response_format '{form.get('name')}': {reason}", param, code)
+
+
 def _schema_mistakes(schema: Any, *, strict: bool) -> Iterator[str]:
     """Say what keeps a schema from being one of arguments."""
     if not schema:

@@ -23,6 +23,7 @@ from toolwire.testing.rules_openai import (
     MOST_TOOLS,
     OPENAI,
     SAMPLING,
+    check_answer,
     check_choice,
     check_functions,
     check_sampling,
@@ -200,6 +201,7 @@ def _check_settings(request: WireRequest) -> None:
         text = f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. "
         rest = "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
         raise Rejection(text + rest, "reasoning_effort")
+    check_answer((body.get("response_format") or {}).get("json_schema"), "response_format")
     if (body.get("response_format") or {}).get("type") == "json_object" and not says_json(body["messages"]):
         text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
         raise Rejection(text, "messages")

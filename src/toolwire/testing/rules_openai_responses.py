@@ -24,6 +24,7 @@ from toolwire.testing.rules_openai import (
     MOST_TOOLS,
     OPENAI,
     SAMPLING,
+    check_answer,
     check_choice,
     check_functions,
     check_sampling,
@@ -221,6 +222,7 @@ def _check_settings(request: WireRequest) -> None:
         text = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
         raise Rejection(text, "reasoning.effort", "unsupported_parameter")
     form = (body.get("text") or {}).get("format")
+    check_answer(form, "text.format.schema", "invalid_json_schema")
     if type(form) is dict and form["type"] == "json_object" and not says_json(body.get("input")):
         text = "Response input messages must contain the word 'json' in some form to use 'text.format' "
         raise Rejection(f"{text}of type 'json_object'.", "input")

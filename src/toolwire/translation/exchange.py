@@ -27,6 +27,7 @@ from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.billing import Billed, without_billing
 from toolwire.translation.declared import returning
+from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.reuse import Again, Between, Reuse, again
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
@@ -54,6 +55,7 @@ from toolwire.types import (
     Response,
     SignatureDelta,
     Text,
+    TextDelta,
     Thinking,
     ToolCall,
     Usage,
@@ -69,7 +71,8 @@ _REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
 # Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
 # own (google-genai 3.4.0, automatic function calling).
 _IN_PIECES = frozenset({"gemini", "anthropic"})
-_OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
+_OF_CALLS = (CallStart, CallDelta, CallEnd)
+_OF_TEXT = (PartStart, TextDelta, PartEnd)
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
 _Learned = list[tuple[str, bytes]]
@@ -272,7 +275,8 @@ class Exchange:
         self.failed = response.finish_reason == "error"
         if not self._foreign:
             return self.source.encode_response(response)
-        response = Settling(self.brief).response(response)
+        response, formed = Settling(self.brief).response(response), self.formed()
+        response = response if formed is None else formed.response(response)
         told = self._learn(response.message.parts)
         response = self.called(MessageStart(response)).response
         response, back = _shown_response(response, self._shows), returning(self.brief)
@@ -301,6 +305,10 @@ class Exchange:
         if self.answer_id is None:
             return start
         return replace(start, response=replace(start.response, id=self.answer_id, provider_state=None))
+
+    def formed(self) -> Unwrapping | None:
+        """Give the way back of an answer that stands in an object, as no client of this wire asked for it."""
+        return unwrapping(self.brief, self.source.DIALECT, self.target.DIALECT)
 
     @property
     def _shows(self) -> bool:
@@ -336,9 +344,14 @@ class ExchangedStream:
         self._begun = after is not None
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
-        self._settled = _SettledEvents(exchange.brief).of
+        self._read: dict[type, Callable[[Any], Iterable[Event]]] = {}
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
         self._back = returning(exchange.brief) if foreign else None
+        if foreign:
+            formed, settled = exchange.formed(), _SettledEvents(exchange.brief).of
+            self._read = dict.fromkeys(_OF_CALLS, settled)
+            if formed is not None:
+                self._read |= dict.fromkeys(_OF_TEXT, formed.events)
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
@@ -365,7 +378,8 @@ class ExchangedStream:
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
-            for settled in self._settled(event) if type(event) in _OF_CALLS else (event,):
+            read = self._read.get(type(event))
+            for settled in (event,) if read is None else read(event):
                 self._heard.feed(settled)
                 for shown in self._way(settled):
                     said += [write(shown)] if self._back is None else map(write, self._back.events(shown))

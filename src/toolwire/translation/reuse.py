@@ -30,7 +30,8 @@ from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.errors import ToolwireError
 from toolwire.schema.fitting import KNOWN
 from toolwire.translation.declared import is_minded
-from toolwire.types import Context, Encoded, Loss, Message, Request, Text, ToolCall, ToolResult
+from toolwire.translation.formed import asks_for_value
+from toolwire.types import Context, Encoded, Loss, Message, Output, Request, Text, ToolCall, ToolResult
 from toolwire.types.encoded import Written
 from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape, was_made
@@ -105,6 +106,7 @@ class _Answered(Struct, frozen=True):
     quirks: Quirks
     tools: list[Any]
     settings: dict[str, Any]
+    output: Output | None
 
 
 class _Said(Struct, frozen=True):
@@ -326,7 +328,8 @@ class Again(Struct):
         ahead: Any = self._ahead
         made = ahead.seam.calls.union(*(said.calls for said in ahead.said))
         messages = [Message("assistant", [ToolCall(one, "made") for one in made])] if made else []
-        return Request(context=Context(messages=messages, tools=ahead.seam.answered.tools))
+        answered = ahead.seam.answered
+        return Request(context=Context(messages=messages, tools=answered.tools), output=answered.output)
 
     def encode(self, request: Request, target: Any, quirks: dict[str, Any]) -> Encoded:
         """Write a request whole, but for the schemas that were fitted before."""
@@ -705,7 +708,8 @@ def _seam(whole: _Whole, cut: int, start: _Start, half: _Half) -> _Seam | None:
     around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
     place, made, ids, calls, asks, gist, opens = astuple(start)
     settings = {name: whole.body[name] for name in _OF_STREAMS if name in whole.body}
-    answered = _Answered(whole.between.quirks, [tool for tool in request.tools if is_minded(tool)], settings)
+    minded, output = [tool for tool in request.tools if is_minded(tool)], request.output
+    answered = _Answered(whole.between.quirks, minded, settings, output if asks_for_value(output) else None)
     ways = encoded.path, request.model
     return _Seam(*around, place, made, ids, calls, asks, gist, *ways, *parted, opens, answered)
 

@@ -245,7 +245,7 @@ def _encode_format(request: Request, ledger: Ledger) -> Any:
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}")
         return ABSENT
     mine = made_by(request.opaque, DIALECT)
-    schema = output.schema if mine else ledger.fit(output.schema, "anthropic-strict", "output.schema")
+    schema = output.schema if mine else ledger.fit_value(output.schema, "anthropic-strict", "output.schema")
     lose_beside_schema(output, ledger)
     return {"type": "json_schema", "schema": schema}
 

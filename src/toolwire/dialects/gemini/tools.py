@@ -372,9 +372,8 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     spelled = form_of(request.opaque, DIALECT).get("responseSchema")
     if spelled is not None:
         return _to_openapi(output.schema, spelled, ledger, "output.schema")
-    if made_by(request.opaque, DIALECT) or output.schema.get("type", "object") != "object":
-        return output.schema
-    return ledger.fit(output.schema, "gemini", "output.schema")
+    mine = made_by(request.opaque, DIALECT)
+    return output.schema if mine else ledger.fit_value(output.schema, "gemini", "output.schema")
 
 
 def _to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
