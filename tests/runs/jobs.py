@@ -57,19 +57,26 @@ TOOLS = [work, burst]
 
 
 class Model(ThreadingHTTPServer):
-    """A served model: `open` says how many questions it has, `asked` how many there were when each one came."""
+    """A served model: `open` says how many questions it has, `asked` how many there were when each one came.
 
-    def __init__(self, seconds: float) -> None:
+    It answers none before it has had `until` of them at once.
+    """
+
+    def __init__(self, seconds: float, until: int) -> None:
         super().__init__(("127.0.0.1", 0), _Question)
         self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         self.seconds, self.open = seconds, 0
         self.asked: list[int] = []
+        self.until = until
+        self.full = threading.Event()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
         with self._lock:
             self.open += 1
             self.asked.append(self.open)
+            if self.open >= self.until:
+                self.full.set()
 
     def end(self) -> None:
         with self._lock:
@@ -89,6 +96,7 @@ class _Question(BaseHTTPRequestHandler):
             self.server.end()
 
     def _answer(self) -> None:
+        self.server.full.wait(30)
         time.sleep(self.server.seconds)
         sent = self.rfile.read(int(self.headers["content-length"]))
         if not sent:  # who asked was killed
@@ -109,9 +117,9 @@ class _Question(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def serving(seconds: float = 0.0) -> Iterator[Model]:
+def serving(seconds: float = 0.0, until: int = 0) -> Iterator[Model]:
     """Serve the model, which takes so long."""
-    server = Model(seconds)
+    server = Model(seconds, until)
     thread = threading.Thread(target=server.serve_forever, args=[0.02], daemon=True)
     thread.start()
     try:

@@ -108,7 +108,7 @@ def test_a_figure_that_limits_nothing_is_refused(runs: Runs, value: Any) -> None
 @pytest.mark.slow
 def test_two_workers_keep_one_limit(runs_url: str, tmp_path: Path) -> None:
     workers = []
-    with contextmanager(jobs.serving)(seconds=0.3) as model, Runs(runs_url) as runs:
+    with contextmanager(jobs.serving)(seconds=0.3, until=2) as model, Runs(runs_url) as runs:
         runs.limit("openai", at_once=2)
         started = [jobs.started(runs, number, model.url) for number in range(8)]
         try:
@@ -127,7 +127,7 @@ def test_a_worker_leads_as_many_at_once_as_it_was_told_whatever_others_are_told(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     with (
-        contextmanager(jobs.serving)(seconds=0.5) as model,
+        contextmanager(jobs.serving)(seconds=0.2, until=3) as model,
         Runs(url, tools=jobs.TOOLS, queue="jobs", concurrency=3) as runs,
     ):
         # as another worker of the queue does
