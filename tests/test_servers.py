@@ -882,7 +882,7 @@ NOT_TAKEN: dict[str, tuple[str, Body, str, str]] = {
             "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": {"type": "array"}},
         },
         "anthropic",
-        "generationConfig.responseJsonSchema",
+        "generationConfig.responseJsonSchema.items",
     ),
     "a temperature of a model that reasons": (
         "gemini",

@@ -32,6 +32,15 @@ _UNITS = ("KB", "MB", "GB", "TB", "PB", "EB")
 _MAGIC = frozenset("*?[{\\")
 _APART = "(what is kept apart)"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# What Python 3.14 knows and 3.11 does not: a file has one type, whatever Python is used.
+_KNOWN_LATER = {
+    **dict.fromkeys((".js", ".mjs"), "text/javascript"),
+    **dict.fromkeys((".md", ".markdown"), "text/markdown"),
+    **{".rst": "text/x-rst", ".rtf": "text/rtf", ".webp": "image/webp"},
+}
+_TYPES = mimetypes.MimeTypes()
+for _ending, _type in _KNOWN_LATER.items():
+    _TYPES.add_type(_type, _ending)
 
 
 def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, ignored: bool = False) -> str:
@@ -300,7 +309,7 @@ def moment(nanoseconds: int) -> str:
 
 def _mime(workspace: Workspace, place: ProjectPath) -> str:
     """Guess the type from the name, and else from the beginning of the file."""
-    known, encoding = mimetypes.MimeTypes().guess_type(place.parts[-1])
+    known, encoding = _TYPES.guess_type(place.parts[-1])
     if known is not None and encoding is None:
         return known
     try:

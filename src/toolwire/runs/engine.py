@@ -7,7 +7,9 @@ Rules of this file:
 """
 
 import logging
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,8 @@ _APPLICATION = "toolwire"
 _VERSION = "1"
 _POLLING = 0.2
 _ENDED = ("SUCCESS", "ERROR")
+# The engine asks SQLite for milliseconds where Python is 3.12 or newer (dbos 3.4.0), and an older SQLite says null.
+_TELLS_MILLISECONDS = (3, 42)
 
 
 class _Json(Serializer):
@@ -73,8 +77,15 @@ def _database(url: str) -> tuple[str, sa.Engine]:
             "foreign_keys=ON",
         ):
             connection.execute(f"PRAGMA {pragma}")
+        if sqlite3.sqlite_version_info < _TELLS_MILLISECONDS:
+            connection.create_function("unixepoch", 1, lambda when: time.time() if when == "subsec" else None)
 
     return url, db
+
+
+def _cannot_be_opened(problem: sa.exc.DatabaseError) -> StoreFailed:
+    words = str(problem.orig).partition("\n")[0]
+    return StoreFailed(f"the database cannot be opened: {words}", path="Runs")
 
 
 def _tell_away(failure: sa.ExceptionContext) -> None:
@@ -112,8 +123,7 @@ class Engine:
             if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
                 DBOS.migrate(self.url)
         except sa.exc.DatabaseError as problem:
-            words = str(problem.orig).partition("\n")[0]
-            raise StoreFailed(f"the database cannot be opened: {words}", path="Runs") from None
+            raise _cannot_be_opened(problem) from None
         self.client: DBOSClient = DBOSClient(
             system_database_engine=self.db,
             serializer=_Json(),
@@ -131,23 +141,33 @@ class Engine:
             if _lead is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - nothing public says it
                 raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
             _lead = lead
-            logging.getLogger("dbos").handlers.clear()  # one of before may write to what is closed by now
-            DBOS(
-                config={
-                    "name": _APPLICATION,
-                    "system_database_url": self.url,
-                    "system_database_engine": self.db,
-                    "serializer": _Json(),
-                    "executor_id": self._owner,
-                    "application_version": _VERSION,
-                    "log_level": "CRITICAL",
-                    "run_migrations": True,
-                }
-            )
-            DBOS.listen_queues(queues)
-            DBOS.launch()
-            self._keep_concurrency()
+            try:
+                self._launch(queues)
+            except BaseException as problem:
+                DBOS.destroy(workflow_completion_timeout_sec=0)
+                _lead = None
+                if isinstance(problem, sa.exc.DatabaseError):
+                    raise _cannot_be_opened(problem) from None
+                raise
             self.launched = True
+
+    def _launch(self, queues: Sequence[str]) -> None:
+        logging.getLogger("dbos").handlers.clear()  # one of before may write to what is closed by now
+        DBOS(
+            config={
+                "name": _APPLICATION,
+                "system_database_url": self.url,
+                "system_database_engine": self.db,
+                "serializer": _Json(),
+                "executor_id": self._owner,
+                "application_version": _VERSION,
+                "log_level": "CRITICAL",
+                "run_migrations": True,
+            }
+        )
+        DBOS.listen_queues(queues)
+        DBOS.launch()
+        self._keep_concurrency()
 
     def _keep_concurrency(self) -> None:
         """Keep what this process leads at once of a queue: the engine has one figure for all, that of who came last."""

@@ -85,6 +85,8 @@ class Walk(Struct, frozen=True):
                 f"the name {problem.name!r} of the annotation {text!r} is not known here; "
                 "import it in the module, outside of `if TYPE_CHECKING`, or define it before the tool"
             ) from problem
+        except RecursionError:
+            raise  # of an annotation without end, which is told as that
         except Exception as problem:
             raise self.refuse(f"the annotation {text!r} cannot be evaluated: {problem!r}") from problem
 
