@@ -36,7 +36,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _KNOWN_LATER = {
     **dict.fromkeys((".js", ".mjs"), "text/javascript"),
     **dict.fromkeys((".md", ".markdown"), "text/markdown"),
-    **{".rst": "text/x-rst", ".rtf": "text/rtf", ".webp": "image/webp"},
+    ".rst": "text/x-rst",
+    ".rtf": "text/rtf",
+    ".webp": "image/webp",
 }
 _TYPES = mimetypes.MimeTypes()
 for _ending, _type in _KNOWN_LATER.items():
