@@ -6,6 +6,7 @@ import math
 import threading
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -278,9 +279,11 @@ def test_namespaces_are_apart(store_url: str) -> None:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("namespace", ["", "a-b", 'a"b', "1a", "a" * 41, "a;b", 5])
-def test_a_namespace_is_a_plain_name(store_url: str, namespace: Any) -> None:
+def test_a_namespace_is_a_plain_name(store_url: str, namespace: Any, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
     with pytest.raises(InvalidField, match="namespace"):
         traces.open(store_url, namespace=namespace)
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_store_with_a_key_is_not_written_to_with_another(store_url: str) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
-from toolwire.traces.tables import table
+from toolwire.traces.tables import check_namespace, table
 from toolwire.traces.watching import FileWatch, files_of
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
@@ -63,6 +63,7 @@ def place(url: Any, engine: Any, namespace: str | None, *, create: bool, patienc
         raise InvalidField("url", "or engine must be given, one of them", path="traces")
     if engine is not None and not isinstance(engine, Engine):
         raise InvalidField("engine", "must be an Engine of SQLAlchemy, not an async one", path="traces")
+    check_namespace(namespace)
     found, files = (engine, _files(engine)) if engine is not None else _engine(url, create=create, patience=patience)
     if found.dialect.name not in ("sqlite", "postgresql"):
         raise InvalidField("engine", "must be of SQLite or PostgreSQL", path="traces")
@@ -137,7 +138,11 @@ def _sqlite(url: URL, *, create: bool, patience: float) -> tuple[Engine, FileWat
         files.disconnected(connection)
 
     if create:
-        _write_ahead(engine, patience)
+        try:
+            _write_ahead(engine, patience)
+        except BaseException:
+            engine.dispose()
+            raise
     return engine, files
 
 

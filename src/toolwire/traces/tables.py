@@ -38,12 +38,11 @@ _COLUMNS = (
 _NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
-def table(namespace: str | None = None, *, schemas: bool = False) -> Table:
-    """Give the table of a namespace, for a database that has schemas or has none."""
+def check_namespace(namespace: str | None) -> None:
+    """Refuse a namespace that is no plain name."""
     if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
         words = "must begin with a letter, have letters, digits and _ only, and 40 of them at most"
         raise InvalidField("namespace", words, path="traces")
-    return _table(namespace, schemas)
 
 
 def version_table(namespace: str | None, *, schemas: bool) -> str:
@@ -52,7 +51,8 @@ def version_table(namespace: str | None, *, schemas: bool) -> str:
 
 
 @functools.cache
-def _table(namespace: str | None, schemas: bool) -> Table:
+def table(namespace: str | None = None, *, schemas: bool = False) -> Table:
+    """Give the table of a namespace, for a database that has schemas or has none."""
     name = f"{namespace}_{_NAME}" if namespace and not schemas else _NAME
     made = Table(
         name,
