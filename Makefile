@@ -80,7 +80,7 @@ lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove what the other targets made
-	rm -rf .programs .venv .venv-bench .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .programs .venv .venv-bench .venv-newest .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment

@@ -111,6 +111,7 @@ def streamed_text(exchange: Exchange, here: str, there: str, text: str, size: in
     return accumulate([*reader.feed(out), *reader.close()]).message.text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("here", "there"), [*WAYS, ("ollama", "openai-chat")])
 @pytest.mark.parametrize("kind", VALUES)
 def test_what_is_no_object_is_asked_for_within_one_and_comes_back_alone(here: str, there: str, kind: str) -> None:
@@ -124,6 +125,7 @@ def test_what_is_no_object_is_asked_for_within_one_and_comes_back_alone(here: st
     assert dialect(here).decode_response(exchange.response(answer).body).message.text == value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("here", "there"), WAYS)
 @pytest.mark.parametrize("size", [0, 1, 3])
 @pytest.mark.parametrize("kind", VALUES)
@@ -133,6 +135,7 @@ def test_a_stream_gives_the_value_as_it_arrives(here: str, there: str, kind: str
         assert streamed_text(taken(here, there, schema, streamed=True), here, there, written, size) == value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [0, 1])
 @pytest.mark.parametrize("text", OTHERWISE)
 @pytest.mark.parametrize(("here", "there"), WAYS)
@@ -154,6 +157,7 @@ def test_more_than_the_value_is_not_left_out() -> None:
         assert streamed_text(stream, "gemini", "openai-chat", text, 1) == whole
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize(("here", "there"), WAYS)
 def test_an_object_is_asked_for_as_itself(here: str, there: str, kind: str) -> None:
