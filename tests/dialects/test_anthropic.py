@@ -24,6 +24,7 @@ def result(**fields: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": "toolu_1", **fields}
 
 
+FORM = {"type": "json_schema", "schema": SCHEMA}
 OWN: dict[str, dict[str, Any]] = {
     "nothing": {},
     "messages of no kind": {"messages": None, "model": "m"},
@@ -194,6 +195,14 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "no thinking": {"thinking": {"type": "disabled"}, "output_config": {}, "metadata": {}},
     "an effort of nobody": {"output_config": {"effort": "none"}, "thinking": {"type": "between_tools"}},
+    "a form beside": {"output_format": FORM},
+    "a form beside an effort": {"output_config": {"effort": "low"}, "output_format": FORM},
+    "a form beside what is odd": {"output_config": {"x": 1}, "output_format": FORM},
+    "a form beside nothing": {"output_config": {}, "output_format": FORM},
+    "a form beside no settings": {"output_config": None, "output_format": FORM},
+    "two forms": {"output_config": {"format": FORM}, "output_format": FORM},
+    "an odd form beside": {"output_format": {**FORM, "x": 1}},
+    "no form beside": {"output_format": None},
 }
 
 

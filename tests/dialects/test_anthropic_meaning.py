@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from tests.dialects.test_anthropic import EPHEMERAL, OWN, SCHEMA, USE, assistant, result, user
+from tests.dialects.test_anthropic import EPHEMERAL, FORM, OWN, SCHEMA, USE, assistant, result, user
 from toolwire import (
     Cache,
     Citation,
@@ -25,7 +26,7 @@ from toolwire import (
     ToolChoice,
     ToolResult,
 )
-from toolwire.dialects import anthropic
+from toolwire.dialects import anthropic, dialect
 
 PLAIN = Opaque("anthropic", {})
 
@@ -93,6 +94,14 @@ def test_what_blocks_mean() -> None:
         Document("u", opaque=Opaque("anthropic", {"title": None})),
     ]
     assert [type(part) for part in (parts[8], *parts[12:])] == [Opaque] * 8
+
+
+@pytest.mark.parametrize("case", ["a form beside", "a form beside an effort", "a form beside what is odd", "two forms"])
+def test_the_form_of_an_answer_is_read_where_it_stood_at_first(case: str) -> None:
+    request = anthropic.decode_request(OWN[case])
+    assert request.output == Output("schema", SCHEMA)
+    chat = dialect("openai-chat").encode_request(request).body
+    assert chat["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 def test_what_thinking_means() -> None:

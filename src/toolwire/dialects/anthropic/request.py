@@ -48,7 +48,13 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     if system is not None:
         system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
     tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
+    beside = rest.pop("output_format") if "output_format" in rest and _may_move(rest) else None
+    if beside is not None:
+        rest["output_config"] = {**rest.get("output_config", {}), "format": beside}
     fields, spelled = _SETTINGS.decode(rest)
+    if beside is not None:
+        form["beside"] = True
+        _move_out(rest)
     context = Context(system, decode_messages(turns), tools)
     return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
 
@@ -63,6 +69,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
+    if "beside" in form:
+        _move_out(body)
     if not mine:
         _default_max_tokens(body, ledger)
     messages = context.messages if mine else repair(context.messages, ledger.losses)
@@ -81,6 +89,21 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
     ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+
+
+# Where the form of an answer stood at first (Anthropic, "Structured outputs", header structured-outputs-2025-11-13).
+def _may_move(body: dict[str, Any]) -> bool:
+    config = body.get("output_config", {"": None})
+    return type(body["output_format"]) is dict and type(config) is dict and bool(config) and "format" not in config
+
+
+def _move_out(body: dict[str, Any]) -> None:
+    """Put the form of an answer beside the other settings of the output, where the client has put it."""
+    config = body.get("output_config", {})
+    if "format" in config:
+        body["output_format"] = config.pop("format")
+        if not config:
+            del body["output_config"]
 
 
 def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
