@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.dialects.test_anthropic import EPHEMERAL, FORM, OWN, SCHEMA, USE, assistant, result, user
+from tests.dialects.test_anthropic import EPHEMERAL, OWN, SCHEMA, USE, assistant, result, user
 from toolwire import (
     Cache,
     Citation,
