@@ -50,13 +50,18 @@ class Seen(list[dict[str, Any]]):
             time.sleep(0.005)
         return super().__getitem__(index)
 
+    def first(self, count: int) -> list[dict[str, Any]]:
+        """Give all reports, once there are so many."""
+        _ = self[count - 1]
+        return list(self)
+
 
 class Stood(NamedTuple):
     """A gateway that stands. `settle` waits until it is done with every request."""
 
     url: str
     gateway: Gateway
-    seen: list[dict[str, Any]]
+    seen: Seen
     settle: Callable[[], None] = lambda: None
 
 
@@ -68,7 +73,7 @@ class Before(NamedTuple):
 
     url: str
     gateway: Gateway
-    seen: list[dict[str, Any]]
+    seen: Seen
     requests: list[Received]
     model: str = ""
 

@@ -240,7 +240,7 @@ def test_an_answer_in_one_piece_is_asked_for_again(
             assert dialect(source).decode_response(json.loads(answered.data)).content == "Five, six."
             roles = [[told.role for told in one.request.messages] for one in stood.requests if one.request]
             assert [one[-1:] for one in roles] == [["user"], ["user"]]
-            [record] = stood.seen
+            [record] = stood.seen.first(1)
             assert record["guessed"]
             assert record["output_tokens"] == 5 + 10  # what was reported, and the forty bytes that nobody counted
         scenario = Scenario([cut, REST], complete=False)
