@@ -6,6 +6,7 @@ Rules of this file:
 - What a folder with a protected name holds is looked at too: a secret may have been moved into it.
 - A folder that cannot be looked into is covered whole: one that may not be read, or whose path is too long to mount.
 - Of a link with a covered name, the thing that it leads to is covered, where that is inside of the roots.
+- A covered file stays where it is: the folders above it are neither moved nor removed.
 - A limit that is met keeps the command from running. Nothing is left uncovered in silence.
 """
 
@@ -14,7 +15,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -34,16 +35,22 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
 class Mask(Struct, frozen=True):
-    """Something that is kept from commands: its path on the host, and what it was when it was found."""
+    """Something that is kept from commands: its path on the host, and what it was when it was found.
+
+    One that is `open` is a folder that commands write into, and neither move nor remove.
+    """
 
     path: str
     secret: bool
     folder: bool
     identity: tuple[int, int]
+    open: bool = False
 
     def arguments(self) -> Iterator[str]:
         """Give the words that make bubblewrap cover it."""
-        if not self.secret:
+        if self.open:
+            yield from ("--bind", self.path, self.path)
+        elif not self.secret:
             yield from ("--ro-bind-try", self.path, self.path)
         elif self.folder:
             yield from ("--perms", "0000", "--tmpfs", self.path, "--remount-ro", self.path)
@@ -58,7 +65,7 @@ class Mask(Struct, frozen=True):
         except OSError:
             return os.path.basename(self.path).startswith(OWN.rstrip("*"))
         same = (found.st_dev, found.st_ino) == self.identity
-        return not same if self.secret else same and bool(read_only)
+        return not same if self.secret else same and (self.open or bool(read_only))
 
 
 def real_path(root: Root) -> str:
@@ -68,12 +75,11 @@ def real_path(root: Root) -> str:
     return os.readlink(f"/proc/self/fd/{root.fd}")
 
 
-def masks_of(workspace: Workspace, further: Iterable[str] = ()) -> list[Mask]:
-    """Find what is kept from commands, those above first; `further` are paths that are covered like secrets."""
-    further = [os.path.realpath(path) for path in further]
+def masks_of(workspace: Workspace) -> list[Mask]:
+    """Find what is kept from commands, those above first."""
     for _ in range(LOOKS):
         with contextlib.suppress(_Moved):
-            return _Look(workspace).masks(further)
+            return _Look(workspace).masks()
     raise _not_run("files that it must not see were moved during the search", "try again when nothing else is at work")
 
 
@@ -91,14 +97,15 @@ class _Look:
         self._entries = 0
         self._deadline = time.monotonic() + LOOK_SECONDS
 
-    def masks(self, further: Iterable[str]) -> list[Mask]:
+    def masks(self) -> list[Mask]:
         for top in self._tops:
             folders: list[tuple[tuple[str, ...], bool]] = [((), False)]
             while folders:
                 folders += self._look_into(top, *folders.pop())
-        for path in further:
+        for path in map(os.path.realpath, self._workspace.covered):
             if os.path.lexists(path):
                 self._cover_inside(path, secret=True)
+                self._hold_above(path)
         masks = [mask for mask in self._masks.values() if not self._is_hidden(mask)]
         if len(masks) > MOST_MASKS:
             example = shown(os.path.relpath(masks[-1].path, next(iter(self._tops)) or "/"))
@@ -168,6 +175,18 @@ class _Look:
         around = any(f"{top}/".startswith(f"{path}/") for top in self._tops)
         if inside and not around and os.path.exists(path):
             self._cover(path, secret=secret)
+
+    def _hold_above(self, path: str) -> None:
+        """Keep the folders that a file is in where they are: what covers it would be moved with them."""
+        top = next((top for top in self._tops if path.startswith(f"{top}/")), path)
+        above = top
+        for name in path[len(top) + 1 :].split("/")[:-1]:
+            above = f"{above}/{name}"
+            mask = self._masks.get(above)
+            if mask is not None and not mask.open:
+                return
+            status = os.stat(above)
+            self._masks[above] = Mask(above, False, True, (status.st_dev, status.st_ino), open=True)
 
     def _is_hidden(self, mask: Mask) -> bool:
         """Whether it is in a folder that is covered whole."""

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - SQLite: a WAL file that only its owner reads, synchronous FULL, every write begins with BEGIN IMMEDIATE; a
-  path that is a symbolic link is refused.
+  path that is a symbolic link is refused, and so is a journal that SQLite would play back over the rows.
 - PostgreSQL: psycopg 3; one advisory lock for each store, held from a write's first statement to its commit.
 - No message of this package holds a value of a row: a database's words are cut to their first line.
 """
@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
 from toolwire.traces.tables import table
-from toolwire.traces.watching import FileWatch, files_of
+from toolwire.traces.watching import FileWatch, files_of, refuse_journal
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 _OWN_PRAGMAS = (*_PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
@@ -162,6 +162,7 @@ def _plain(path: Path) -> None:
             if not stat.S_ISREG(found.lstat().st_mode):
                 words = f"{found} is a symbolic link or no regular file: name the file itself"
                 raise StoreFailed(words, path="traces")
+    refuse_journal(path)
 
 
 def _write_ahead(engine: Engine, patience: float) -> None:
