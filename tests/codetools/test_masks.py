@@ -208,6 +208,20 @@ def test_a_secret_in_what_is_covered_whole_needs_no_cover_of_its_own(tmp_path: P
     assert SENTINEL not in str(run(tools_at(tmp_path), "cat .env.link .env/sub/key").content)
 
 
+def test_a_hard_link_of_a_secret_is_covered_as_well(tmp_path: Path) -> None:
+    for path in ("sub/deep", "other"):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "sub/.env").write_text(SENTINEL)
+    (tmp_path / "traces.db").write_text(SENTINEL)
+    for link, secret in (("other/one", "sub/.env"), ("two", "sub/.env"), ("sub/deep/three", "traces.db")):
+        os.link(tmp_path / secret, tmp_path / link)
+    os.link(tmp_path / "sub/.env", tmp_path / "sub/.env.example")
+    tools = tools_at(tmp_path, covered=[tmp_path / "traces.db"])
+    result = run(tools, "cat other/one two sub/.env.example sub/deep/three; echo x | tee other/one two sub/deep/three")
+    assert SENTINEL not in str(result.content)
+    assert (tmp_path / "sub/.env").read_text() == (tmp_path / "traces.db").read_text() == SENTINEL
+
+
 def test_covered_files_stay_where_they_are(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "sub/deep").mkdir(parents=True)

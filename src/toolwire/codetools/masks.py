@@ -5,6 +5,7 @@ Rules of this file:
   so that it does not matter what the last command moved, or where to.
 - What a folder with a protected name holds is looked at too: a secret may have been moved into it.
 - A folder that cannot be looked into is covered whole: one that may not be read, or whose path is too long to mount.
+- A hard link of a secret file is covered as the file is.
 - Of a link with a covered name, the thing that it leads to is covered, where that is inside of the roots.
 - A covered file stays where it is: the folders above it are neither moved nor removed.
 - A limit that is met keeps the command from running. Nothing is left uncovered in silence.
@@ -94,6 +95,8 @@ class _Look:
         self._workspace = workspace
         self._tops = {real_path(root).rstrip("/"): root for root in workspace.roots}
         self._masks: dict[str, Mask] = {}
+        self._seen: list[tuple[str, tuple[str, ...]]] = []
+        self._shared: set[tuple[int, int]] = set()
         self._entries = 0
         self._deadline = time.monotonic() + LOOK_SECONDS
 
@@ -106,6 +109,8 @@ class _Look:
             if os.path.lexists(path):
                 self._cover_inside(path, secret=True)
                 self._hold_above(path)
+        if self._shared:
+            self._cover_other_names()
         masks = [mask for mask in self._masks.values() if not self._is_hidden(mask)]
         if len(masks) > MOST_MASKS:
             example = shown(os.path.relpath(masks[-1].path, next(iter(self._tops)) or "/"))
@@ -123,7 +128,7 @@ class _Look:
             self._cover(path, secret=True)
             return []
         try:
-            names, folders = _read(self._tops[top], parts)
+            names, folders, _ = _read(self._tops[top], parts)
         except OSError as problem:
             if problem.errno in _VANISHED:
                 raise _Moved from None
@@ -132,6 +137,7 @@ class _Look:
             self._cover(path, secret=True)
             return []
         self._count(len(names))
+        self._seen.append((top, parts))
         secret, kept = self._workspace.covered_among(names)
         for name in secret:
             self._cover(f"{path}/{name}", secret=True)
@@ -165,9 +171,25 @@ class _Look:
             return self._cover_inside(os.path.realpath(path), secret=secret)
         if path in self._tops:
             raise _not_run("the project folder cannot be looked into", "see to its mode")
+        if secret and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            self._shared.add((status.st_dev, status.st_ino))
         if secret or path not in self._masks:
             self._masks[path] = Mask(path, secret, stat.S_ISDIR(status.st_mode), (status.st_dev, status.st_ino))
         return None
+
+    def _cover_other_names(self) -> None:
+        """Cover the hard links of secret files: a link is the file, under another name."""
+        numbers = {number for _, number in self._shared}
+        for top, parts in self._seen:
+            try:
+                names, _, found = _read(self._tops[top], parts)
+            except OSError:
+                raise _Moved from None
+            for path in ["/".join((top, *parts, names[at])) for at, number in enumerate(found) if number in numbers]:
+                with contextlib.suppress(OSError):
+                    status = os.lstat(path)
+                    if (status.st_dev, status.st_ino) in self._shared:
+                        self._cover(path, secret=True)
 
     def _cover_inside(self, path: str, *, secret: bool) -> None:
         """Cover what is in the roots, and holds none of them."""
@@ -197,11 +219,12 @@ class _Look:
         return False
 
 
-def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """List a folder: the names of all that is in it, and those of folders."""
+def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str], list[int]]:
+    """List a folder: the names of all that is in it, those of folders, and the inode number of each name."""
     with folder_of(root, parts, os.O_NOFOLLOW) as fd, os.scandir(fd) as scan:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scan]
-    return [name for name, _ in entries], [name for name, is_folder in entries if is_folder]
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry.inode()) for entry in scan]
+    names, numbers = [name for name, _, _ in entries], [number for _, _, number in entries]
+    return names, [name for name, is_folder, _ in entries if is_folder], numbers
 
 
 def _not_run(why: str, advice: str) -> ToolError:

@@ -86,7 +86,7 @@ def _engine(url: Any, *, create: bool, patience: float) -> tuple[Engine, FileWat
         raise InvalidField("url", words, path="traces") from None
     match parsed.drivername.partition("+")[0]:
         case "sqlite":
-            return _sqlite(parsed, create=create, patience=patience)
+            return _sqlite(parsed, str(url), create=create, patience=patience)
         case "postgresql":
             return _postgresql(parsed), None
         case kind:
@@ -107,8 +107,8 @@ def _postgresql(url: URL) -> Engine:
         raise MissingExtra("psycopg", "traces", "to keep traces in PostgreSQL") from None
 
 
-def _sqlite(url: URL, *, create: bool, patience: float) -> tuple[Engine, FileWatch]:
-    if not url.database or url.database.startswith((":memory:", "file:")) or url.query:
+def _sqlite(url: URL, asked: str, *, create: bool, patience: float) -> tuple[Engine, FileWatch]:
+    if not url.database or url.database.startswith((":memory:", "file:")) or url.query or "?" in asked:
         words = "must name a file by its plain path, as sqlite:///traces.db does: traces are kept in a file"
         raise InvalidField("url", words, path="traces")
     path = Path(url.database).absolute()

@@ -329,14 +329,17 @@ def _let_go(runner: Any) -> None:
     """Close an event loop; where something in it does not end, that is done by a thread, when it has ended."""
     import asyncio  # noqa: PLC0415 - the runner is of it
 
-    left = [task for task in asyncio.all_tasks(runner.get_loop()) if not task.done()]
+    loop = runner.get_loop()
+    left = [task for task in asyncio.all_tasks(loop) if not task.done()]
     for task in left:
         task.cancel()
-    if not left:
+    if left:
+        runner.run(asyncio.wait(left, timeout=GRACE))
+    ended = all(task.done() for task in left)
+    if ended and getattr(loop, "_default_executor", None) is None:
         runner.close()
         return
-    runner.run(asyncio.wait(left, timeout=GRACE))
-    if all(task.done() for task in left):
-        runner.close()
-    else:
-        threading.Thread(target=runner.close, name="toolwire left behind", daemon=True).start()
+    closing = threading.Thread(target=runner.close, name="toolwire left behind", daemon=True)
+    closing.start()
+    if ended:  # of threads that were begun in it, closing waits for the end
+        closing.join(GRACE)
