@@ -381,11 +381,18 @@ def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     assert "tool 'stubborn' does not end when it is cancelled" in caplog.text
 
 
-class Speechless(Exception):  # noqa: N818 - it is not to be caught
+class Speechless(Exception):
     """Cannot be shown, and stops who tries."""
 
     def __str__(self) -> str:
         raise GeneratorExit
+
+
+class SpeechlessToo(BaseException):
+    """Cannot be shown, and would stop the task."""
+
+    def __str__(self) -> str:
+        raise ValueError
 
 
 async def cancels_itself() -> str:
@@ -402,8 +409,16 @@ async def speechless() -> str:
     raise Speechless
 
 
+def speechless_too() -> str:
+    """Raise what cannot be shown either."""
+    raise SpeechlessToo
+
+
 @FACES
-@pytest.mark.parametrize(("odd", "content"), [(cancels_itself, "it cancelled itself"), (speechless, "Speechless")])
+@pytest.mark.parametrize(
+    ("odd", "content"),
+    [(cancels_itself, "CancelledError"), (speechless, "Speechless"), (speechless_too, "SpeechlessToo")],
+)
 def test_a_tool_that_stops_itself_stops_nothing_else(run: Face, odd: Any, content: str) -> None:
     calls = [call(1, "echo", text="a"), call(2, odd.__name__), call(3, "echo", text="b")]
     results = run(calls, AgentResolver([odd, echo]))

@@ -381,7 +381,7 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
         await _end(task, job)
         raise
     if task.cancelled():  # by itself: nobody else had a reason to
-        return running.ended(job, f"{FAILED}it cancelled itself", "error")
+        return running.ended(job, f"{FAILED}CancelledError", "error")
     if task.done():
         return task.result()
     goes_on = "" if await _end(task, job) else ", and goes on: it does not end when it is cancelled"

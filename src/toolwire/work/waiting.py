@@ -79,7 +79,9 @@ class Raised(Exception):
     """A function raised what would stop the program, or the task, had it gone through."""
 
     def __init__(self, problem: BaseException) -> None:
-        words = str(problem)
+        words = ""
+        with contextlib.suppress(BaseException):  # of what it says, it may raise as well
+            words = str(problem)
         super().__init__(f"{type(problem).__name__}{f': {words}' if words else ''}")
         self.__cause__ = problem
 
