@@ -182,11 +182,9 @@ class _Run(Struct):
 
     def _left(self) -> tuple[int | None, float | None]:
         """Give the tokens and the money that may still be used."""
-        limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
-        return (
-            None if limits.tokens is None else limits.tokens - used,
-            None if limits.cost is None else limits.cost - (self.cost or 0.0),
-        )
+        tokens, cost = self.limits.tokens, self.limits.cost
+        used = self.usage.total_tokens if self.usage is not None else 0
+        return None if tokens is None else tokens - used, None if cost is None else cost - (self.cost or 0.0)
 
     def _take(self, answer: Any) -> Done | None:
         match answer:
