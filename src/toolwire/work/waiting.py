@@ -292,7 +292,8 @@ def stop_future(stop: Any) -> Iterator["asyncio.Future[None]"]:
     stopped: asyncio.Future[None] = loop.create_future()
 
     def tell() -> None:
-        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
 
     with contextlib.nullcontext() if stop is None else stop.telling(tell):
         yield stopped
