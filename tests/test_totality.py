@@ -97,6 +97,21 @@ def test_an_odd_value_in_place_of_a_word(odd: Any) -> None:
     survive("openai-chat", {"model": "m", "messages": [{"role": "user", "content": [sound]}]})
 
 
+@pytest.mark.parametrize(
+    "block", [None, 3, True, "a text", ["text"], [], {"text": 3}, {"type": [], "text": None}], ids=repr
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_odd_block_beside_others(name: str, block: Any) -> None:
+    """What stands among the blocks of a message may be no block at all."""
+    for blocks in ([block], [{"type": "text", "text": "a"}, block]):
+        for role in ("user", "assistant"):
+            message = {"role": role, "content": blocks, "parts": blocks}
+            survive(name, {"model": "m", PLACES[name]: [message]})
+        answer = {"role": "assistant", "content": blocks, "parts": blocks}
+        survive(name, {"choices": [{"message": answer}], "output": [answer], "message": answer, "content": blocks})
+        survive(name, {"candidates": [{"content": answer}]})
+
+
 @pytest.mark.parametrize("name", NAMES)
 @given(body=st.dictionaries(st.sampled_from(KEYS), json_values, max_size=6))
 def test_any_object(name: str, body: dict[str, Any]) -> None:

@@ -97,6 +97,27 @@ def test_an_answer_that_uses_all_tokens_is_given_up(name: str, face: str) -> Non
     assert 200 < len(done.content or "") < 4000
 
 
+PRICED = ["openai", *(pytest.param(name, marks=pytest.mark.slow) for name in ("openai-responses", "ollama"))]
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", PRICED)
+def test_an_answer_that_costs_all_that_is_left_is_given_up(name: str, face: str) -> None:
+    with simulate([[Pace(0.001), LONG]]) as model:
+        done = lead(face, name, model.url, "?", model="gpt-4o", shown=True, limits=LoopLimits(cost=0.002)).done
+        assert model.requests[0].gone or model.requests[0].over.wait(10)
+    assert (done.ending, done.reason) == ("budget", "the answer has used more than the 0.0020 USD that were left")
+    assert 200 < len(done.content or "") < 8000
+
+
+def test_what_was_read_counts_from_the_beginning_of_an_answer() -> None:
+    """Messages reports the tokens of the request first, and those of the answer at its end alone."""
+    with simulate([[Usage(900, 5), Pace(0.001), LONG]]) as model:
+        done = lead("sync", "anthropic", model.url, "?", shown=True, limits=LoopLimits(tokens=1000)).done
+    assert done.ending == "budget"
+    assert 400 < len(done.content or "") < 4000
+
+
 @contextlib.contextmanager
 def uncounted(name: str) -> Iterator[str]:
     """A model whose server says nothing of tokens."""
@@ -113,6 +134,57 @@ def test_where_nobody_counts_tokens_the_run_ends_and_says_so(name: str, face: st
         done = lead(face, name, url, "?", tools=[get_weather], limits=LoopLimits(tokens=50)).done
     assert (done.ending, done.reason) == ("limit", "the server reports no tokens, so that they cannot be limited")
     assert legal(done.messages)
+
+
+# What a server reports, of which nobody can say what it costs.
+UNPRICED: dict[str, Any] = {
+    "nothing": Usage(),
+    "zeros": Usage(0, 0),
+    "more from a cache than was read": Usage(10, 100, cache_read_tokens=1000),
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("usage", UNPRICED)
+def test_where_nobody_can_price_an_answer_the_run_ends_and_says_so(usage: str, face: str) -> None:
+    with simulate(playing([[UNPRICED[usage], TOKYO], "Done."]), strict=False) as model:
+        limits = LoopLimits(cost=0.01)
+        done = lead(face, "openai", model.url, "?", model="gpt-4o", tools=[get_weather], limits=limits).done
+    assert (done.ending, done.reason) == (
+        "limit",
+        "what the server reports has no price, so that its cost cannot be limited",
+    )
+    assert legal(done.messages)
+
+
+AT_ONCE = {
+    "0 of 0 tokens are used": LoopLimits(tokens=0),
+    "0.0000 of 0.0000 USD are used": LoopLimits(cost=0),
+    "0.0 of 0 seconds have passed": LoopLimits(seconds=0),
+}
+
+
+@pytest.mark.parametrize("reason", AT_ONCE)
+def test_a_limit_of_nothing_ends_a_run_before_it_begins(reason: str) -> None:
+    with simulate(playing([])) as model:
+        done = lead("sync", "openai", model.url, "?", model="gpt-4o", limits=AT_ONCE[reason]).done
+    assert (done.ending, done.reason, model.requests) == ("budget", reason, [])
+
+
+@pytest.mark.parametrize("seconds", [1e12, float("inf")])
+def test_seconds_that_never_pass_end_no_run(seconds: float) -> None:
+    with simulate([TOKYO, "Done."]) as model:
+        limits = LoopLimits(seconds=seconds)
+        assert lead("sync", "openai", model.url, "?", tools=[get_weather], limits=limits).done.ending == "answer"
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_calls_of_which_none_may_run_beside_another_run_one_by_one(face: str) -> None:
+    """`parallel=0` once waited for ever in async code."""
+    with simulate([TOKYO, "Done."]) as model:
+        done = lead(face, "openai", model.url, "?", tools=[get_weather], running={"parallel": 0, "timeout": 5}).done
+    assert done.messages[1].parts[0].content == "25 degrees in Tokyo"
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -68,8 +68,17 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"limits": {"turn": 5}},
         "limits: turn is not a field; there are: turns, .*; did you mean turns",
     ),
+    "limits, a value of a wrong kind": ({"limits": LoopLimits(turns="5")}, "settings: limits cannot be used: .*turns"),  # type: ignore[arg-type]
+    "limits, not a number": ({"limits": LoopLimits(cost=float("nan"))}, "limits: cost must be 0 or more, not nan"),
+    "limits, below zero": ({"limits": {"seconds": -1}}, "limits: seconds must be 0 or more, not -1"),
     "limits, a word": ({"limits": {"turns": "x"}}, r"settings: limits cannot be used: .*turns"),
     "running": ({"running": "fast"}, "settings: running must be a Limits, or a map of timeout, "),
+    "running, not a number": ({"running": {"timeout": float("nan")}}, "running: timeout must be 0 or more, not nan"),
+    "timeouts, below zero": (
+        {"options": {"timeouts": Timeouts(first=-1)}},
+        "timeouts: first must be 0 or more, not -1",
+    ),
+    "bounds, below zero": ({"options": {"bounds": {"bytes": -1}}}, "bounds: bytes must be 0 or more, not -1"),
     "system": ({"system": [3]}, "settings: system must be a string, or a list of strings and parts"),
     "system, empty": ({"system": []}, "settings: system must be"),
     "tools, a number": ({"tools": 3}, "settings: tools must be tools in a list, or one tool, not 3"),

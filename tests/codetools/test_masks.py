@@ -208,14 +208,56 @@ def test_a_secret_in_what_is_covered_whole_needs_no_cover_of_its_own(tmp_path: P
     assert SENTINEL not in str(run(tools_at(tmp_path), "cat .env.link .env/sub/key").content)
 
 
-def test_further_paths_are_covered(tmp_path: Path) -> None:
+def test_a_hard_link_of_a_secret_is_covered_as_well(tmp_path: Path) -> None:
+    for path in ("sub/deep", "other"):
+        (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "sub/.env").write_text(SENTINEL)
+    (tmp_path / "traces.db").write_text(SENTINEL)
+    for link, secret in (("other/one", "sub/.env"), ("two", "sub/.env"), ("sub/deep/three", "traces.db")):
+        os.link(tmp_path / secret, tmp_path / link)
+    os.link(tmp_path / "sub/.env", tmp_path / "sub/.env.example")
+    tools = tools_at(tmp_path, covered=[tmp_path / "traces.db"])
+    result = run(tools, "cat other/one two sub/.env.example sub/deep/three; echo x | tee other/one two sub/deep/three")
+    assert SENTINEL not in str(result.content)
+    assert (tmp_path / "sub/.env").read_text() == (tmp_path / "traces.db").read_text() == SENTINEL
+
+
+def test_covered_files_stay_where_they_are(tmp_path: Path) -> None:
     project = tmp_path / "project"
-    (project / "sub").mkdir(parents=True)
-    for path in (project / "traces.db", project / "sub/other.db", tmp_path / "outside.db"):
-        path.touch()
-    wanted = ["traces.db", "sub/other.db", "nosuch.db", "../outside.db", ".", "..", "sub/../traces.db"]
-    found = masks_of(Workspace(project), [f"{project}/{path}" for path in wanted])
-    assert [(Path(mask.path).name, mask.secret) for mask in found] == [("traces.db", True), ("other.db", True)]
+    (project / "sub/deep").mkdir(parents=True)
+    (project / "sub/.git/x").mkdir(parents=True)
+    for path in (
+        project / "traces.db",
+        project / "sub/deep/other.db",
+        project / "sub/.git/x/y.db",
+        tmp_path / "out.db",
+    ):
+        path.write_text(SENTINEL)
+    wanted = ["traces.db", "sub/deep/other.db", "sub/.git/x/y.db", "nosuch/a.db", "../out.db", "sub/../traces.db"]
+    workspace = Workspace(project, covered=[f"{project}/{path}" for path in wanted])
+    found = [(os.path.relpath(mask.path, project), mask.secret, mask.open) for mask in masks_of(workspace)]
+    assert sorted(found) == [
+        ("sub", False, True),
+        ("sub/.git", False, False),
+        ("sub/.git/x/y.db", True, False),
+        ("sub/deep", False, True),
+        ("sub/deep/other.db", True, False),
+        ("traces.db", True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    "command", ["mv sub old", "mv sub/deep .", "rm -rf sub", "mv sub/deep sub/old", "mv sub/deep /tmp"]
+)
+def test_the_folders_above_a_covered_file_are_not_moved(tmp_path: Path, command: str) -> None:
+    (tmp_path / "sub/deep").mkdir(parents=True)
+    (tmp_path / "sub/deep/traces.db").write_text(SENTINEL)
+    tools = tools_at(tmp_path, covered=[tmp_path / "sub/deep/traces.db"])
+    assert said(tools, "touch sub/deep/file && mv sub/deep/file sub/file && mv sub/file . && ls") == "file\nsub"
+    result = run(tools, f"{command}; cat sub/deep/traces.db old/deep/traces.db sub/old/traces.db deep/traces.db")
+    assert result.is_error
+    assert SENTINEL not in str(result.content)
+    assert (tmp_path / "sub/deep/traces.db").read_text() == SENTINEL
 
 
 def test_a_folder_that_cannot_be_read_is_covered_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,6 +152,15 @@ def test_what_is_secret_is_not_read_by_any_name(project: Project, tool: str) -> 
     assert project.read("hard") == project.read(".env")
 
 
+@pytest.mark.parametrize("name", [".en", "env", ".Env.loca", "ENV"])
+def test_what_is_secret_is_not_named_where_another_name_is_misspelt(project: Project, name: str) -> None:
+    for kept in (".env", ".Env.local", "ENVY"):
+        project.file(kept, "secret")
+    said = project.refused("read_file", path=name)
+    assert ".env" not in said.casefold().removeprefix(name.casefold())
+    assert "there is ENVY in its folder" in said or name != "ENV"
+
+
 def test_an_example_of_what_is_secret_may_be_read(project: Project) -> None:
     project.file(".env.example", "KEY=")
     assert project.ok("read_file", path=".env.example") == "KEY="

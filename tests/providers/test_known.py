@@ -21,7 +21,7 @@ from toolwire.providers import (
     quirks_of,
 )
 from toolwire.providers.adapting import quirks_for
-from toolwire.providers.addressing import http_request_of
+from toolwire.providers.addressing import headers_of, http_request_of
 from toolwire.providers.catalogue import Model
 
 WANTED = (
@@ -289,6 +289,7 @@ BAD_BASES = {
     "an empty query": ("http://host/v1?", "`query`, a map"),
     "a query before the path": ("http://host?key=SENTINEL", "`query`, a map"),
     "no host": ("http://[::1/SENTINEL", "write it like"),
+    "a line break": ("http://host/SENTINEL\nx: y", "write it like"),
     "a port too high": ("http://host:99999/SENTINEL", "write it like"),
     "a port in words": ("http://host:http/SENTINEL", "write it like"),
 }
@@ -325,6 +326,27 @@ def test_a_user_in_an_address_of_the_environment_without_a_scheme_is_refused(mon
     with pytest.raises(InvalidField, match="OLLAMA_HOST: base_url has a user"):
         provider_of("ollama")
     assert provider_of("ollama", base_url="http://y")[0].base_url == "http://y"
+
+
+@pytest.mark.parametrize("url", ["", "host:1", "//host", "https://", "http:///v1", "http://host/\x00"])
+def test_an_address_without_a_host_is_refused(url: str) -> None:
+    with pytest.raises(InvalidField, match="openai: base_url is not a URL; write it like https://host/path"):
+        provider_of("openai", base_url=url)
+
+
+@pytest.mark.parametrize(("name", "login"), [("openai", "Authorization"), ("gemini", "x-goog-api-key")])
+def test_a_key_is_said_once_whatever_the_case_of_a_further_header(name: str, login: str) -> None:
+    headers = {login.upper(): "other", login.lower(): "other", "x-more": "1"}
+    given = provider_of(name, api_key="k" * 20, headers=headers)[0]
+    said = [value for header, value in headers_of(given).items() if header.lower() == login.lower()]
+    assert [value.removeprefix("Bearer ") for value in said] == ["k" * 20]
+    assert headers_of(given)["x-more"] == "1"
+
+
+@pytest.mark.parametrize("header", ["Content-Length", "transfer-encoding"])
+def test_what_the_body_says_is_no_header_to_pass(header: str) -> None:
+    with pytest.raises(InvalidField, match=f"openai: {header} belongs to the body"):
+        headers_of(provider_of("openai", api_key="k", headers={header: "0"})[0])
 
 
 def test_a_query_has_its_own_place_and_a_path_may_have_an_at_sign() -> None:

@@ -381,6 +381,66 @@ def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     assert "tool 'stubborn' does not end when it is cancelled" in caplog.text
 
 
+class Speechless(Exception):
+    """Cannot be shown, and stops who tries."""
+
+    def __str__(self) -> str:
+        raise GeneratorExit
+
+
+class SpeechlessToo(BaseException):
+    """Cannot be shown, and would stop the task."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+async def cancels_itself() -> str:
+    """Cancel the task that it runs in."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
+async def speechless() -> str:
+    """Raise what cannot be shown."""
+    raise Speechless
+
+
+def speechless_too() -> str:
+    """Raise what cannot be shown either."""
+    raise SpeechlessToo
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("odd", "content"),
+    [(cancels_itself, "CancelledError"), (speechless, "Speechless"), (speechless_too, "SpeechlessToo")],
+)
+def test_a_tool_that_stops_itself_stops_nothing_else(run: Face, odd: Any, content: str) -> None:
+    calls = [call(1, "echo", text="a"), call(2, odd.__name__), call(3, "echo", text="b")]
+    results = run(calls, AgentResolver([odd, echo]))
+    assert [result.is_error for result in results] == [False, True, False]
+    assert results[1].content == f"Tool execution failed: {content}"
+
+
+def test_a_thread_that_an_async_tool_has_begun_is_left_behind() -> None:
+    """Only in sync code: there the event loop is ours, and to close one waits for its threads."""
+    over = threading.Event()
+
+    async def work() -> str:
+        await asyncio.to_thread(over.wait, 10)
+        return "late"
+
+    begun = time.monotonic()
+    [result] = execute([call(1, "work")], AgentResolver([work]), timeout=0.1)
+    assert time.monotonic() - begun < 5
+    over.set()
+    assert result.content == "Tool execution failed: it took longer than 0.1 s"
+
+
 def test_a_sync_tool_does_not_block_the_event_loop() -> None:
     enough = threading.Event()
 

@@ -80,6 +80,17 @@ def test_no_tool_reaches_what_is_covered(tmp_path: Path, store: Store, name: str
     assert store.verify().ok
 
 
+@pytest.mark.parametrize("command", ["mv sub old", "mv sub/deep old", "mv sub old && ln -s old sub", "rm -rf sub"])
+def test_the_folder_of_a_store_stays_where_it_is(tmp_path: Path, command: str) -> None:
+    (tmp_path / "sub/deep").mkdir(parents=True)
+    with traces.open(f"sqlite:///{tmp_path}/sub/deep/traces.db") as store:
+        record(store, 6)
+        [result] = execute([ToolCall("c", "bash", {"command": command})], CodeTools(tmp_path, covered=store.files))
+        assert result.is_error
+        record(store, 2)
+        assert (store.count(), store.verify().ok) == (8, True)
+
+
 @pytest.mark.parametrize("name", ["traces.db-journal", "TRACES.DB", "sub/../traces.db", "./traces.db"])
 def test_what_is_not_there_yet_and_other_spellings_are_covered_too(tmp_path: Path, store: Store, name: str) -> None:
     kit = CodeTools(tmp_path, covered=store.files)

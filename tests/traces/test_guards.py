@@ -25,7 +25,7 @@ from tests.traces.mutations import (
 from tests.traces.postgres import APP, Database
 from toolwire import traces
 from toolwire.cli import main
-from toolwire.errors import InvalidField
+from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces import Trace
 from toolwire.traces.tables import table
 
@@ -267,6 +267,42 @@ def test_guards_that_are_gone_are_found_and_put_back(store_url: str, caplog: pyt
         assert main(["traces", "verify", "--url", store_url]) == 0
         with pytest.raises(Exception, match="never changed"):
             change(store_url, "UPDATE tool_traces SET model = NULL")
+
+
+LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
+    "sqlite": {
+        "all": ("CREATE TRIGGER other BEFORE INSERT ON tool_traces BEGIN SELECT RAISE(IGNORE); END",),
+        "the last one": (
+            "CREATE TRIGGER other BEFORE INSERT ON tool_traces WHEN NEW.position > 5 BEGIN SELECT RAISE(IGNORE); END",
+        ),
+    },
+    "postgresql": {
+        "all": ("CREATE RULE other AS ON INSERT TO tool_traces DO INSTEAD NOTHING",),
+        "the last one": (
+            (
+                "CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN IF NEW.position > 5 THEN RETURN NULL; END IF; RETURN NEW; END $$"
+            ),
+            "CREATE TRIGGER a_other BEFORE INSERT ON tool_traces FOR EACH ROW EXECUTE FUNCTION other()",
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize("which", ["all", "the last one"])
+@pytest.mark.parametrize("moment", ["before it is opened", "while it is open"])
+@pytest.mark.row("T1")
+def test_a_row_that_the_database_leaves_out_is_not_acknowledged(store_url: str, moment: str, which: str) -> None:
+    with traces.open(store_url) as store:
+        record(store, 3)
+        if moment == "before it is opened":
+            store.close()
+        change(store_url, *LEFT_OUT[store_url.partition(":")[0]][which])
+        again = traces.open(store_url) if moment == "before it is opened" else store
+        tickets = [again.record(made()) for _ in range(3)]
+        with pytest.raises(StoreFailed, match="leaves rows out"):
+            tickets[-1].wait()
+        again.resume()
 
 
 @pytest.mark.slow

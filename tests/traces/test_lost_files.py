@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import sqlite3
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -22,6 +23,7 @@ from toolwire.codetools import CodeTools
 from toolwire.errors import StoreFailed
 from toolwire.resolvers.execution import execute
 from toolwire.testing import simulate
+from toolwire.traces import databases
 from toolwire.traces.store import Store
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps files that are open")
@@ -262,6 +264,59 @@ def test_what_does_no_harm_passes(tmp_path: Path, act: str) -> None:
     for copy in path.parent.glob("*.copy"):
         with traces.open(f"sqlite:///{copy}", create=False) as store:
             assert store.verify().ok
+
+
+HOT = bytes.fromhex("d9d505f920a163d7") + struct.pack(">IIIII", 0, 1, 1, 512, 4096) + bytes(484)
+
+
+@pytest.mark.parametrize("moment", ["written into the file", "in the log", "while it is open"])
+@pytest.mark.row("T18")
+def test_a_journal_that_would_be_played_back_over_the_rows_is_refused(tmp_path: Path, moment: str) -> None:
+    """Of a hot journal, SQLite makes the database what it was before: here, a single page."""
+    path = tmp_path / "store" / "traces.db"
+    journal = Path(f"{path}-journal")
+    store = opened(path.parent)
+    record(store, 200)
+    if moment == "while it is open":
+        journal.write_bytes(HOT)
+        with pytest.raises(StoreFailed, match="put beside"):
+            store.close()
+    elif moment == "in the log":  # as after a crash
+        copied = tmp_path / "copy"
+        shutil.copytree(path.parent, copied)
+        store.close()
+        path, journal = copied / "traces.db", copied / "traces.db-journal"
+    else:
+        store.close()
+    journal.write_bytes(HOT)
+    for create in (True, False):
+        with pytest.raises(StoreFailed, match=r"traces\.db-journal is not the store's"):
+            traces.open(f"sqlite:///{path}", create=create)
+    journal.unlink()
+    with traces.open(f"sqlite:///{path}", create=False) as again:
+        assert (again.count(), again.verify().ok) == (200, True)
+
+
+def test_without_that_a_journal_takes_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    monkeypatch.setattr(databases, "refuse_journal", lambda _: None)
+    with opened(tmp_path / "store") as store:
+        record(store, 200)
+    path = tmp_path / "store" / "traces.db"
+    Path(f"{path}-journal").write_bytes(HOT)
+    with pytest.raises(StoreFailed), traces.open(f"sqlite:///{path}", create=False) as again:
+        again.count()
+    assert path.stat().st_size == 4096
+
+
+@pytest.mark.parametrize("beginning", [b"", bytes(512)], ids=["empty", "of a transaction that ended"])
+def test_a_journal_that_is_not_played_back_is_let_be(tmp_path: Path, beginning: bytes) -> None:
+    with opened(tmp_path / "store") as store:
+        record(store, 20)
+    path = tmp_path / "store" / "traces.db"
+    Path(f"{path}-journal").write_bytes(beginning)
+    with traces.open(f"sqlite:///{path}", create=False) as again:
+        assert again.count() == 20
 
 
 @pytest.mark.row("T18")

@@ -1,6 +1,7 @@
 """Work that may wait, written once: the same steps in sync code, in async code, and in a loop inside."""
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.work.waiting import Ask, Together, Work, answer, arun, is_async, places_of, run
+from toolwire.work.waiting import Ask, Together, Work, answer, arun, is_async, places_of, run, stop_future
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
@@ -181,3 +182,19 @@ def test_what_is_async_is_known(function: Any, wanted: bool) -> None:
 )
 def test_places_are_counted(function: Any, places: float) -> None:
     assert places_of(function) == places
+
+
+def test_a_stop_that_comes_when_the_loop_is_closed_is_told_to_nobody() -> None:
+    class Stop:
+        def telling(self, listener: Callable[[], None]) -> Any:
+            tell.append(listener)
+            return contextlib.nullcontext()
+
+    tell: list[Callable[[], None]] = []
+
+    async def main() -> None:
+        with stop_future(Stop()) as stopped:
+            assert not stopped.done()
+
+    asyncio.run(main())
+    tell[0]()

@@ -39,7 +39,8 @@ class Clock:
         for stop in self._stops:
             self._held.enter_context(stop.telling(self.stop))
         if self._seconds is not None:
-            timer = threading.Timer(max(0.0, self._seconds - self._spent()), self.stop)
+            left = max(0.0, min(self._seconds - self._spent(), threading.TIMEOUT_MAX))
+            timer = threading.Timer(left, self.stop)
             timer.daemon = True
             self._held.callback(timer.cancel)
             timer.start()

@@ -345,7 +345,7 @@ def _outcome(
 
 def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: Clock) -> Work[Outcome]:
     request = step.request
-    sent.tokens = step.tokens
+    sent.tokens, sent.cost = step.tokens, step.cost
     if setup.clearing is not None:
         request = setup.clearing.asked(request)
     if setup.form is not None:

@@ -5,7 +5,7 @@ Rules of this file:
 - An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
@@ -142,7 +142,7 @@ class Dialogue:
         stream = stream or on_chunk is not None
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
-            upstream, setup = one.prepared(prompt, options, stream=stream)
+            upstream, setup = one.prepared(prompt, options, stream=stream, covered=getattr(journal, "files", ()))
             if journal is not None:
                 upstream, setup = journal.bound(upstream, setup)
             done = yield from _led(upstream, setup, on_event, on_end, last=last)
@@ -152,9 +152,9 @@ class Dialogue:
         return (yield from steps if on_chunk is None else through(steps, partial(_showing, on_chunk)))
 
     def prepared(
-        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False
+        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False, covered: Sequence[Any] = ()
     ) -> tuple[Upstream, RunSetup]:
-        """Say what is asked for, and of whom."""
+        """Say what is asked for, and of whom; `covered` are files that no tool may touch."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
         check_able(leads.get("cancel"), "cancel", "is_set", "telling")
@@ -178,7 +178,8 @@ class Dialogue:
             upstream, setup = _with_clearing(upstream, setup, options["clearing"])
         if options.get("traces") is not None:
             setup = replace(setup, recording=_recording(setup, upstream, options["traces"]))
-            cover_files(resolver, setup.recording.files)
+            covered = (*covered, *setup.recording.files)
+        cover_files(resolver, covered)
         return upstream, setup
 
     def _upstream(self, settings: dict[str, Any]) -> Upstream:

@@ -28,6 +28,7 @@ from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.addressing import http_request_of, key_of
+from toolwire.providers.catalogue import cost
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling, call_ids
@@ -55,6 +56,7 @@ from toolwire.types import (
     TextDelta,
     ThinkingDelta,
     Tool,
+    Usage,
     UsageDelta,
 )
 from toolwire.wire.bodies import read_body
@@ -124,8 +126,8 @@ class Upstream(Struct):
 class Sent(Struct):
     """What an exchange was so far: its request as it went out, how often, and what came of its answer.
 
-    `digest` is fed with the bytes of the answer, where somebody wants to know them again. `tokens` are those that may
-    still be used; `over` says that an answer was given up because it used more.
+    `digest` is fed with the bytes of the answer, where somebody wants to know them again. `tokens` and `cost` are what
+    may still be used; `over` says that an answer was given up because it used more.
     """
 
     encoded: Encoded | None = None
@@ -135,6 +137,7 @@ class Sent(Struct):
     heard: Accumulator | None = None
     digest: Any = None
     tokens: int | None = None
+    cost: float | None = None
     over: str = ""
 
     @property
@@ -371,13 +374,13 @@ class _Reading:
     def __init__(self, upstream: Upstream, request: Request) -> None:
         self.upstream: Upstream = upstream
         self.settling = Settling(request)
+        self.model = request.model
         self.accumulator = Accumulator()
         self.held: list[Any] = []
         self.begun = False
         self.complete = False
         self.error: Error | None = None
         self.bytes = self.events = self.characters = 0
-        self.counts = False
 
     def check(self, piece: bytes) -> None:
         """Give up an answer that is longer than an answer may be."""
@@ -388,14 +391,18 @@ class _Reading:
         if self.events > bounds.events:
             raise TransportError("too_long", f"the answer has more than {bounds.events} events")
 
-    def check_tokens(self, sent: Sent) -> None:
-        """Give up an answer that has used all tokens that were left, by its own count or by its length."""
-        if sent.tokens is None:
+    def check_budget(self, sent: Sent) -> None:
+        """Give up an answer that has used all that was left, by its own count or by its length."""
+        if self.complete or (sent.tokens is None and sent.cost is None):
             return
-        usage = self.accumulator.response.usage if self.counts else None
-        used = max(usage.total_tokens if usage is not None else 0, self.characters // _CHARACTERS_OF_A_TOKEN)
-        if used > sent.tokens and not self.complete:
+        told = self.accumulator.usage or Usage()
+        said = max(told["output_tokens"], self.characters // _CHARACTERS_OF_A_TOKEN)
+        used = replace(told, input_tokens=told["input_tokens"], output_tokens=said)
+        if sent.tokens is not None and used.total_tokens > sent.tokens:
             sent.over = f"the answer has used more than the {max(0, sent.tokens)} tokens that were left"
+        elif sent.cost is not None and (cost(used, self.model) or 0.0) > sent.cost:
+            sent.over = f"the answer has used more than the {max(0.0, sent.cost):.4f} USD that were left"
+        if sent.over:
             raise TransportError("cancelled", sent.over)
 
     def take(self, events: Iterable[Any]) -> Work[None]:
@@ -406,8 +413,6 @@ class _Reading:
                 self.error = self.error or event.error
             elif kind is MessageEnd:
                 self.complete = event.complete
-            elif kind is UsageDelta:
-                self.counts = True
             elif kind is CallStart or kind is CallEnd:
                 event = self.settling.event(event)  # noqa: PLW2901 - as the conversation takes it
             elif kind in _WORDS:
@@ -447,7 +452,7 @@ def _read_stream(
             reading.check(piece)
             yield from reading.take(decoder.feed(piece) if piece else decoder.close())
             _check_time(upstream, deadline)
-            reading.check_tokens(sent)
+            reading.check_budget(sent)
     except TransportError as problem:
         reading.error = _error_of(problem)
         yield from reading.take(decoder.close())

@@ -37,7 +37,7 @@ _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.ProtocolError, "reset"),
     (httpx2.NetworkError, "reset"),
 )
-_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL)
+_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError)  # the last of a name that no host can have
 _STOPPED = "the request was stopped"
 _LATE = "it took too long"
 _MOMENT = 0.05

@@ -17,7 +17,7 @@ from toolwire.errors import InvalidField, meant
 from toolwire.providers import Provider
 from toolwire.types import Request
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 # Of a provider, what a caller of `generate` may say of it.
 OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks", "format", "completions")
 OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
@@ -105,11 +105,11 @@ def names_of(given: Any, name: str) -> tuple[str, ...]:
 
 def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:
     """Give a value of ours, of itself, of a map of its fields, of the one `number` in it; None is the usual one."""
-    fields = kind.__struct_fields__  # type: ignore[attr-defined]
-    if isinstance(given, kind):
-        return given
+    fields = kind.__struct_fields__
     if given is None:
         return kind()
+    if isinstance(given, kind):
+        given = msgspec.structs.asdict(given)
     if number and isinstance(given, int | float) and not isinstance(given, bool):
         given = {number: given}
     if not isinstance(given, Mapping):
@@ -122,6 +122,11 @@ def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:
                 str(field), f"is not a field; there are: {', '.join(fields)}{meant(field, fields)}", path=name
             )
     try:
-        return msgspec.convert(dict(given), kind)
+        made = msgspec.convert(dict(given), kind)
     except msgspec.ValidationError as problem:
         raise InvalidField(name, f"cannot be used: {problem}", path="settings") from None
+    for field in fields:
+        amount = getattr(made, field)
+        if amount is not None and not amount >= 0:  # nan is not, either
+            raise InvalidField(field, f"must be 0 or more, not {amount}", path=name)
+    return made

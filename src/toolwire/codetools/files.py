@@ -211,7 +211,7 @@ def missing(workspace: Workspace, place: ProjectPath) -> PathRefused:
     """Say that a file is not there, and what there is of nearly the same name."""
     reason = "there is no such file"
     with contextlib.suppress(PathRefused, OSError), workspace.open_parent(place) as spot:
-        near = _near(spot.name, spot.folder)
+        near = [one for one in _near(spot.name, spot.folder) if not workspace.is_secret((one,))]
         if near:
             reason += f"; there is {' and '.join(shown(one) for one in near)} in its folder"
     return PathRefused("not_found", place.given, reason)

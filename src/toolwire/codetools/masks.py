@@ -5,7 +5,9 @@ Rules of this file:
   so that it does not matter what the last command moved, or where to.
 - What a folder with a protected name holds is looked at too: a secret may have been moved into it.
 - A folder that cannot be looked into is covered whole: one that may not be read, or whose path is too long to mount.
+- A hard link of a secret file is covered as the file is.
 - Of a link with a covered name, the thing that it leads to is covered, where that is inside of the roots.
+- A covered file stays where it is: the folders above it are neither moved nor removed.
 - A limit that is met keeps the command from running. Nothing is left uncovered in silence.
 """
 
@@ -14,7 +16,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -34,16 +36,22 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 
 
 class Mask(Struct, frozen=True):
-    """Something that is kept from commands: its path on the host, and what it was when it was found."""
+    """Something that is kept from commands: its path on the host, and what it was when it was found.
+
+    One that is `open` is a folder that commands write into, and neither move nor remove.
+    """
 
     path: str
     secret: bool
     folder: bool
     identity: tuple[int, int]
+    open: bool = False
 
     def arguments(self) -> Iterator[str]:
         """Give the words that make bubblewrap cover it."""
-        if not self.secret:
+        if self.open:
+            yield from ("--bind", self.path, self.path)
+        elif not self.secret:
             yield from ("--ro-bind-try", self.path, self.path)
         elif self.folder:
             yield from ("--perms", "0000", "--tmpfs", self.path, "--remount-ro", self.path)
@@ -58,7 +66,7 @@ class Mask(Struct, frozen=True):
         except OSError:
             return os.path.basename(self.path).startswith(OWN.rstrip("*"))
         same = (found.st_dev, found.st_ino) == self.identity
-        return not same if self.secret else same and bool(read_only)
+        return not same if self.secret else same and (self.open or bool(read_only))
 
 
 def real_path(root: Root) -> str:
@@ -68,12 +76,11 @@ def real_path(root: Root) -> str:
     return os.readlink(f"/proc/self/fd/{root.fd}")
 
 
-def masks_of(workspace: Workspace, further: Iterable[str] = ()) -> list[Mask]:
-    """Find what is kept from commands, those above first; `further` are paths that are covered like secrets."""
-    further = [os.path.realpath(path) for path in further]
+def masks_of(workspace: Workspace) -> list[Mask]:
+    """Find what is kept from commands, those above first."""
     for _ in range(LOOKS):
         with contextlib.suppress(_Moved):
-            return _Look(workspace).masks(further)
+            return _Look(workspace).masks()
     raise _not_run("files that it must not see were moved during the search", "try again when nothing else is at work")
 
 
@@ -88,17 +95,22 @@ class _Look:
         self._workspace = workspace
         self._tops = {real_path(root).rstrip("/"): root for root in workspace.roots}
         self._masks: dict[str, Mask] = {}
+        self._seen: list[tuple[str, tuple[str, ...]]] = []
+        self._shared: set[tuple[int, int]] = set()
         self._entries = 0
         self._deadline = time.monotonic() + LOOK_SECONDS
 
-    def masks(self, further: Iterable[str]) -> list[Mask]:
+    def masks(self) -> list[Mask]:
         for top in self._tops:
             folders: list[tuple[tuple[str, ...], bool]] = [((), False)]
             while folders:
                 folders += self._look_into(top, *folders.pop())
-        for path in further:
+        for path in map(os.path.realpath, self._workspace.covered):
             if os.path.lexists(path):
                 self._cover_inside(path, secret=True)
+                self._hold_above(path)
+        if self._shared:
+            self._cover_other_names()
         masks = [mask for mask in self._masks.values() if not self._is_hidden(mask)]
         if len(masks) > MOST_MASKS:
             example = shown(os.path.relpath(masks[-1].path, next(iter(self._tops)) or "/"))
@@ -116,7 +128,7 @@ class _Look:
             self._cover(path, secret=True)
             return []
         try:
-            names, folders = _read(self._tops[top], parts)
+            names, folders, _ = _read(self._tops[top], parts)
         except OSError as problem:
             if problem.errno in _VANISHED:
                 raise _Moved from None
@@ -125,6 +137,7 @@ class _Look:
             self._cover(path, secret=True)
             return []
         self._count(len(names))
+        self._seen.append((top, parts))
         secret, kept = self._workspace.covered_among(names)
         for name in secret:
             self._cover(f"{path}/{name}", secret=True)
@@ -158,9 +171,25 @@ class _Look:
             return self._cover_inside(os.path.realpath(path), secret=secret)
         if path in self._tops:
             raise _not_run("the project folder cannot be looked into", "see to its mode")
+        if secret and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            self._shared.add((status.st_dev, status.st_ino))
         if secret or path not in self._masks:
             self._masks[path] = Mask(path, secret, stat.S_ISDIR(status.st_mode), (status.st_dev, status.st_ino))
         return None
+
+    def _cover_other_names(self) -> None:
+        """Cover the hard links of secret files: a link is the file, under another name."""
+        numbers = {number for _, number in self._shared}
+        for top, parts in self._seen:
+            try:
+                names, _, found = _read(self._tops[top], parts)
+            except OSError:
+                raise _Moved from None
+            for path in ["/".join((top, *parts, names[at])) for at, number in enumerate(found) if number in numbers]:
+                with contextlib.suppress(OSError):
+                    status = os.lstat(path)
+                    if (status.st_dev, status.st_ino) in self._shared:
+                        self._cover(path, secret=True)
 
     def _cover_inside(self, path: str, *, secret: bool) -> None:
         """Cover what is in the roots, and holds none of them."""
@@ -168,6 +197,18 @@ class _Look:
         around = any(f"{top}/".startswith(f"{path}/") for top in self._tops)
         if inside and not around and os.path.exists(path):
             self._cover(path, secret=secret)
+
+    def _hold_above(self, path: str) -> None:
+        """Keep the folders that a file is in where they are: what covers it would be moved with them."""
+        top = next((top for top in self._tops if path.startswith(f"{top}/")), path)
+        above = top
+        for name in path[len(top) + 1 :].split("/")[:-1]:
+            above = f"{above}/{name}"
+            mask = self._masks.get(above)
+            if mask is not None and not mask.open:
+                return
+            status = os.stat(above)
+            self._masks[above] = Mask(above, False, True, (status.st_dev, status.st_ino), open=True)
 
     def _is_hidden(self, mask: Mask) -> bool:
         """Whether it is in a folder that is covered whole."""
@@ -178,11 +219,12 @@ class _Look:
         return False
 
 
-def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """List a folder: the names of all that is in it, and those of folders."""
+def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str], list[int]]:
+    """List a folder: the names of all that is in it, those of folders, and the inode number of each name."""
     with folder_of(root, parts, os.O_NOFOLLOW) as fd, os.scandir(fd) as scan:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in scan]
-    return [name for name, _ in entries], [name for name, is_folder in entries if is_folder]
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry.inode()) for entry in scan]
+    names, numbers = [name for name, _, _ in entries], [number for _, _, number in entries]
+    return names, [name for name, is_folder, _ in entries if is_folder], numbers
 
 
 def _not_run(why: str, advice: str) -> ToolError:

@@ -171,6 +171,7 @@ class Workspace:
         self.protected_names: tuple[str, ...] = (*protected, OWN)
         self.protected: re.Pattern[str] = any_of(self.protected_names)
         self._secret_names = tuple(secret)
+        self.covered: list[str] = []
         self.cover(covered)
 
     def cover(self, paths: Iterable[str | os.PathLike[str]]) -> None:
@@ -179,6 +180,7 @@ class Workspace:
             real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
             if any(root.within(one) is not None for root in self.roots for one in (path, real)):
                 self._secret_names += (os.path.basename(path),)
+                self.covered.append(real)
         self.secret: re.Pattern[str] = any_of(self._secret_names)
         self._kept_apart = among((*self.protected_names, *self._secret_names))
 

@@ -163,7 +163,7 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
     roots = {real_path(root): root for root in workspace.roots}
     if "/" in roots:
         raise ToolError("the project folder is /: nothing would be left to keep commands out of")
-    masks = masks_of(workspace, options.get("covered", ()))
+    masks = masks_of(workspace)
     files = _files(user, network=options.get("network") is True)
     lent = [_memory(text, held) for text in files.values()]
     covering = _memory("".join(f"{word}\0" for mask in masks for word in mask.arguments()), held)

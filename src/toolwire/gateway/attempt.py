@@ -20,7 +20,7 @@ from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused
-from toolwire.gateway.headers import coming_down, going_up
+from toolwire.gateway.headers import coming_down, going_up, without_key
 from toolwire.gateway.passing import PassedStream, counts_in, may_be_signed, signatures_of, with_model, with_models
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
@@ -98,6 +98,7 @@ class Attempt:
         self.passes = incoming.asked.action != "answer" or same
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
+        self._key = key_of(goal.provider)
         self._full_path = incoming.full_path
 
     async def ask(self, served: Served) -> "AwaitedResponse | Failure":
@@ -202,13 +203,10 @@ class Attempt:
         data = bytearray()
         while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
             data += piece
-        body = bytes(data[:_ERROR_BYTES])
-        key = key_of(self.goal.provider).encode()
-        if key:
-            body = body.replace(key, b"[hidden]")
+        body = without_key(bytes(data[:_ERROR_BYTES]), self._key)
         status = answer.status if answer.status >= 400 else 502
         may_pass = status in _PASSING or status >= 500
-        headers = coming_down(answer.headers)
+        headers = coming_down(answer.headers, self._key)
         said = self.goal.provider.speaks().decode_error(answer.status, read_error(body), answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400:
@@ -274,7 +272,7 @@ class Attempt:
     async def _answer_other(self, answer: AwaitedResponse, client: Answering, served: Served) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
-        await client.begin(200, {**head, **coming_down(answer.headers)})
+        await client.begin(200, {**head, **coming_down(answer.headers, self._key)})
         try:
             while piece := await answer.aread():
                 await client.send(piece, True)
@@ -295,7 +293,7 @@ class Attempt:
             lost = used(None, self.incoming.size, len(data), whole=False)
             served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
             return replace(self._broke(problem), wait=_BRIEFLY)
-        body = bytes(data)
+        body = without_key(bytes(data), self._key)
         if self.exchange is None:
             await self._read_aside(body, served)
             kind = answer.headers.get("content-type", JSON)
@@ -304,7 +302,12 @@ class Attempt:
         losses = self._told(served)
         served.ending = served.ending or "answer"
         served.heard = len(body) if served.usage is None else 0
-        head = {"content-type": kind, "content-length": str(len(body)), **coming_down(answer.headers), **losses}
+        head = {
+            "content-type": kind,
+            "content-length": str(len(body)),
+            **coming_down(answer.headers, self._key),
+            **losses,
+        }
         served.said = body if served.status == 200 else b""
         await self._keep()
         await client.begin(served.status, head)
@@ -355,7 +358,7 @@ class Attempt:
         kind = answer.headers.get("content-type") if shown is None else None
         kind = kind or (JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
-        await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
+        await client.begin(200, {**head, **coming_down(answer.headers, self._key), **self._told(served)})
         pulse = Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
         finished = False
         try:
@@ -389,9 +392,12 @@ class Attempt:
     ) -> TransportError | None:
         """Hand an answer on, piece by piece; give what broke it off."""
         size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
+        key = self._key.encode()
         try:
             while piece := first or await read():
                 first = b""
+                if key and key in piece:
+                    piece = piece.replace(key, b"[hidden]")
                 size = _check_size(size + len(piece), self.tools.bounds.bytes)
                 if said := feed(piece):
                     pulse.beat()

@@ -2,10 +2,14 @@
 
 Rules of this file:
 - What is not in the table does not go through: no key, no cookie, no host, nothing of a hop.
+- A provider may repeat its key in an answer; it does not go through.
 - A vendor's header goes to a provider that speaks its wire, and to no other.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
+
+from toolwire.scrubbing import Known
 
 # anthropic 2.12.0, openai 3.54.0, google-genai 3.4.0 and claude-code 2.1, codex 0.169, as of 2026-11-22.
 _UP: Mapping[str, frozenset[str]] = {
@@ -26,13 +30,29 @@ def going_up(dialect: str, headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in allowed if name in headers and _is_plain(headers[name])}
 
 
-def coming_down(headers: Mapping[str, str]) -> dict[str, str]:
-    """Give those headers of a provider's answer that go to the client."""
+def coming_down(headers: Mapping[str, str], key: str) -> dict[str, str]:
+    """Give those headers of a provider's answer that go to the client, but for one that repeats the key."""
     return {
         name: value
         for name, value in headers.items()
-        if (name in _DOWN or name.startswith(_DOWN_BEGINNINGS)) and _is_plain(value)
+        if (name in _DOWN or name.startswith(_DOWN_BEGINNINGS)) and _is_plain(value) and not _holds(value, key)
     }
+
+
+def without_key(data: bytes, key: str) -> bytes:
+    """Take the provider's key out of what it said, also where it is encoded."""
+    for form in _forms(key):
+        data = data.replace(form.encode(), b"[hidden]")
+    return data
+
+
+def _holds(value: str, key: str) -> bool:
+    return any(form in value for form in _forms(key))
+
+
+@lru_cache(256)
+def _forms(key: str) -> tuple[str, ...]:
+    return tuple(Known([key]).forms)
 
 
 def _is_plain(value: str) -> bool:

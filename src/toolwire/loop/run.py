@@ -75,6 +75,7 @@ class _Run(Struct):
     response: Response | None = None
     usage: Usage | None = None
     uncounted: bool = False
+    unpriced: bool = False
     cost: float | None = None
     turns: int = 0
     blanks: int = 0
@@ -84,7 +85,7 @@ class _Run(Struct):
         while True:
             ended = self._over_budget()
             if ended is None:
-                ended = self._take((yield AskModel(self._present(), self.turns, self._left())))
+                ended = self._take((yield AskModel(self._present(), self.turns, *self._left())))
             if ended is None:
                 calls = self._calls()
                 if calls:
@@ -165,21 +166,25 @@ class _Run(Struct):
             return self._done("limit", reason="the server reports no tokens, so that they cannot be limited")
         if limits.tokens is not None and used >= limits.tokens:
             return self._done("budget", reason=f"{used} of {limits.tokens} tokens are used")
-        if limits.cost is not None and (self.cost or 0.0) >= limits.cost:
-            return self._done("budget", reason=f"{self.cost:.4f} of {limits.cost:.4f} USD are used")
+        if limits.cost is not None and self.unpriced:
+            return self._done(
+                "limit", reason="what the server reports has no price, so that its cost cannot be limited"
+            )
+        if limits.cost is not None and (spent := self.cost or 0.0) >= limits.cost:
+            return self._done("budget", reason=f"{spent:.4f} of {limits.cost:.4f} USD are used")
         if limits.seconds is not None and self.elapsed is not None and (spent := self.elapsed()) >= limits.seconds:
             return self._done("budget", reason=f"{spent:.1f} of {limits.seconds:g} seconds have passed")
         return None
 
     def _tools(self, calls: list[ToolCall]) -> RunTools:
         """Say which calls are to be run, and what the runs that they may lead may use."""
-        cost = None if self.limits.cost is None else self.limits.cost - (self.cost or 0.0)
-        return RunTools(calls, self.turns - 1, self._left(), cost)
+        return RunTools(calls, self.turns - 1, *self._left())
 
-    def _left(self) -> int | None:
-        """Give the tokens that may still be used."""
+    def _left(self) -> tuple[int | None, float | None]:
+        """Give the tokens and the money that may still be used."""
+        tokens, cost = self.limits.tokens, self.limits.cost
         used = self.usage.total_tokens if self.usage is not None else 0
-        return None if self.limits.tokens is None else self.limits.tokens - used
+        return None if tokens is None else tokens - used, None if cost is None else cost - (self.cost or 0.0)
 
     def _take(self, answer: Any) -> Done | None:
         match answer:
@@ -202,12 +207,17 @@ class _Run(Struct):
         self.response = answer
         self.usage = add_usage(self.usage, answer.usage)
         self.uncounted = self.uncounted or not _counted(answer.usage)
-        if self.price is not None:
-            prices = (self.price(answer.usage, name) for name in (answer.model, self.request.model) if name)
-            cost = next((price for price in prices if price is not None), None)
-            self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
+        self._charge(answer)
         if _says_something(answer.message) or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
+
+    def _charge(self, answer: Response) -> None:
+        """Add what an answer costs, by the model that it names, or by the one that was asked."""
+        usage = answer.usage if _counted(answer.usage) else None
+        prices = (self.price(usage, name) for name in (answer.model, self.request.model) if name and self.price)
+        cost = next((price for price in prices if price is not None), None)
+        self.unpriced = self.unpriced or cost is None
+        self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
     def _keep_broken(self, answer: Response) -> None:
         self._keep(answer)

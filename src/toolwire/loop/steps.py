@@ -32,8 +32,8 @@ ANSWER = "__structured_output__"
 class LoopLimits(Struct, frozen=True):
     """When a run without an answer ends: after so many turns, tokens, seconds, or so much money (USD).
 
-    Seconds and tokens are checked in the middle of an answer too, and seconds while tools run. If a server reports no
-    tokens, or a model has no price, a run with that limit ends at once, and says so.
+    Seconds are checked in the middle of an answer and while tools run, tokens and cost in the middle of a stream. If a
+    server reports no tokens, or they have no price, a run with that limit ends at once, and says so.
     `repeats` is how often the same calls may have the same results, one turn after the other. `blanks` is how often
     an answer may be empty. `repairs` is how often the model may correct an answer that does not fit.
     """
@@ -48,11 +48,12 @@ class LoopLimits(Struct, frozen=True):
 
 
 class AskModel(Struct, frozen=True):
-    """Send this request; send back the `Response`, or an `Error`. `tokens` may still be used."""
+    """Send this request; send back the `Response`, or an `Error`. `tokens` and `cost` are what may still be used."""
 
     request: Request
     turn: int
     tokens: int | None = None
+    cost: float | None = None
 
 
 class RunTools(Struct, frozen=True):

@@ -12,6 +12,7 @@ from toolwire.types import Encoded
 from toolwire.wire.transport import HttpRequest
 
 _AGENT = "toolwire"
+_OF_THE_BODY = ("content-length", "transfer-encoding")
 # `/v1`, `/v1beta`, `/v4`: as a step of an address.
 _VERSION = re.compile(r"/v\d+[a-z0-9]*(?=/|$)")
 
@@ -49,11 +50,15 @@ def headers_of(provider: Provider) -> dict[str, str]:
     """Give the headers of a request to this provider, with its key and the version of its wire."""
     version = provider.version_header
     headers = {"content-type": "application/json", "accept": "*/*", "user-agent": _AGENT, **version}
-    headers |= {name: value for name, value in provider.headers.items() if name.lower() not in version}
     key = key_of(provider)
-    if provider.auth is not None and key:
-        headers[provider.auth] = f"Bearer {key}" if provider.auth == "Authorization" else key
+    login = {} if provider.auth is None or not key else {provider.auth: key}
+    if "Authorization" in login:
+        login["Authorization"] = f"Bearer {key}"
+    ours = {*version, *map(str.lower, login)}
+    headers |= {name: value for name, value in provider.headers.items() if name.lower() not in ours} | login
     for name, value in headers.items():
+        if name.lower() in _OF_THE_BODY:
+            raise InvalidField(name, "belongs to the body, and is not a header to pass", path=provider.name)
         if not (value.isascii() and value.isprintable()):
             raise InvalidField(name, "has characters that no header can carry; is the key right?", path=provider.name)
     return headers

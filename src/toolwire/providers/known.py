@@ -225,6 +225,8 @@ def _check_base_url(url: Any, path: str) -> None:
         host, _port = parts.netloc, parts.port
     except ValueError:
         raise InvalidField("base_url", "is not a URL; write it like https://host/path", path=path) from None
+    if not (parts.scheme and host and url.isprintable()):
+        raise InvalidField("base_url", "is not a URL; write it like https://host/path", path=path)
     if "@" in host:
         extra, instead = "a user or a password", "a key goes into `api_key`, any other login into `headers`"
     elif "#" in url:

@@ -16,6 +16,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, TypedDict, Unpack
 
 from msgspec import Struct
@@ -149,7 +150,7 @@ def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolR
 
 
 def _is_no_amount(value: Any) -> bool:
-    return isinstance(value, bool) or not isinstance(value, int | float) or value <= 0
+    return isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf
 
 
 def _groups_of(jobs: Sequence[_Job]) -> list[list[_Job]]:
@@ -312,7 +313,7 @@ class _Running(Struct, frozen=True):
 
 async def _run_groups(groups: list[list[_Job]], running: _Running) -> list[ToolResult]:
     results: list[ToolResult] = []
-    slots = asyncio.Semaphore(running.limits.parallel)
+    slots = asyncio.Semaphore(max(1, running.limits.parallel))
 
     async def one(job: _Job) -> ToolResult | _Stopped:
         async with slots:
@@ -379,6 +380,8 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
     except asyncio.CancelledError:
         await _end(task, job)
         raise
+    if task.cancelled():  # by itself: nobody else had a reason to
+        return running.ended(job, f"{FAILED}CancelledError", "error")
     if task.done():
         return task.result()
     goes_on = "" if await _end(task, job) else ", and goes on: it does not end when it is cancelled"

@@ -3,6 +3,7 @@
 Rules of this file:
 - There is one engine in a process, for one database: DBOS is made so.
 - What it records is JSON, whatever it is; an exception is recorded as its words.
+- The files of SQLite are watched: no step begins once they are removed, moved, replaced or emptied.
 - It takes nothing over by itself: a run is led again when the register says so.
 """
 
@@ -23,6 +24,7 @@ from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import patient
 from toolwire.traces.databases import driven
+from toolwire.traces.watching import FileWatch, files_of, refuse_journal
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
@@ -47,8 +49,8 @@ class _Json(Serializer):
         return "toolwire_json"
 
 
-def _database(url: str) -> tuple[str, sa.Engine]:
-    """Open a database, of SQLite or PostgreSQL."""
+def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
+    """Open a database, of SQLite or PostgreSQL; the files of one of SQLite are watched."""
     try:
         given = driven(url)
     except sa.exc.ArgumentError:
@@ -57,17 +59,20 @@ def _database(url: str) -> tuple[str, sa.Engine]:
         plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
         db = sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
         sa.event.listen(db, "handle_error", _tell_away)
-        return plain, db
+        return plain, db, None
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
         raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
+    files = FileWatch(Path(str(given.database)).absolute(), "Runs")
     try:
-        Path(str(given.database)).touch(mode=0o600)  # a conversation is its owner's
+        files.path.touch(mode=0o600)  # a conversation is its owner's
     except OSError as problem:
         raise StoreFailed(f"the database cannot be opened: {problem}", path="Runs") from None
+    files.begin()
     db = sa.create_engine(given, pool_size=10, max_overflow=30)
 
     @sa.event.listens_for(db, "connect")
     def prepare(connection: Any, _record: Any) -> None:
+        refuse_journal(files.path, "Runs")
         connection.isolation_level = "IMMEDIATE"
         for pragma in (
             "cache_size=-512",
@@ -79,8 +84,10 @@ def _database(url: str) -> tuple[str, sa.Engine]:
             connection.execute(f"PRAGMA {pragma}")
         if sqlite3.sqlite_version_info < _TELLS_MILLISECONDS:
             connection.create_function("unixepoch", 1, lambda when: time.time() if when == "subsec" else None)
+        files.connected(connection)
 
-    return url, db
+    sa.event.listen(db, "close", lambda connection, _record: files.disconnected(connection))
+    return url, db, files
 
 
 def _cannot_be_opened(problem: sa.exc.DatabaseError) -> StoreFailed:
@@ -114,7 +121,7 @@ class Engine:
     def __init__(self, url: str, owner: str) -> None:
         self.url: str
         self.db: sa.Engine
-        self.url, self.db = _database(url)
+        self.url, self.db, self._files = _database(url)
         self._owner = owner
         self._concurrency: dict[str, int | None] = {}
         self.launched: bool = False
@@ -131,6 +138,16 @@ class Engine:
             lazy=True,
             retry_connection_errors=False,  # its pauses grow; whoever watches leases must not sleep so long
         )
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the database, which no tool may touch; PostgreSQL has none."""
+        return () if self._files is None else files_of(self._files.path)
+
+    def check(self) -> None:
+        """Raise where the files of the database were taken away: what is recorded would be lost."""
+        if self._files is not None:
+            self._files.note()
 
     def launch(self, lead: Callable[[str], Any], queues: Sequence[str]) -> None:
         """Begin to run what is started here, or comes to these queues."""
@@ -264,6 +281,7 @@ class Engine:
     @patient
     def output(self, run: str) -> Any:
         """Give what the run gave at its end; None if it has not ended."""
+        self.check()
         found = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
         if not found:
             return None
@@ -285,5 +303,6 @@ class Engine:
 
     def step(self, name: str) -> Callable[[Callable[[], Any]], Any]:
         """Give the next step of the run that is led here: a function that does it, or gives what was recorded."""
+        self.check()
         reserved: StepReservation = DBOS.reserve_step()
         return lambda function: reserved.run({"name": name}, function)

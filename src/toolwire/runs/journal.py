@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -89,6 +90,7 @@ class Journal:
         self.on_event: Any = None
         self.memory: dict[int, Any] = {}
         self._engine: Engine = core.engine
+        self.files: tuple[Path, ...] = core.engine.files
         self._register: Register = core.register
         self._limits: ProviderLimits = core.limits
         self._queued = row.queue is not None

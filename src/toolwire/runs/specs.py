@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
 from toolwire.client.options import options_among
 from toolwire.client.sync import Client
@@ -60,6 +61,7 @@ def spec_of(given: Given, prompt: Any, queue: str | None, texts: dict[str, str])
     settings = {name: value for name, value in given.settings.items() if name != "on_event"}
     with given.client() as client:
         _, setup = client.prepared(prompt, settings)
+        check_price(setup.limits, setup.request.model)
     spec = {
         "provider": _name_of(given.provider),
         "model": setup.request.model,

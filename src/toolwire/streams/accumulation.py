@@ -37,6 +37,7 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
     ToolCall,
+    Usage,
     UsageDelta,
 )
 
@@ -88,7 +89,7 @@ class Accumulator:
 
     def __init__(self) -> None:
         self._shell: Response | None = None
-        self._usage: Any = None
+        self._usage: Usage | None = None
         self._parts: dict[int, _Building] = {}
         self._choices: dict[int, Choice] = {}
         self._error = False
@@ -151,6 +152,11 @@ class Accumulator:
             building.part, building.whole, building.cited = part, True, False
 
     @property
+    def usage(self) -> Usage | None:
+        """The counts that were reported so far."""
+        return self._usage if self._usage is not None or self._shell is None else self._shell.usage
+
+    @property
     def response(self) -> Response:
         """The response that the events so far add up to."""
         shell = self._shell or Response()
@@ -160,8 +166,7 @@ class Accumulator:
         if not told and shell.choices:
             told = {place: [] for place in range(len(shell.choices))}
         choices = [self._choice(place, told[place]) for place in sorted(told)]
-        usage = self._usage if self._usage is not None else shell.usage
-        return replace(shell, choices=choices, usage=usage)
+        return replace(shell, choices=choices, usage=self.usage)
 
     def _choice(self, place: int, parts: list[Part]) -> Choice:
         shell = self._choices.get(place)

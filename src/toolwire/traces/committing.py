@@ -4,6 +4,7 @@ Rules of this file:
 - The position, the sequence and the hashes are computed inside the transaction, from the rows before.
 - A batch that is tried again skips what is there already, by its id: an unknown outcome gives one row.
 - A store that was written with another key is not written to, nor one whose rows, acknowledged before, are gone.
+- What the database says it took is looked at before it is acknowledged.
 - A whole chain is put into an empty store as it was: verified on the way, and committed where nothing is wrong.
 """
 
@@ -49,15 +50,24 @@ class Committer:
     def commit(self, rows: Sequence[dict[str, Any]], *, again: bool = False) -> dict[int, UserError]:
         """Put rows into the table in one transaction; what is refused of them comes back by its index."""
         with writing(self._place) as connection:
-            head = self._found(connection)
+            before = self._found(connection)
             refused, there = self._there(connection, rows) if again else ({}, set[int]())
             left = [row for index, row in enumerate(rows) if index not in there]
-            made, head, ends = self._chained(connection, left, head)
+            made, head, ends = self._chained(connection, left, before)
             if made:
-                connection.execute(self._place.table.insert(), made)
+                self._insert(connection, made, before)
         self._head = self._acknowledged = head
         self._ends |= ends
         return refused
+
+    def _insert(self, connection: Connection, made: Sequence[dict[str, Any]], before: _Head) -> None:
+        """Insert rows, and see that they are there: a trigger or a rule of somebody else may leave some out."""
+        table = self._place.table
+        connection.execute(table.insert(), made)
+        query = select(func.count()).where(table.c.position > before.position)
+        if connection.execute(query).scalar() != len(made):
+            words = "the database leaves rows out that it is given: look for triggers or rules of its table"
+            raise StoreFailed(words, path="traces")
 
     def begin(self) -> None:
         """Take what is in the store at its opening for acknowledged; what cannot be read is left to who writes."""

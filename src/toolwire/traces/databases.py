@@ -2,7 +2,7 @@
 
 Rules of this file:
 - SQLite: a WAL file that only its owner reads, synchronous FULL, every write begins with BEGIN IMMEDIATE; a
-  path that is a symbolic link is refused.
+  path that is a symbolic link is refused, and so is a journal that SQLite would play back over the rows.
 - PostgreSQL: psycopg 3; one advisory lock for each store, held from a write's first statement to its commit.
 - No message of this package holds a value of a row: a database's words are cut to their first line.
 """
@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
 from toolwire.traces.tables import check_namespace, table
-from toolwire.traces.watching import FileWatch, files_of
+from toolwire.traces.watching import FileWatch, files_of, refuse_journal
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 _OWN_PRAGMAS = (*_PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
@@ -87,7 +87,7 @@ def _engine(url: Any, *, create: bool, patience: float) -> tuple[Engine, FileWat
         raise InvalidField("url", words, path="traces") from None
     match parsed.drivername.partition("+")[0]:
         case "sqlite":
-            return _sqlite(parsed, create=create, patience=patience)
+            return _sqlite(parsed, str(url), create=create, patience=patience)
         case "postgresql":
             return _postgresql(parsed), None
         case kind:
@@ -108,8 +108,8 @@ def _postgresql(url: URL) -> Engine:
         raise MissingExtra("psycopg", "traces", "to keep traces in PostgreSQL") from None
 
 
-def _sqlite(url: URL, *, create: bool, patience: float) -> tuple[Engine, FileWatch]:
-    if not url.database or url.database.startswith((":memory:", "file:")) or url.query:
+def _sqlite(url: URL, asked: str, *, create: bool, patience: float) -> tuple[Engine, FileWatch]:
+    if not url.database or url.database.startswith((":memory:", "file:")) or url.query or "?" in asked:
         words = "must name a file by its plain path, as sqlite:///traces.db does: traces are kept in a file"
         raise InvalidField("url", words, path="traces")
     path = Path(url.database).absolute()
@@ -167,6 +167,7 @@ def _plain(path: Path) -> None:
             if not stat.S_ISREG(found.lstat().st_mode):
                 words = f"{found} is a symbolic link or no regular file: name the file itself"
                 raise StoreFailed(words, path="traces")
+    refuse_journal(path)
 
 
 def _write_ahead(engine: Engine, patience: float) -> None:

@@ -13,6 +13,7 @@ import contextlib
 import os
 import sqlite3
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from toolwire.errors import StoreFailed
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _WAL_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 _SMALLEST = 512  # SQLite has no smaller page: https://www.sqlite.org/fileformat2.html, 1.3.2 (2026-11-22)
+_FIRST_PAGE = 4096
+_TRANSACTION_SECONDS = 1.0
 PATIENCE = 10.0
 
 _Identity = tuple[int, int]
@@ -32,11 +35,38 @@ def files_of(path: Path) -> tuple[Path, ...]:
     return tuple(Path(f"{path}{suffix}") for suffix in _SUFFIXES)
 
 
-class FileWatch:
-    """Knows the files of one store as they were after its last commit."""
+def refuse_journal(path: Path, owner: str = "traces") -> None:
+    """Refuse a journal that SQLite would play back over a database in WAL, which has none once it has rows.
 
-    def __init__(self, path: Path) -> None:
+    A program that writes without WAL has one for as long as a transaction.
+    """
+    late = time.monotonic() + _TRANSACTION_SECONDS
+    while _has_journal(path):
+        if time.monotonic() > late:
+            words = (
+                "is not the store's, and SQLite would overwrite the store by it: see where it is from, and remove it"
+            )
+            raise StoreFailed(f"{path}-journal {words}", path=owner)
+        time.sleep(0.02)
+
+
+def _has_journal(path: Path) -> bool:
+    """Whether there is a journal that would be played back: https://www.sqlite.org/lockingv3.html, 4.1 (2026-11-23)."""
+    _, log, _, journal = files_of(path)
+    try:
+        with journal.open("rb") as file:
+            is_hot = file.read(1) not in (b"", b"\0")
+        return is_hot and (path.stat().st_size > _FIRST_PAGE or (log.exists() and log.stat().st_size > 0))
+    except OSError:
+        return False
+
+
+class FileWatch:
+    """Knows the files of one store as they were after its last commit; `owner` is whose they are."""
+
+    def __init__(self, path: Path, owner: str = "traces") -> None:
         self.path: Path = path
+        self._owner = owner
         self._files = dict(zip(_SUFFIXES, map(str, files_of(path)), strict=True))
         self._database: _Identity | None = None
         self._beside: dict[str, _Identity] = {}
@@ -120,7 +150,7 @@ class FileWatch:
         return {suffix: _state(path, mapped=suffix == "-shm") for suffix, path in self._files.items()}
 
     def _fail(self, words: str, suffix: str = "") -> None:
-        raise StoreFailed(f"{self._files[suffix]} {words}", path="traces")
+        raise StoreFailed(f"{self._files[suffix]} {words}", path=self._owner)
 
 
 def _state(path: str, *, mapped: bool) -> tuple[_Identity, int, int] | None:

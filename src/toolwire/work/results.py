@@ -168,7 +168,7 @@ def text_of(problem: BaseException) -> str:
     """Say what an exception says; its kind, where that alone says nothing."""
     try:
         text = str(problem)
-    except Exception:  # noqa: BLE001 - an exception that cannot be shown is still told
+    except BaseException:  # noqa: BLE001 - an exception that cannot be shown is still told
         text = ""
     kind = type(problem).__name__
     text = f"{kind}: {text}" if isinstance(problem, KeyError) else text or kind

@@ -79,7 +79,9 @@ class Raised(Exception):
     """A function raised what would stop the program, or the task, had it gone through."""
 
     def __init__(self, problem: BaseException) -> None:
-        words = str(problem)
+        words = ""
+        with contextlib.suppress(BaseException):  # of what it says, it may raise as well
+            words = str(problem)
         super().__init__(f"{type(problem).__name__}{f': {words}' if words else ''}")
         self.__cause__ = problem
 
@@ -290,7 +292,8 @@ def stop_future(stop: Any) -> Iterator["asyncio.Future[None]"]:
     stopped: asyncio.Future[None] = loop.create_future()
 
     def tell() -> None:
-        loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
 
     with contextlib.nullcontext() if stop is None else stop.telling(tell):
         yield stopped
@@ -329,14 +332,17 @@ def _let_go(runner: Any) -> None:
     """Close an event loop; where something in it does not end, that is done by a thread, when it has ended."""
     import asyncio  # noqa: PLC0415 - the runner is of it
 
-    left = [task for task in asyncio.all_tasks(runner.get_loop()) if not task.done()]
+    loop = runner.get_loop()
+    left = [task for task in asyncio.all_tasks(loop) if not task.done()]
     for task in left:
         task.cancel()
-    if not left:
+    if left:
+        runner.run(asyncio.wait(left, timeout=GRACE))
+    ended = all(task.done() for task in left)
+    if ended and getattr(loop, "_default_executor", None) is None:
         runner.close()
         return
-    runner.run(asyncio.wait(left, timeout=GRACE))
-    if all(task.done() for task in left):
-        runner.close()
-    else:
-        threading.Thread(target=runner.close, name="toolwire left behind", daemon=True).start()
+    closing = threading.Thread(target=runner.close, name="toolwire left behind", daemon=True)
+    closing.start()
+    if ended:  # of threads that were begun in it, closing waits for the end
+        closing.join(GRACE)

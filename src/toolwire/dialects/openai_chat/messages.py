@@ -311,7 +311,7 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
 def _place_words(
     body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
-    texts = [block["text"] for block in blocks if "text" in block]
+    texts = [block["text"] for block in blocks if isinstance(block, dict) and "text" in block]
     if not blocks:
         if not ledger.own:
             body["content"] = None

@@ -1,0 +1,49 @@
+"""A provider that repeats its key: the client never gets it, in no form of an error and in no header."""
+
+import base64
+import json
+
+import pytest
+
+from tests.gateway.standing import KEY, NAMES, WIRES, post, standing
+from toolwire.dialects import dialect
+from toolwire.testing import Fail, simulate
+from toolwire.types import Context, Error, Message, Request
+
+FORMS = {
+    "plain": KEY,
+    "Base64": base64.b64encode(KEY.encode()).decode(),
+    "hex": KEY.encode().hex(),
+    "reversed": KEY[::-1],
+}
+SOURCES = (WIRES[0], *(pytest.param(wire, marks=pytest.mark.slow) for wire in WIRES[1:]))
+
+
+def told(wire: str, target: str, turn: list[object], *, stream: bool = False) -> str:
+    """Give all that a client of a wire is told of one turn, headers and body."""
+    request = Request(context=Context(None, [Message("user", "?")]), model=f"{NAMES[target]}/m", stream=stream)
+    encoded = dialect(wire).encode_request(request)
+    with simulate([turn], strict=False) as model, standing(model.url) as gateway:
+        answered = post(gateway.url, encoded.path, json.dumps(encoded.body).encode())
+    return f"{answered.headers} {answered.data.decode()}"
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("wire", SOURCES)
+def test_an_error_holds_no_key(wire: str, target: str, form: str) -> None:
+    said = FORMS[form]
+    error = Error("authentication", f"who is {said}?", 401, code=said)
+    found = told(wire, target, [Fail(error, headers={"x-ratelimit-of": said, "x-request-id": said})])
+    assert "who is" in found
+    assert said not in found
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("wire", SOURCES)
+def test_an_error_in_the_middle_of_a_stream_holds_no_key(wire: str, target: str) -> None:
+    found = told(wire, target, ["Some words.", Fail(Error("server", f"who is {KEY}?", 500))], stream=True)
+    assert "who is" in found
+    assert KEY not in found

@@ -1,0 +1,74 @@
+"""The database of runs in a project folder: no tool reaches it, and where one does all the same, the run says so."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.codetools.commands import needs
+from tests.runs.scripted import given, turns
+from toolwire import Runs, tool
+from toolwire.codetools import CodeTools
+from toolwire.errors import StoreFailed
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
+COMMANDS = (
+    "rm -f runs.db*",
+    ": > runs.db",
+    "mv runs.db moved",
+    "echo other > other; mv -f other runs.db",
+    "rm -f runs.db-wal",
+)
+
+
+def led(folder: Path, made: Path, name: str, arguments: dict[str, Any], level: str) -> tuple[list[int], Any]:
+    """Lead a run whose model takes the database away; give what ran after that, and the end."""
+    shutil.copy(made, folder / "runs.db")
+    ran: list[int] = []
+
+    @tool
+    def count() -> str:
+        """Count."""
+        ran.append(1)
+        return "counted"
+
+    say = turns([(name, arguments)], [("count", {})], "Done.")
+    with Runs(f"sqlite:///{folder}/runs.db") as runs:
+        tools: list[Any] = [count, CodeTools(folder, sandbox=level)]
+        try:
+            return ran, runs.start("Go", tools=tools, id="one", **given(say)).result(timeout=60)
+        except StoreFailed as problem:
+            return ran, problem
+
+
+@pytest.mark.parametrize("command", [COMMANDS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in COMMANDS[1:])])
+def test_no_command_of_a_run_reaches_its_database(tmp_path: Path, made_runs: Path, command: str) -> None:
+    needs("bubblewrap")
+    ran, done = led(tmp_path, made_runs, "bash", {"command": command}, "auto")
+    assert (done.ending, ran) == ("answer", [1])
+    with Runs(f"sqlite:///{tmp_path}/runs.db") as runs:
+        assert [(run.id, run.reason) for run in runs.list()] == [("one", "answer")]
+
+
+def test_no_other_tool_of_a_run_reaches_it_either(tmp_path: Path, made_runs: Path) -> None:
+    _, done = led(tmp_path, made_runs, "write_file", {"path": "runs.db", "content": "other"}, "none")
+    assert "is neither read nor written here" in str(done.messages[1].parts[0].content)
+
+
+@pytest.mark.parametrize("command", [COMMANDS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in COMMANDS[1:])])
+def test_where_it_is_taken_away_no_further_tool_runs(tmp_path: Path, made_runs: Path, command: str) -> None:
+    ran, problem = led(tmp_path, made_runs, "bash", {"command": command}, "none")
+    assert isinstance(problem, StoreFailed)
+    assert "runs.db" in str(problem)
+    assert ran == []
+
+
+def test_a_journal_that_would_overwrite_it_is_refused(tmp_path: Path, made_runs: Path) -> None:
+    path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
+    size = path.stat().st_size
+    Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
+    with pytest.raises(StoreFailed, match="would overwrite the store"):
+        Runs(f"sqlite:///{path}")
+    assert path.stat().st_size == size
