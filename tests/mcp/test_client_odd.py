@@ -87,6 +87,25 @@ def test_an_answer_that_is_no_message_does_not_hang(raw: str, words: str) -> Non
         assert str(result.content).startswith(words)
 
 
+DONE = '"result": {"content": [{"type": "text", "text": "done"}]}}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[{"jsonrpc": "2.0", "method": "notifications/x"}, 7, {"jsonrpc": "2.0", "id": 4, ' + DONE + "]",
+        '{"jsonrpc": "2.0", "id": 4.0, ' + DONE,
+        '{"jsonrpc": "2.0", "id": "4", ' + DONE,
+        "\ufeff" + '{"jsonrpc": "2.0", "id": 4, ' + DONE + "\r",
+    ],
+    ids=["one of several", "4.0", "text", "marked and CRLF"],
+)
+def test_an_answer_in_an_odd_spelling_is_an_answer(line: str) -> None:
+    """The first call has number 4: three questions were asked before it."""
+    with by_hand(timeout=5) as resolver:
+        assert do(resolver, "raw", line + "\n").content == "done"
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [

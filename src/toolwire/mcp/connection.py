@@ -8,6 +8,7 @@ Rules of this file:
   once, and say when it is tried again.
 - What the server says of tools and results is read by this package, from the answer as it came: the official
   session refuses a whole listing for one odd schema, and a whole result for one odd block.
+- A server of an older protocol may end when it is asked the newer way: it is started again, and asked the older way.
 - The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
 - What a server says of its failures could steer a terminal: it is written so that it does not.
 - A server that asks its client for something (sampling, elicitation, roots) is told that nobody gives it.
@@ -32,6 +33,7 @@ from mcp_types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
     Implementation,
     PaginatedRequestParams,
     Result,
@@ -119,7 +121,11 @@ def _is_regular(tool: Any) -> bool:
 class _Connection:
     """A connection; `listed` is told each new listing. It is made, used and closed on one loop."""
 
-    def __init__(self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None]) -> None:
+    def __init__(
+        self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None], older: bool = False
+    ) -> None:
+        self._older = older
+        self.died_of_discovery = False
         self._target = target
         self._terms = terms
         self._listed = listed
@@ -200,11 +206,32 @@ class _Connection:
 
             tasks.start_soon(watch)
             with anyio.fail_after(self._terms.connect_timeout):
-                await _shake_hands(self._session)
+                await self._shake_hands()
                 self._listed(await self.list_tools())
             self._ready.set_result(None)
             tasks.start_soon(self._keep_listing)
             tasks.start_soon(self._listen)
+
+    async def _shake_hands(self) -> None:
+        """Agree on a protocol: the newer way, which needs no handshake, else the older one.
+
+        A server that began late may have taken the first question by then, and refuses the older way.
+        """
+        if not self._older:
+            try:
+                with anyio.fail_after(self._terms.connect_timeout / 2):
+                    await self._session.discover()
+                    return
+            except (MCPError, ValidationError, RuntimeError, TimeoutError):
+                if self._child and self._child.gone:
+                    self.died_of_discovery = True
+                    raise
+        try:
+            await self._session.initialize()
+        except MCPError as problem:
+            if problem.code != UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            await self._session.discover()
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """List the tools, of all pages."""
@@ -290,12 +317,8 @@ class _Connection:
             pause = min(2 * pause, _LISTEN_AGAIN_AT_MOST)
 
 
-async def _shake_hands(session: ClientSession) -> None:
-    """Agree on a protocol: the newer way, which needs no handshake, else the older one."""
-    try:
-        await session.discover()
-    except (MCPError, ValidationError, RuntimeError):
-        await session.initialize()
+def _is_forgotten(problem: MCPError) -> bool:
+    return problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN
 
 
 def _words_of(problem: BaseException, terms: Terms) -> str:
@@ -316,6 +339,7 @@ class Line:
         self._connection: _Connection | None = None
         self._ending: list[_Connection] = []
         self._opening: asyncio.Task[_Connection] | None = None
+        self._older = False
         self._starts = 0
         self._not_before = 0.0
         self._closed = False
@@ -344,8 +368,15 @@ class Line:
         self._starts += 1
         self._not_before = now + PAUSES[min(self._starts, len(PAUSES) - 1)]
         self._ending = [one for one in (*self._ending, self._connection) if one and not one.ended]
-        self._connection = _Connection(self._target, self._terms, self._take)
-        await self._connection.open()
+        self._connection = _Connection(self._target, self._terms, self._take, self._older)
+        try:
+            await self._connection.open()
+        except ServerUnavailable:
+            if not self._connection.died_of_discovery or self._closed:
+                raise
+            self._connection = _Connection(self._target, self._terms, self._take, older=True)
+            await self._connection.open()
+            self._older = True
         return self._connection
 
     def _take(self, tools: tuple[Tool, ...]) -> None:
@@ -358,6 +389,10 @@ class Line:
         try:
             await connection.refresh()
         except (MCPError, TimeoutError) as problem:
+            if isinstance(problem, MCPError) and _is_forgotten(problem):
+                await connection.close()
+                await self.connected()
+                return
             words = safe(str(problem)) or "it took too long"
             raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}") from problem
 
@@ -402,7 +437,7 @@ class Line:
         try:
             answer = await connection.call(call.name, call.plain_arguments)
         except MCPError as problem:
-            if problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN and isinstance(self._target, Http):
+            if _is_forgotten(problem) and isinstance(self._target, Http):
                 await connection.close()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
