@@ -112,6 +112,10 @@ def main() -> None:
         sys.stderr.write("\x1b[2J\x1b]0;mine\x07 \u202egone\n")
         sys.stderr.flush()
         os._exit(3)
+    if "--tells" in sys.argv:
+        sys.stderr.write(f"no access: {os.environ['SERVER_TOKEN']}, {os.environ['PLACE']}\n")
+        sys.stderr.flush()
+        os._exit(3)
     if "--deaf" in sys.argv:
         time.sleep(60)
     if "--child" in sys.argv and os.fork() == 0:

@@ -10,7 +10,8 @@ Rules of this file:
   session refuses a whole listing for one odd schema, and a whole result for one odd block.
 - A server of an older protocol may end when it is asked the newer way: it is started again, and asked the older way.
 - The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
-- What a server says of its failures could steer a terminal: it is written so that it does not.
+- What a server says of its failures could steer a terminal, or repeat a secret that it was given: it is written so
+  that it does neither.
 - A server that asks its client for something (sampling, elicitation, roots) is told that nobody gives it.
 """
 
@@ -162,7 +163,7 @@ class _Connection:
         if self.alive or self._task is None:
             return None
         await asyncio.wait([self._task], timeout=1)
-        return safe("; ".join(filter(None, (self._child.fate if self._child else "", self._problem))))
+        return self._target.told("; ".join(filter(None, (self._child.fate if self._child else "", self._problem))))
 
     async def _live(self) -> None:
         try:
@@ -189,7 +190,7 @@ class _Connection:
                 reason = "; ".join(filter(None, (self._problem, self._child.fate if self._child else "")))
                 label = self._target.label
                 self._ready.set_exception(
-                    ServerUnavailable(f"{label} cannot be used: {safe(reason) or 'it ended at once'}")
+                    ServerUnavailable(f"{label} cannot be used: {self._target.told(reason) or 'it ended at once'}")
                 )
 
     @property
@@ -293,7 +294,9 @@ class _Connection:
             try:
                 await self.refresh()
             except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
-                logger.warning("%s could not list its new tools: %s", self._target.label, safe(str(problem)))
+                logger.warning(
+                    "%s could not list its new tools: %s", self._target.label, self._target.told(str(problem))
+                )
             await anyio.sleep(_LIST_AGAIN)
 
     async def _listen(self) -> None:
@@ -388,13 +391,16 @@ class Line:
         connection = await self.connected()
         try:
             await connection.refresh()
-        except (MCPError, TimeoutError) as problem:
-            if isinstance(problem, MCPError) and _is_forgotten(problem):
+            return
+        except TimeoutError:
+            words = "it took too long"
+        except MCPError as problem:
+            if _is_forgotten(problem):
                 await connection.close()
                 await self.connected()
                 return
-            words = safe(str(problem)) or "it took too long"
-            raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}") from problem
+            words = self._target.told(str(problem))
+        raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}")
 
     async def close(self) -> None:
         """End the connection, or the attempt to get one, for good."""
@@ -431,7 +437,7 @@ class Line:
             return await self._failed(problem, connection, call)
         except Exception as problem:
             logger.exception("a call of %s failed", self._target.label)
-            return failure(call, f"{FAILED}{safe(str(problem)) or type(problem).__name__}")
+            return failure(call, f"{FAILED}{self._target.told(str(problem)) or type(problem).__name__}")
 
     async def _ask(self, connection: _Connection, call: ToolCall) -> dict[str, Any]:
         try:
@@ -455,7 +461,7 @@ class Line:
         self._starts, self._not_before = 0, 0.0
         if problem.code == INVALID_PARAMS and problem.message.lower().startswith(_UNKNOWN):
             raise UnknownTool(call.name, [safe(name) for name in self._names() if name != call.name])
-        return failure(call, f"{FAILED}{safe(problem.message)}")
+        return failure(call, f"{FAILED}{self._target.told(problem.message)}")
 
     def _names(self) -> list[str]:
         return [tool.name for tool in self.tools or ()]

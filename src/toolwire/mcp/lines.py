@@ -22,6 +22,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from toolwire.scrubbing import scrub_text
 from toolwire.work.results import sayable
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
@@ -98,7 +99,8 @@ def _unread(line: bytes, problem: Exception) -> list[str]:
     members = _members(line)
     number = _number_in(members) if _is_answer(members) else None
     if number is None:
-        logger.warning("a server wrote a line that is not a message to its standard output: %r", line[:200])
+        shown = scrub_text(line[:200].decode(errors="replace"))
+        logger.warning("a server wrote a line that is not a message to its standard output: %r", shown)
         return []
     error = error_message(number, f"the answer cannot be read: {str(problem)[:200]}")
     return [error.message.model_dump_json(by_alias=True, exclude_unset=True)]

@@ -25,7 +25,6 @@ from mcp.shared.message import SessionMessage
 from toolwire.mcp.lines import mended, read_message
 from toolwire.mcp.targets import Stdio
 from toolwire.work.marks import MARK, SERVER, new_mark, sweep
-from toolwire.work.results import safe
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
@@ -147,7 +146,7 @@ class Child:
         while chunk := await stderr.read(65536):
             text = chunk.decode("utf-8", "replace")
             self.words = (self.words + text)[-_WORDS_KEPT:]
-            logger.debug("%s: %s", self.target.label, safe(text.rstrip()))
+            logger.debug("%s: %s", self.target.label, self.target.told(text.rstrip()))
 
     async def _watch(self, to_us: _Incoming) -> None:
         """End the connection a moment after the process, though others may hold its pipes open."""
