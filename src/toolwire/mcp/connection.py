@@ -391,7 +391,6 @@ class Line:
         connection = await self.connected()
         try:
             await connection.refresh()
-            return
         except TimeoutError:
             words = "it took too long"
         except MCPError as problem:
@@ -400,6 +399,8 @@ class Line:
                 await self.connected()
                 return
             words = self._target.told(str(problem))
+        else:
+            return
         raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}")
 
     async def close(self) -> None:
