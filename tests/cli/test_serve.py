@@ -79,7 +79,7 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
             f'base_url = "{model.url}/v1"\nkey_file = "secret"\nquirks = {{ api_version = "2023-06-01" }}\n'
             '[routes.sonnet]\nto = ["local/claude-sonnet-4-5"]\n'
         )
-        (tmp_path / "secret").write_text(f"{KEY}\n")
+        (tmp_path / "secret").write_text(f"\ufeff{KEY}\r\n")
         process = program("--config", str(settings), "--listen", "127.0.0.1:0")
         try:
             url = first_line(process)
