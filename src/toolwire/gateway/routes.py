@@ -17,7 +17,7 @@ from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings
 from toolwire.errors import InvalidField
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
-from toolwire.providers.addressing import key_of
+from toolwire.providers.addressing import headers_of, key_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
@@ -143,4 +143,6 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             raise InvalidField("dialect", "is missing: name the provider's dialect", path=f"providers.{name}")
         base = preset_of or Provider(name=name, dialect=said.dialect, base_url=said.base_url, local=True)
         made[name] = base.with_options(**options)
+        if "api_key" in options:
+            headers_of(made[name])  # what no header can carry is said now
     return made
