@@ -127,13 +127,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
             if (value := getattr(said, key))
         }
-        if said.key:
-            variable = said.key.removeprefix("$")
-            if not environ.get(variable):
-                raise InvalidField("key", f"the variable {variable} is not set", path=f"providers.{name}")
-            options["api_key"] = environ[variable]
-        elif said.key_file:
-            options["api_key"] = keys[name]
+        options |= {"api_key": keys[name]} if said.key_file else _key_in(environ, said.key, name)
         if said.format or said.completions:
             check_format(said.format, f"providers.{name}")
         preset_of = named(name)
@@ -146,3 +140,10 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
         if "api_key" in options:
             headers_of(made[name])  # what no header can carry is said now
     return made
+
+
+def _key_in(environ: Mapping[str, str], key: str, name: str) -> dict[str, str]:
+    variable = key.removeprefix("$")
+    if variable and not environ.get(variable):
+        raise InvalidField("key", f"the variable {variable} is not set", path=f"providers.{name}")
+    return {"api_key": environ[variable]} if variable else {}
