@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.mcp.serving import (
 from toolwire import (
     AgentResolver,
     ToolCall,
+    ToolResult,
     mcp,
     tool,
 )
@@ -107,6 +109,7 @@ FORGOTTEN: dict[str, tuple[int, str, bytes]] = {
     "forgotten by one that began anew": (400, JSON, REFUSED % b"Bad Request: Server not initialized"),
 }
 HALF = '{"jsonrpc": "2.0", "id": 4, "result": {"content": [{"type": "text", "text": "half \\ud83d"}]}}'
+ODD_CODE = '{"jsonrpc": "2.0", "id": 4, "error": {"code": "E1", "message": "own words"}}'
 TOLD = '{"jsonrpc": "2.0", "method": "notifications/x"}'
 # How servers answer a call: DONE is the answer.
 SAID: dict[str, tuple[str, str]] = {
@@ -119,6 +122,8 @@ SAID: dict[str, tuple[str, str]] = {
     "another number": (JSON, '{"jsonrpc": "2.0", "id": 999, "result": {}}'),
     "no number": (JSON, '{"jsonrpc": "2.0", "id": null, "error": {"code": -5, "message": "own words"}}'),
     "nothing": (JSON, ""),
+    "odd code": (JSON, ODD_CODE),
+    "odd code in a stream": (EVENTS, f"event: message\ndata: {ODD_CODE}\n\n"),
 }
 
 
@@ -130,6 +135,7 @@ class ByHand(BaseHTTPRequestHandler):
     sessions = 0
     lost = 0
     unlisted = ""
+    valid = ""
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -162,6 +168,7 @@ class ByHand(BaseHTTPRequestHandler):
         method = asked["method"]
         if method == "initialize":
             ByHand.sessions += 1
+            ByHand.valid = f"s{ByHand.sessions}"
         if method == "tools/list" and self.headers["mcp-session-id"] == ByHand.unlisted:
             self.reply(b"", 404)
         elif method in results:
@@ -169,6 +176,7 @@ class ByHand(BaseHTTPRequestHandler):
             self.reply(json.dumps(body).encode(), mcp_session_id=f"s{ByHand.sessions}")
         elif method == "tools/call":
             ByHand.calls += 1
+            time.sleep(asked["params"]["arguments"].get("wait", 0))
             self.call(asked["params"]["arguments"]["how"], asked["id"])
         elif "id" in asked:
             self.reply(b"", 400)
@@ -179,6 +187,8 @@ class ByHand(BaseHTTPRequestHandler):
         done = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "done"}]}}
         body = json.dumps(done).encode()
         match how:
+            case "valid" if self.headers["mcp-session-id"] != ByHand.valid:
+                self.reply(REFUSED % b"Session not found", 404)
             case "silent":
                 self.close_connection = True
             case "short":
@@ -190,13 +200,6 @@ class ByHand(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "zipped":
                 self.reply(gzip.compress(body), content_encoding="gzip")
-            case "odd code" | "odd code in a stream":
-                failed = {"jsonrpc": "2.0", "id": number, "error": {"code": "E1", "message": "own words"}}
-                body = json.dumps(failed).encode()
-                if how.endswith("stream"):
-                    self.reply(b"event: message\ndata: " + body + b"\n\n", content_type="text/event-stream")
-                else:
-                    self.reply(body)
             case _ if how in FORGOTTEN and ByHand.sessions != ByHand.lost:
                 ByHand.lost = ByHand.sessions + 1
                 status, kind, body = FORGOTTEN[how]
@@ -259,6 +262,18 @@ def test_a_failure_of_http_costs_its_call_only(strange: McpResolver, how: str, w
     assert str(result.content).startswith(words)
     assert result.is_error == words.startswith(FAILED)
     assert ByHand.calls - before == calls
+
+
+def test_calls_that_meet_a_forgotten_session_together_all_have_results(strange: McpResolver) -> None:
+    """Some are under way when the first one is told."""
+    ByHand.valid, sessions = "none", ByHand.sessions
+
+    async def main() -> list[ToolResult]:
+        calls = [ToolCall(f"c{wait}", "do", {"how": "valid", "wait": wait / 50}) for wait in range(10)]
+        return await asyncio.gather(*map(strange.aresolve, calls))
+
+    assert [result.content for result in asyncio.run(main())] == ["done"] * 10
+    assert ByHand.sessions == sessions + 1
 
 
 def test_a_session_that_is_forgotten_is_begun_anew_for_a_listing(strange: McpResolver) -> None:

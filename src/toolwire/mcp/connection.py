@@ -135,12 +135,15 @@ class _Connection:
         self._over = asyncio.Event()
         self._changed = asyncio.Event()
         self._problem = ""
+        self._calls = 0
+        self._left = False
         self._session: ClientSession
         self._task: asyncio.Task[None] | None = None
 
     @property
     def alive(self) -> bool:
-        return self._ready.done() and not self._over.is_set() and not (self._child and self._child.gone)
+        ended = self._left or self._over.is_set() or (self._child and self._child.gone)
+        return self._ready.done() and not ended
 
     @property
     def ended(self) -> bool:
@@ -155,6 +158,12 @@ class _Connection:
         self._over.set()
         if self._task is not None:
             await asyncio.wait([self._task])
+
+    def leave(self) -> None:
+        """Take no more calls, and end when those that are under way have ended."""
+        self._left = True
+        if not self._calls:
+            self._over.set()
 
     async def fate(self) -> str | None:
         """Say how it ended, None if it did not; a moment is waited for what is not known yet."""
@@ -277,7 +286,13 @@ class _Connection:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool, and give the answer as it came; MCPError if there is none."""
-        return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
+        self._calls += 1
+        try:
+            return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
+        finally:
+            self._calls -= 1
+            if self._left:
+                self.leave()
 
     async def refresh(self) -> None:
         with anyio.fail_after(self._terms.connect_timeout):
@@ -395,7 +410,7 @@ class Line:
             words = "it took too long"
         except MCPError as problem:
             if _is_forgotten(problem):
-                await connection.close()
+                connection.leave()
                 await self.connected()
                 return
             words = self._target.told(str(problem))
@@ -445,7 +460,7 @@ class Line:
             answer = await connection.call(call.name, call.plain_arguments)
         except MCPError as problem:
             if _is_forgotten(problem) and isinstance(self._target, Http):
-                await connection.close()
+                connection.leave()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
             else:
