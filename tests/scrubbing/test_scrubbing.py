@@ -1,6 +1,7 @@
 """Sensitive values, kept out of whatever is written down."""
 
 import base64
+import html
 import json
 from collections import UserDict
 from collections.abc import Callable
@@ -271,10 +272,16 @@ def in_base64(before: int, text: str) -> str:
     return base64.b64encode(b"u" * before + text.encode() + b":x").decode()
 
 
+SECRETS = [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома", '<ключ/\'"&">']
 FORMS: dict[str, Callable[[str], str]] = {
     "itself": lambda text: text,
     "json": json.dumps,
     "json of json": lambda text: json.dumps(json.dumps({"a": text})),
+    "unicode json of json": lambda text: json.dumps(json.dumps({"a": text}, ensure_ascii=False), ensure_ascii=False),
+    "json of PHP": lambda text: json.dumps(text).replace("/", "\\/"),
+    "html": html.escape,
+    "html without quotes": lambda text: html.escape(text, quote=False),
+    "html of Jinja": lambda text: html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
     "unicode json": lambda text: json.dumps(text, ensure_ascii=False),
     "repr": repr,
     "hex": lambda text: text.encode().hex(),
@@ -289,7 +296,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("secret", [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома"])
+@pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.row("L4")
 def test_a_known_secret_is_found_in_every_form(form: str, secret: str) -> None:
