@@ -29,6 +29,14 @@ KEYS = {
     "environment": "DB_PASSWORD=SENTINEL5f2c",
     "environment with quotes": "export OPENAI_API_KEY='SENTINEL 5f2c'",
     "json": 'said {"client_secret" : "SENTINEL \\"5f2c"} and went on',
+    "json with a quote in json": 'said {\\"access_token\\": \\"a\\\\\\"SENTINEL 5f2c\\"} and went on',
+    "bytes": "failed: {'password': b'SENTINEL 5f2c'}",
+    "object": "failed: {'password': SecretStr('SENTINEL 5f2c')}",
+    "typed": 'api_key: str | None = "SENTINEL 5f2c"',
+    "in brackets": """settings["DB_PASSWORD"] = 'SENTINEL 5f2c'""",
+    "arrow": "[password] => SENTINEL5f2c",
+    "colon and equals": 'password := "SENTINEL 5f2c"',
+    "userinfo without a password": "https://SENTINEL5f2c:@host/path",
     "json in json": 'said {\\"access_token\\": \\"SENTINEL 5f2c\\"} and went on',
 }
 MARKS = ("SENTINEL", "5f2c", "U0VOVElORUw", "MIIEow")

@@ -152,7 +152,7 @@ def test_litellms_settings_are_taken_over_and_the_rest_is_listed(
     theirs: dict[str, Any], ours: Any, left: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "litellm.yaml"
-    file.write_text(json.dumps(theirs))  # JSON is YAML
+    file.write_text("\ufeff" + json.dumps(theirs))  # JSON is YAML
     assert main(["config", "import", str(file)]) == 0
     printed = capsys.readouterr()
     assert tomllib.loads(printed.out) == ours
@@ -178,6 +178,13 @@ def test_settings_are_shown_and_checked(
     assert "sk-sentinel" not in shown
     assert main(["config", "check", "--config", str(file)]) == 0
     assert "1 routes" in capsys.readouterr().out
+    for bytes_of_editor in (b"\xef\xbb\xbf" + file.read_bytes(), file.read_bytes().replace(b"\n", b"\r\n")):
+        file.write_bytes(bytes_of_editor)
+        assert main(["config", "check", str(file)]) == main(["config", "show", str(file)]) == 0
+    assert "1 routes" in capsys.readouterr().out
+    file.write_bytes(b"\xff")
+    assert main(["config", "show", str(file)]) == main(["config", "check", str(file)]) == 2
+    assert capsys.readouterr().err.count("is not UTF-8") == 2
     file.write_text('[server]\nlisen = "x"\n[routes.a]\nto = []\n')
     assert main(["config", "check", str(file)]) == 2
     assert "did you mean listen?" in capsys.readouterr().err

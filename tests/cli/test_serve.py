@@ -79,7 +79,7 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
             f'base_url = "{model.url}/v1"\nkey_file = "secret"\nquirks = {{ api_version = "2023-06-01" }}\n'
             '[routes.sonnet]\nto = ["local/claude-sonnet-4-5"]\n'
         )
-        (tmp_path / "secret").write_text(f"{KEY}\n")
+        (tmp_path / "secret").write_text(f"\ufeff{KEY}\r\n")
         process = program("--config", str(settings), "--listen", "127.0.0.1:0")
         try:
             url = first_line(process)
@@ -105,6 +105,7 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
         ('[routes.a]\nto = ["nobody/m"]\n', "there is no provider 'nobody'"),
         ('[providers.x]\nkey = "sk-abc"\nbase_url = "http://h"\ndialect = "openai"\n', "must name a variable"),
         ('[providers.x]\nkey = "$NOT_THERE"\nbase_url = "http://h"\ndialect = "openai"\n', "NOT_THERE is not set"),
+        ('[providers.x]\nkey = "$ODD"\nbase_url = "http://h"\ndialect = "openai"\n', "that no header can carry"),
         ('[server]\nlisten = "0.0.0.0:1"\n', "without keys"),
         ("x", "is not TOML"),
     ],
@@ -113,6 +114,7 @@ def test_what_is_wrong_is_said_before_anything_listens(
     tmp_path: Path, text: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("toolwire.gateway.serving.listen", lambda _address: pytest.fail("it listens"))
+    monkeypatch.setenv("ODD", "sk-ä")
     settings = tmp_path / "toolwire.toml"
     settings.write_text(text)
     assert main(["serve", "--config", str(settings), "--check"]) == 2

@@ -43,6 +43,7 @@ def test_a_format_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     ("given", "code", "out", "err"),
     [
         (CALL.encode(), 0, "mistral\n", ""),
+        (b"\xef\xbb\xbf" + CALL.encode(), 0, "mistral\n", ""),
         (b"", 1, "", "toolwire: no format fits\n"),
         (b"words \xff", 2, "", "toolwire: standard input: is not UTF-8: invalid start byte at byte 6\n"),
     ],

@@ -38,6 +38,11 @@ def test_what_is_loaded_is_what_was_saved() -> None:
     assert save(found.context, found.provider, found.model) == text
 
 
+def test_the_mark_of_an_editor_is_passed_over() -> None:
+    text = save(CONTEXT)
+    assert load("\ufeff" + text) == load(b"\xef\xbb\xbf" + text.encode()) == load(text)
+
+
 def test_what_json_cannot_hold_is_refused() -> None:
     odd = Message("assistant", [ToolCall("c", "f", {"a": float("nan")})])
     with pytest.raises(InvalidField, match=r"context\.messages\[1\]"):
@@ -48,7 +53,9 @@ def test_what_json_cannot_hold_is_refused() -> None:
         save(Context(None, [Message("\ud800")]))
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"context": 3}', '{"version": 2, "context": {}}', b"\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "[", "[]", "{}", '{"context": 3}', '{"version": 2, "context": {}}', b"\xff", '{"\ud800": 1}']
+)
 def test_what_was_not_saved_here_is_refused(text: Any) -> None:
     with pytest.raises((InvalidField, InvalidBody)):
         load(text)

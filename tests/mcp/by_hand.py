@@ -86,6 +86,13 @@ def call(number: Any, told: dict[str, Any]) -> None:
 def answer(message: dict[str, Any]) -> None:
     number, params = message.get("id"), message.get("params") or {}
     match message.get("method"):
+        case "initialize" if "--begins-late" in sys.argv:
+            send({"id": number, "error": {"code": -32022, "message": "no handshake", "data": {"supported": ["no"]}}})
+        case "server/discover" if "--begins-late" in sys.argv and number != 1:
+            about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0}
+            send({"id": number, "result": {**about, "resultType": "complete", "cacheScope": "private"}})
+        case "server/discover" if "--silent" in sys.argv or "--begins-late" in sys.argv:
+            pass
         case "initialize":
             about = {"name": "by hand", "version": "1"}
             capabilities = {"tools": {"listChanged": True}}
@@ -105,6 +112,10 @@ def main() -> None:
         sys.stderr.write("\x1b[2J\x1b]0;mine\x07 \u202egone\n")
         sys.stderr.flush()
         os._exit(3)
+    if "--tells" in sys.argv:
+        sys.stderr.write(f"no access: {os.environ['SERVER_TOKEN']}, {os.environ['PLACE']}\n")
+        sys.stderr.flush()
+        os._exit(3)
     if "--deaf" in sys.argv:
         time.sleep(60)
     if "--child" in sys.argv and os.fork() == 0:
@@ -115,6 +126,8 @@ def main() -> None:
             time.sleep(60)
         os._exit(0)
     for line in sys.stdin:
+        if "--strict" in sys.argv and "server/discover" in line:
+            os._exit(1)
         answer(json.loads(line))
 
 

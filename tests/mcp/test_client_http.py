@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.mcp.serving import (
 from toolwire import (
     AgentResolver,
     ToolCall,
+    ToolResult,
     mcp,
     tool,
 )
@@ -95,12 +97,45 @@ def test_headers_are_sent() -> None:
     assert set(seen) == {"Bearer k"}
 
 
+JSON, EVENTS = "application/json", "text/event-stream"
+REFUSED = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "%s"}}'
+# How servers say that they do not know a session any more.
+FORGOTTEN: dict[str, tuple[int, str, bytes]] = {
+    "forgotten": (404, JSON, b""),
+    "forgotten in JSON": (404, JSON, REFUSED % b"Session not found"),
+    "forgotten in words": (404, "text/plain", b"Session not found"),
+    "forgotten by 400 in JSON": (400, JSON, REFUSED % b"Bad Request: No valid session ID provided"),
+    "forgotten by 400 in words": (400, "text/plain", b"Invalid session ID"),
+    "forgotten by one that began anew": (400, JSON, REFUSED % b"Bad Request: Server not initialized"),
+}
+HALF = '{"jsonrpc": "2.0", "id": 4, "result": {"content": [{"type": "text", "text": "half \\ud83d"}]}}'
+ODD_CODE = '{"jsonrpc": "2.0", "id": 4, "error": {"code": "E1", "message": "own words"}}'
+TOLD = '{"jsonrpc": "2.0", "method": "notifications/x"}'
+# How servers answer a call: DONE is the answer.
+SAID: dict[str, tuple[str, str]] = {
+    "half a character": (JSON, HALF),
+    "half a character in a stream": (EVENTS, f"event: message\r\ndata: {HALF}\r\n\r\n"),
+    "several": (JSON, f"[{TOLD}, DONE]"),
+    "several in a stream": (EVENTS, f"data: [{TOLD}, DONE]\n\n"),
+    "over several lines of a stream": (EVENTS, 'data: {"jsonrpc": "2.0", "id": 4,\ndata: "result": {}}\n\n'),
+    "over several lines": (JSON, '\ufeff{"jsonrpc": "2.0",\r\n "id": 4,\n "result": {}}\n'),
+    "another number": (JSON, '{"jsonrpc": "2.0", "id": 999, "result": {}}'),
+    "no number": (JSON, '{"jsonrpc": "2.0", "id": null, "error": {"code": -5, "message": "own words"}}'),
+    "nothing": (JSON, ""),
+    "odd code": (JSON, ODD_CODE),
+    "odd code in a stream": (EVENTS, f"event: message\ndata: {ODD_CODE}\n\n"),
+}
+
+
 class ByHand(BaseHTTPRequestHandler):
     """A server of the older protocol that answers calls as the path says."""
 
     protocol_version = "HTTP/1.1"
     calls = 0
     sessions = 0
+    lost = 0
+    unlisted = ""
+    valid = ""
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -133,11 +168,15 @@ class ByHand(BaseHTTPRequestHandler):
         method = asked["method"]
         if method == "initialize":
             ByHand.sessions += 1
-        if method in results:
+            ByHand.valid = f"s{ByHand.sessions}"
+        if method == "tools/list" and self.headers["mcp-session-id"] == ByHand.unlisted:
+            self.reply(b"", 404)
+        elif method in results:
             body = {"jsonrpc": "2.0", "id": asked["id"], "result": results[method]}
             self.reply(json.dumps(body).encode(), mcp_session_id=f"s{ByHand.sessions}")
         elif method == "tools/call":
             ByHand.calls += 1
+            time.sleep(asked["params"]["arguments"].get("wait", 0))
             self.call(asked["params"]["arguments"]["how"], asked["id"])
         elif "id" in asked:
             self.reply(b"", 400)
@@ -148,6 +187,8 @@ class ByHand(BaseHTTPRequestHandler):
         done = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "done"}]}}
         body = json.dumps(done).encode()
         match how:
+            case "valid" if self.headers["mcp-session-id"] != ByHand.valid:
+                self.reply(REFUSED % b"Session not found", 404)
             case "silent":
                 self.close_connection = True
             case "short":
@@ -159,15 +200,15 @@ class ByHand(BaseHTTPRequestHandler):
                 self.close_connection = True
             case "zipped":
                 self.reply(gzip.compress(body), content_encoding="gzip")
-            case "odd code" | "odd code in a stream":
-                failed = {"jsonrpc": "2.0", "id": number, "error": {"code": "E1", "message": "own words"}}
-                body = json.dumps(failed).encode()
-                if how.endswith("stream"):
-                    self.reply(b"event: message\ndata: " + body + b"\n\n", content_type="text/event-stream")
-                else:
-                    self.reply(body)
-            case "forgotten" if self.headers["mcp-session-id"] == "s1":
-                self.reply(b"", 404)
+            case _ if how in FORGOTTEN and ByHand.sessions != ByHand.lost:
+                ByHand.lost = ByHand.sessions + 1
+                status, kind, body = FORGOTTEN[how]
+                self.reply(body, status, content_type=kind)
+            case _ if how in SAID:
+                kind, text = SAID[how]
+                self.reply(text.replace("DONE", body.decode()).encode(), content_type=kind)
+            case "401 in JSON":
+                self.reply(b'{"detail": "no"}', 401)
             case status if status.isdigit():
                 self.reply(b"<html>", int(status), content_type="text/html")
             case _:
@@ -191,22 +232,52 @@ def strange() -> Iterator[McpResolver]:
     [
         ("", "done", 1),
         ("silent", f"{FAILED}cannot be reached: ", 1),
-        ("short", f"{FAILED}Failed to parse JSON response: the answer broke off: ", 1),
+        ("short", f"{FAILED}the answer broke off: ", 1),
         ("zipped", f"{FAILED}answered with a compressed body", 1),
         ("401", f"{FAILED}answered 401 Unauthorized", 1),
         ("503", f"{FAILED}answered 503 Service Unavailable", 1),
         ("200", f"{FAILED}Unexpected content type: text/html", 1),
         ("302", f"{FAILED}Unexpected content type: text/html", 1),
-        ("odd code", f"{FAILED}Failed to parse JSON response: ", 1),
-        ("odd code in a stream", f"{FAILED}Failed to parse SSE message: ", 1),
-        ("forgotten", "done", 2),
+        ("401 in JSON", f"{FAILED}answered 401 Unauthorized", 1),
+        ("odd code", f"{FAILED}own words", 1),
+        ("odd code in a stream", f"{FAILED}own words", 1),
+        ("half a character", "half \ufffd", 1),
+        ("half a character in a stream", "half \ufffd", 1),
+        ("several", "done", 1),
+        ("several in a stream", "done", 1),
+        ("over several lines", "", 1),
+        ("over several lines of a stream", "", 1),
+        ("another number", "", 1),
+        ("no number", f"{FAILED}own words", 1),
+        ("nothing", f"{FAILED}the answer cannot be read", 1),
+        *((how, "done", 2) for how in FORGOTTEN),
         ("well", "done", 1),
     ],
 )
 def test_a_failure_of_http_costs_its_call_only(strange: McpResolver, how: str, words: str, calls: int) -> None:
     """No call is repeated but that of a session which the server forgot: it was not begun."""
+    ByHand.lost = 0
     before = ByHand.calls
     result = strange.resolve(ToolCall("c1", "do", {"how": how}))
     assert str(result.content).startswith(words)
-    assert result.is_error == (words != "done")
+    assert result.is_error == words.startswith(FAILED)
     assert ByHand.calls - before == calls
+
+
+def test_calls_that_meet_a_forgotten_session_together_all_have_results(strange: McpResolver) -> None:
+    """Some are under way when the first one is told."""
+    ByHand.valid, sessions = "none", ByHand.sessions
+
+    async def main() -> list[ToolResult]:
+        calls = [ToolCall(f"c{wait}", "do", {"how": "valid", "wait": wait / 50}) for wait in range(10)]
+        return await asyncio.gather(*map(strange.aresolve, calls))
+
+    assert [result.content for result in asyncio.run(main())] == ["done"] * 10
+    assert ByHand.sessions == sessions + 1
+
+
+def test_a_session_that_is_forgotten_is_begun_anew_for_a_listing(strange: McpResolver) -> None:
+    ByHand.unlisted = f"s{ByHand.sessions}"
+    strange.refresh()
+    assert ByHand.unlisted != f"s{ByHand.sessions}"
+    assert [one.name for one in strange.available_tools()] == ["do"]

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,19 @@ def test_a_server_that_was_killed_is_started_again_and_no_call_is_repeated(tmp_p
         assert third not in {first, second}
         assert effects.read_text() == "once\n"
     assert not any(map(is_alive, (first, second, third)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("--strict", {}), ("--silent", {"connect_timeout": 1}), ("--begins-late", {"connect_timeout": 1})],
+)
+def test_a_server_that_does_not_take_the_first_question_is_asked_the_other_way(mode: str, said: dict[str, Any]) -> None:
+    """It ends, it says nothing, or it had taken the question too late to be waited for."""
+    with by_hand(mode, **said) as resolver:
+        first = about(resolver)[0]
+        os.kill(first, signal.SIGKILL)
+        assert wait_for(lambda: not is_alive(first))
+        assert about(resolver)[0] != first
 
 
 def test_a_server_that_always_dies_is_started_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

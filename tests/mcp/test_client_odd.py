@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.serving import by_hand, do, wait_for
-from toolwire import Text, Tool, ToolCall
+from toolwire import Text, Tool, ToolCall, mcp
 from toolwire.errors import ServerUnavailable, UnknownTool
 from toolwire.work.results import FAILED
 
@@ -87,6 +87,25 @@ def test_an_answer_that_is_no_message_does_not_hang(raw: str, words: str) -> Non
         assert str(result.content).startswith(words)
 
 
+DONE = '"result": {"content": [{"type": "text", "text": "done"}]}}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[{"jsonrpc": "2.0", "method": "notifications/x"}, 7, {"jsonrpc": "2.0", "id": 4, ' + DONE + "]",
+        '{"jsonrpc": "2.0", "id": 4.0, ' + DONE,
+        '{"jsonrpc": "2.0", "id": "4", ' + DONE,
+        "\ufeff" + '{"jsonrpc": "2.0", "id": 4, ' + DONE + "\r",
+    ],
+    ids=["one of several", "4.0", "text", "marked and CRLF"],
+)
+def test_an_answer_in_an_odd_spelling_is_an_answer(line: str) -> None:
+    """The first call has number 4: three questions were asked before it."""
+    with by_hand(timeout=5) as resolver:
+        assert do(resolver, "raw", line + "\n").content == "done"
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -129,6 +148,26 @@ def test_what_a_server_says_of_its_failures_steers_no_terminal(caplog: pytest.Lo
     assert words[1] == f"{FAILED}own \\x1b[31mwords\\x9b\\u202e\nand more"
     assert words[2] == f"{FAILED}\\x1b]0;mine\\x07"
     assert r"last words\x1b[2J" in words[3]
+
+
+def test_what_a_server_says_of_its_failures_has_no_secret_that_it_was_given(caplog: pytest.LogCaptureFixture) -> None:
+    """Control: what is no secret of its environment is shown."""
+    caplog.set_level("DEBUG", logger="toolwire.mcp")
+    secret, place = "canary of few words", "/a/place/of/many"
+    env = {"SERVER_TOKEN": secret, "PLACE": place, "AUTH_HEADER": f"Bearer {secret[::-1]}"}
+    with pytest.raises(ServerUnavailable, match=place) as raised:
+        by_hand("--tells", env=env).connect()
+    with by_hand(env=env, timeout=5) as resolver:
+        told = do(resolver, "error", {"code": -5, "message": f"no access: {secret}, {secret[::-1]}, {place}"})
+        do(resolver, "raw", "Using sk-canary-of-few-words-1\n")
+    assert told.content == f"{FAILED}no access: [hidden], [hidden], {place}"
+    assert "canary" not in f"{raised.value} {caplog.text}"
+    assert "Using [hidden:api key]" in caplog.text
+    http = mcp.http(
+        "https://e.org?key=canary-query", headers={"Authorization": "Bearer canary-header", "accept": "a/canary"}
+    )
+    shown = "answered canary-query, canary-header, a/canary"
+    assert http.target.told(shown) == "answered [hidden], [hidden], a/canary"
 
 
 def test_names_of_a_server_steer_no_terminal() -> None:

@@ -1,5 +1,6 @@
 """Content blocks and results of MCP, both directions, over whatever there may be."""
 
+import json
 from typing import Any
 
 import pytest
@@ -124,6 +125,35 @@ def test_only_a_link_of_our_own_is_fetched_by_a_provider() -> None:
     assert decode_part(marked) == Image(url="https://e.org/x.png", media_type="image/png")
     for uri in ("file:///etc/passwd", "x:y", ""):
         assert isinstance(decode_part({**marked, "uri": uri}), Text)
+
+
+DATA_URL = "data:image/gif;base64,Z2lm"
+
+
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        ({"type": "image", "data": "aW1n"}, Image(data="aW1n")),
+        ({"type": "audio", "data": "c25k", "mimeType": None}, Audio(data="c25k")),
+        ({"type": "image", "data": DATA_URL, "mimeType": "image/png"}, Image(data="Z2lm", media_type="image/gif")),
+        ({"type": "image", "data": DATA_URL}, Image(data="Z2lm", media_type="image/gif")),
+    ],
+)
+def test_a_medium_that_is_described_oddly_is_no_text(block: Any, part: Any) -> None:
+    """A model would read its Base64, and a data URL within another is no image."""
+    assert decode_part(block) == part
+    if block["data"] == DATA_URL:
+        resource = {"uri": "x:y", "blob": DATA_URL, "mimeType": "application/octet-stream"}
+        found = decode_part({"type": "resource", "resource": resource})
+        assert (found.data, found.media_type) == (part.data, part.media_type)  # type: ignore[union-attr]
+    assert decode_part({**block, "mimeType": 5}) == Text(json.dumps({**block, "mimeType": 5}))
+
+
+@pytest.mark.parametrize("texts", [[], [""], [" \n", ""]])
+def test_structured_content_stands_in_for_empty_texts(texts: list[str]) -> None:
+    content = [{"type": "text", "text": text} for text in texts]
+    assert decode_result({"content": content, "structuredContent": {"a": 1}}, CALL).content == '{"a": 1}'
+    assert decode_result({"content": [*content, {"type": "text", "text": "x"}], "structuredContent": 1}, CALL).content
 
 
 TEXT = {"type": "text"}

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 import toolwire
 from tests.mcp.served import BESIDE, SCHEMA, resolver
 from tests.mcp.serving import PATHS, SERVED, in_thread, wait_for
-from toolwire import AgentResolver, Tool, mcp, tool
+from toolwire import AgentResolver, Image, Tool, mcp, tool
 from toolwire.errors import InvalidField, MissingExtra
 
 pytestmark = pytest.mark.slow  # servers are begun and ended
@@ -117,6 +117,39 @@ def test_calls_run_as_anywhere_else(mode: str) -> None:
     for (_, _, words, is_error), result in zip(CALLS, found, strict=True):
         [said] = texts(result)
         assert (said[: len(words)], result.is_error) == (words, is_error)
+
+
+PROMISED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+MISFITS: list[tuple[Any, str]] = [
+    ({"a": 1}, ""),
+    ({"b": 1}, "missing required field: a"),
+    ({"a": "x"}, "field a: expected type integer"),
+    ([1], "expected type object"),
+    ("words", "it holds no JSON"),
+    ({"a": 1, "long": "x" * 90}, "it holds no JSON"),
+    ([Image(data="aW1n", media_type="image/png")], "it holds no JSON"),
+]
+
+
+@ERAS
+def test_a_result_that_its_output_schema_does_not_take_is_an_error(mode: str) -> None:
+    """The official client throws it away otherwise, with all that it says."""
+
+    @tool(metadata={"outputSchema": PROMISED}, output_limit=80)
+    def give(which: int) -> Any:
+        """Give something."""
+        return MISFITS[which][0]
+
+    async def question(client: Client) -> list[types.CallToolResult]:
+        return [await client.call_tool("give", {"which": which}) for which in range(len(MISFITS))]
+
+    found = ask(AgentResolver([give]), question, mode)
+    assert [result.is_error for result in found] == [bool(problem) for _, problem in MISFITS]
+    for result, (_, problem) in zip(found[1:], MISFITS[1:], strict=True):
+        said = texts(result)[-1]
+        assert said.startswith("The result does not fit the tool's output schema: ")
+        assert problem in said
+        assert len(result.content) == 2
 
 
 @ERAS

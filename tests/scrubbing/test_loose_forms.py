@@ -48,6 +48,12 @@ def test_a_long_secret_is_known_in_every_spelling(name: str) -> None:
     assert HIDDEN in scrub({"pin": SECRET, "said": f"x {spelled} y"}, ["pin"])["said"]
 
 
+@pytest.mark.parametrize("name", ["every character in a URL", "escaped", "entities", "entities with zeros"])
+@pytest.mark.parametrize("secret", ["%41bc&#65;-\\u0041x", "a%5Cb/c%2Fd%e1efgh"])
+def test_a_secret_that_looks_spelled_is_known_in_every_spelling(secret: str, name: str) -> None:
+    assert scrub_text(f"it is {SPELLINGS[name](secret)}, they say", [secret]) == f"it is {HIDDEN}, they say"
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("before", range(6))
 @pytest.mark.parametrize("length", range(8, 15))

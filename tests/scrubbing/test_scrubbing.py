@@ -1,17 +1,22 @@
 """Sensitive values, kept out of whatever is written down."""
 
 import base64
+import html
 import json
 from collections import UserDict
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
+from uuid import UUID
 
 import pytest
 
 from tests.sentinels import KEYS, LONG, MARKS
 from toolwire.scrubbing import HIDDEN, mask, scrub, scrub_text, secrets_of
+from toolwire.scrubbing.fields import plain
 
 SECRET = "s3cr3t"  # noqa: S105 - a stand-in
 PLACES: list[Any] = [
@@ -40,6 +45,18 @@ PLACES: list[Any] = [
     {"a": bytearray(f'{{"key": "{SECRET}"}}'.encode())},
     {"a": ValueError(f"key={SECRET}")},
     {"a": {("key",): 1}, "b": {"x": {"key": SECRET}}},
+    {b"key": SECRET},
+    [{"name": "key", "value": SECRET}],
+    {"Key": "KEY", "Value": {"x": SECRET}},
+    {"a": json.dumps([{"name": "key", "value": SECRET}])},
+    *(
+        {"a": text.replace('"', quote)}
+        for quote in ('"', '\\"', '\\\\\\"', "'")
+        for text in (
+            f'said {{"key": ["x] y", "{SECRET}"], "b": 1}} and went on',
+            f'said {{"key": {{"a}}": "{{", "b": ["{SECRET}"]}}}} and went on',
+        )
+    ),
 ]
 
 
@@ -51,6 +68,88 @@ def test_sensitive_fields_are_hidden_wherever_they_stand(value: Any) -> None:
     assert mask("key") in repr(scrub(value, ["key"]))
     assert repr(value) == before, "the tool gets the original"
     assert SECRET in repr(scrub(value, ["other"])), "a control: the secret is there"
+
+
+class Word(str):
+    __slots__ = ()
+
+
+VALUES = [SECRET, Word(SECRET), SECRET.encode(), bytearray(SECRET.encode()), Decimal(123456789), 123456789]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("name", ["password", b"token", "Cookie"])
+def test_any_text_and_number_of_a_usual_name_is_hidden(name: Any, value: Any) -> None:
+    clean = scrub({name: value, "said": f"it is {value}"})
+    assert clean[name] == mask(plain(name if isinstance(name, str) else name.decode()))
+    assert scrub({name: ""}) == {name: ""}
+    assert scrub({name: True, "name": name}) == {name: True, "name": name}
+
+
+@pytest.mark.parametrize(
+    "value", [*VALUES[4:], bytearray(LONG.encode()), UUID(int=5), Path("/home/of/someone"), Word(LONG)]
+)
+def test_what_is_hidden_is_found_elsewhere_whatever_its_type(value: Any) -> None:
+    shown = value.decode() if isinstance(value, bytearray) else str(value)
+    assert scrub({"card": value, "said": f"it is {shown}!"}, ["card"])["said"] == f"it is {HIDDEN}!"
+    assert scrub({"cards": value, "said": shown}, ["card"])["said"] == shown, "a control"
+
+
+@pytest.mark.parametrize(
+    ("headers", "shown"),
+    [
+        (
+            [("Authorization", "Basic c2Vj"), ("accept", "x")],
+            [("Authorization", mask("authorization")), ("accept", "x")],
+        ),
+        ([[b"cookie", b"a=b"]], [[b"cookie", mask("cookie")]]),
+        ([("X-Api-Key", "abc")], [("X-Api-Key", mask("apikey"))]),
+        ({"Set-Cookie": ["a=b", "c=d"]}, {"Set-Cookie": mask("setcookie")}),
+        ([{"name": "x-auth-token", "value": "abc"}], [{"name": "x-auth-token", "value": mask("authtoken")}]),
+        (
+            {"env": [{"name": "DB_PASSWORD", "value": "abc"}]},
+            {"env": [{"name": "DB_PASSWORD", "value": mask("password")}]},
+        ),
+    ],
+)
+def test_headers_and_settings_as_pairs_are_hidden(headers: Any, shown: Any) -> None:
+    assert scrub(headers) == shown
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ["token", "text"],
+        ["password", "confirm_password"],
+        ("secret", 5),
+        {"password": ["This field is required."]},
+        {"name": "author", "value": "me"},
+        {"name": "password", "values": "x"},
+        {"name": ["password"], "value": "x"},
+        [["authorization", "read", "write"]],
+    ],
+)
+def test_what_is_no_pair_of_a_header_stays(value: Any) -> None:
+    assert scrub(value) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('Authorization: Digest username="abc", realm="a b", response="def"\nnext', "Authorization: {}\nnext"),
+        ("Cookie: a=\"b c\"; d='e f'; g=h\nnext", "Cookie: {}\nnext"),
+        (
+            "curl -H 'Authorization: Basic abc=' https://e.org -H 'x: y'",
+            "curl -H 'Authorization: {}' https://e.org -H 'x: y'",
+        ),
+        ('curl -H "Cookie: a=b" https://e.org', 'curl -H "Cookie: {}" https://e.org'),
+        ('sent "Authorization: Digest username=\\"abc\\", x" at 5', 'sent "Authorization: {}" at 5'),
+        ('\\"Cookie: a=\\\\\\"b\\\\\\"; c\\" at 5', '\\"Cookie: {}\\" at 5'),
+    ],
+)
+def test_a_header_is_hidden_with_what_it_has_in_quotes(text: str, shown: str) -> None:
+    name = "cookie" if "Cookie" in text else "authorization"
+    assert scrub_text(text) == shown.format(mask(name))
 
 
 def test_secrets_are_listed() -> None:
@@ -137,6 +236,7 @@ ORDINARY = [
     '{"password": {"type": "string"}, "api_key": {"description": "a key"}}',
     "2026-11-21T22:00:00.123456Z 123e4567-e89b-12d3-a456-426614174000 d41d8cd98f00b204e9800998ecf8427e",
     "if a == b: x = y != z",
+    "[token]: https://example.com/a and `secret` => nothing; if token == x or token >= y",
     '{"a": 1, "a": 2}'[:8] + "}",
     "{broken json: [",
     "[hidden] and [hidden:key]",
@@ -172,10 +272,16 @@ def in_base64(before: int, text: str) -> str:
     return base64.b64encode(b"u" * before + text.encode() + b":x").decode()
 
 
+SECRETS = [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома", '<ключ/\'"&">']
 FORMS: dict[str, Callable[[str], str]] = {
     "itself": lambda text: text,
     "json": json.dumps,
     "json of json": lambda text: json.dumps(json.dumps({"a": text})),
+    "unicode json of json": lambda text: json.dumps(json.dumps({"a": text}, ensure_ascii=False), ensure_ascii=False),
+    "json of PHP": lambda text: json.dumps(text).replace("/", "\\/"),
+    "html": html.escape,
+    "html without quotes": lambda text: html.escape(text, quote=False),
+    "html of Jinja": lambda text: html.escape(text).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
     "unicode json": lambda text: json.dumps(text, ensure_ascii=False),
     "repr": repr,
     "hex": lambda text: text.encode().hex(),
@@ -190,7 +296,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("secret", [LONG, "plain-value-1", 'quote"d \\ value', "line\nline\nline", "ключ-от-дома"])
+@pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.row("L4")
 def test_a_known_secret_is_found_in_every_form(form: str, secret: str) -> None:

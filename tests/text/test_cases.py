@@ -44,6 +44,16 @@ def test_every_case_by_characters(name: str) -> None:
     assert [str(found) for found in check(name, ours(name, list))] == []
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_the_line_breaks_of_windows_are_line_breaks(name: str) -> None:
+    for case in cases_of(name):
+        if case.kind in {"single", "parallel"}:
+            response = format(name).decode(case.text.replace("\n", "\r\n"), tools_of_cases())
+            assert [{"name": call.name, "arguments": call.arguments} for call in response.tool_calls] == [
+                {"name": call["name"], "arguments": call["arguments"]} for call in case.expected.calls
+            ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_every_case_in_random_pieces(name: str, tally: Counter[str]) -> None:

@@ -61,6 +61,10 @@ def test_by_template() -> None:
     assert detect(
         template={"chat_template": [{"name": "default", "template": "x"}, {"name": "tool_use", "template": CODER}]}
     )
+    for several in ({"default": "x", "tool_use": CODER}, {"chat_template": {"default": "x", "tool_use": CODER}}):
+        assert detect(template=several).names == ("qwen3-coder",)
+        assert detect(template=json.dumps(several)).names == ("qwen3-coder",)
+    assert detect(template={"chat_template": CODER, "response_template": {}}).names == ("qwen3-coder",)
     assert detect(template="{{ messages }}").names == ()
 
 

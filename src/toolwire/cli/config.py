@@ -35,7 +35,7 @@ def _show(options: argparse.Namespace) -> int:
     from toolwire.config import read_settings  # noqa: PLC0415 - of this command alone
 
     path = options.file or options.config
-    settings = read_settings(Path(path).read_text(encoding="utf-8") if path else "", path or "no file")
+    settings = read_settings(Path(path).read_bytes() if path else "", path or "no file")
     print(msgspec.json.format(msgspec.json.encode(settings), indent=2).decode())
     return 0
 
@@ -59,7 +59,7 @@ def _import(options: argparse.Namespace) -> int:
     from toolwire.providers import PROVIDERS  # noqa: PLC0415 - likewise
 
     try:
-        tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8"))
+        tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8-sig"))
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
     settings, left = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})

@@ -95,7 +95,7 @@ def _read(file: str) -> str:
     """Read a file, or standard input where it is `-`."""
     path = "standard input" if file == "-" else file
     try:
-        return (_given() if file == "-" else Path(file).read_bytes()).decode()
+        return (_given() if file == "-" else Path(file).read_bytes()).decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise UserError(f"is not UTF-8: {problem.reason} at byte {problem.start}", path=path) from None
 

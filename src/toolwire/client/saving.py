@@ -18,6 +18,7 @@ from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import provider_of
 from toolwire.types import Context, Loss, Request
 from toolwire.types.encoded import write_json
+from toolwire.wire.framing import BOM
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -71,10 +72,11 @@ def load(text: str | bytes) -> Saved:
 def load_as(text: str | bytes, form: type[S]) -> S:
     """Read a conversation that was saved with more than a `Saved` says."""
     try:
+        text = text.removeprefix("\ufeff") if isinstance(text, str) else bytes(text).removeprefix(BOM)
         return msgspec.json.decode(text, type=form)
     except msgspec.ValidationError as problem:
         raise InvalidField("conversation", f"is not as it was saved: {problem}", path="load") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidBody(f"is not JSON: {problem}", path="load") from None
 
 

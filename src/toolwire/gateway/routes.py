@@ -17,7 +17,7 @@ from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings
 from toolwire.errors import InvalidField
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
-from toolwire.providers.addressing import key_of
+from toolwire.providers.addressing import headers_of, key_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
@@ -127,13 +127,7 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
             if (value := getattr(said, key))
         }
-        if said.key:
-            variable = said.key.removeprefix("$")
-            if not environ.get(variable):
-                raise InvalidField("key", f"the variable {variable} is not set", path=f"providers.{name}")
-            options["api_key"] = environ[variable]
-        elif said.key_file:
-            options["api_key"] = keys[name]
+        options |= {"api_key": keys[name]} if said.key_file else _key_in(environ, said.key, name)
         if said.format or said.completions:
             check_format(said.format, f"providers.{name}")
         preset_of = named(name)
@@ -143,4 +137,13 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
             raise InvalidField("dialect", "is missing: name the provider's dialect", path=f"providers.{name}")
         base = preset_of or Provider(name=name, dialect=said.dialect, base_url=said.base_url, local=True)
         made[name] = base.with_options(**options)
+        if "api_key" in options:
+            headers_of(made[name])  # what no header can carry is said now
     return made
+
+
+def _key_in(environ: Mapping[str, str], key: str, name: str) -> dict[str, str]:
+    variable = key.removeprefix("$")
+    if variable and not environ.get(variable):
+        raise InvalidField("key", f"the variable {variable} is not set", path=f"providers.{name}")
+    return {"api_key": environ[variable]} if variable else {}

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import InvalidSettings, TraceSettings, is_address
+from toolwire.config.settings import TraceSettings, is_address
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
@@ -40,18 +40,14 @@ def settings_from(path: str | None) -> GatewaySettings:
     """Read a file of settings; without one, nothing is said otherwise."""
     if path is None:
         return GatewaySettings()
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InvalidSettings(path, ["is not UTF-8"]) from None
-    return read_settings(text, path)
+    return read_settings(Path(path).read_bytes(), path)
 
 
 def _keys_from(settings: GatewaySettings, path: str | None) -> dict[str, str]:
     """Read the keys that stand in files of their own, found from where the settings are."""
     near = Path(path).parent if path is not None else Path()
     return {
-        name: (near / said.key_file).read_text(encoding="utf-8").strip()
+        name: (near / said.key_file).read_text(encoding="utf-8-sig").strip()
         for name, said in settings.providers.items()
         if said.key_file
     }

@@ -8,8 +8,10 @@ Rules of this file:
   once, and say when it is tried again.
 - What the server says of tools and results is read by this package, from the answer as it came: the official
   session refuses a whole listing for one odd schema, and a whole result for one odd block.
+- A server of an older protocol may end when it is asked the newer way: it is started again, and asked the older way.
 - The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
-- What a server says of its failures could steer a terminal: it is written so that it does not.
+- What a server says of its failures could steer a terminal, or repeat a secret that it was given: it is written so
+  that it does neither.
 - A server that asks its client for something (sampling, elicitation, roots) is told that nobody gives it.
 """
 
@@ -32,6 +34,7 @@ from mcp_types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
     Implementation,
     PaginatedRequestParams,
     Result,
@@ -119,7 +122,11 @@ def _is_regular(tool: Any) -> bool:
 class _Connection:
     """A connection; `listed` is told each new listing. It is made, used and closed on one loop."""
 
-    def __init__(self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None]) -> None:
+    def __init__(
+        self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None], older: bool = False
+    ) -> None:
+        self._older = older
+        self.died_of_discovery = False
         self._target = target
         self._terms = terms
         self._listed = listed
@@ -128,12 +135,15 @@ class _Connection:
         self._over = asyncio.Event()
         self._changed = asyncio.Event()
         self._problem = ""
+        self._calls = 0
+        self._left = False
         self._session: ClientSession
         self._task: asyncio.Task[None] | None = None
 
     @property
     def alive(self) -> bool:
-        return self._ready.done() and not self._over.is_set() and not (self._child and self._child.gone)
+        ended = self._left or self._over.is_set() or (self._child and self._child.gone)
+        return self._ready.done() and not ended
 
     @property
     def ended(self) -> bool:
@@ -149,6 +159,12 @@ class _Connection:
         if self._task is not None:
             await asyncio.wait([self._task])
 
+    def leave(self) -> None:
+        """Take no more calls, and end when those that are under way have ended."""
+        self._left = True
+        if not self._calls:
+            self._over.set()
+
     async def fate(self) -> str | None:
         """Say how it ended, None if it did not; a moment is waited for what is not known yet."""
         with anyio.move_on_after(_MOMENT):
@@ -156,7 +172,7 @@ class _Connection:
         if self.alive or self._task is None:
             return None
         await asyncio.wait([self._task], timeout=1)
-        return safe("; ".join(filter(None, (self._child.fate if self._child else "", self._problem))))
+        return self._target.told("; ".join(filter(None, (self._child.fate if self._child else "", self._problem))))
 
     async def _live(self) -> None:
         try:
@@ -183,7 +199,7 @@ class _Connection:
                 reason = "; ".join(filter(None, (self._problem, self._child.fate if self._child else "")))
                 label = self._target.label
                 self._ready.set_exception(
-                    ServerUnavailable(f"{label} cannot be used: {safe(reason) or 'it ended at once'}")
+                    ServerUnavailable(f"{label} cannot be used: {self._target.told(reason) or 'it ended at once'}")
                 )
 
     @property
@@ -200,11 +216,32 @@ class _Connection:
 
             tasks.start_soon(watch)
             with anyio.fail_after(self._terms.connect_timeout):
-                await _shake_hands(self._session)
+                await self._shake_hands()
                 self._listed(await self.list_tools())
             self._ready.set_result(None)
             tasks.start_soon(self._keep_listing)
             tasks.start_soon(self._listen)
+
+    async def _shake_hands(self) -> None:
+        """Agree on a protocol: the newer way, which needs no handshake, else the older one.
+
+        A server that began late may have taken the first question by then, and refuses the older way.
+        """
+        if not self._older:
+            try:
+                with anyio.fail_after(self._terms.connect_timeout / 2):
+                    await self._session.discover()
+                    return
+            except (MCPError, ValidationError, RuntimeError, TimeoutError):
+                if self._child and self._child.gone:
+                    self.died_of_discovery = True
+                    raise
+        try:
+            await self._session.initialize()
+        except MCPError as problem:
+            if problem.code != UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            await self._session.discover()
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """List the tools, of all pages."""
@@ -249,7 +286,13 @@ class _Connection:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool, and give the answer as it came; MCPError if there is none."""
-        return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
+        self._calls += 1
+        try:
+            return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
+        finally:
+            self._calls -= 1
+            if self._left:
+                self.leave()
 
     async def refresh(self) -> None:
         with anyio.fail_after(self._terms.connect_timeout):
@@ -266,7 +309,9 @@ class _Connection:
             try:
                 await self.refresh()
             except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
-                logger.warning("%s could not list its new tools: %s", self._target.label, safe(str(problem)))
+                logger.warning(
+                    "%s could not list its new tools: %s", self._target.label, self._target.told(str(problem))
+                )
             await anyio.sleep(_LIST_AGAIN)
 
     async def _listen(self) -> None:
@@ -290,12 +335,8 @@ class _Connection:
             pause = min(2 * pause, _LISTEN_AGAIN_AT_MOST)
 
 
-async def _shake_hands(session: ClientSession) -> None:
-    """Agree on a protocol: the newer way, which needs no handshake, else the older one."""
-    try:
-        await session.discover()
-    except (MCPError, ValidationError, RuntimeError):
-        await session.initialize()
+def _is_forgotten(problem: MCPError) -> bool:
+    return problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN
 
 
 def _words_of(problem: BaseException, terms: Terms) -> str:
@@ -316,6 +357,7 @@ class Line:
         self._connection: _Connection | None = None
         self._ending: list[_Connection] = []
         self._opening: asyncio.Task[_Connection] | None = None
+        self._older = False
         self._starts = 0
         self._not_before = 0.0
         self._closed = False
@@ -344,8 +386,15 @@ class Line:
         self._starts += 1
         self._not_before = now + PAUSES[min(self._starts, len(PAUSES) - 1)]
         self._ending = [one for one in (*self._ending, self._connection) if one and not one.ended]
-        self._connection = _Connection(self._target, self._terms, self._take)
-        await self._connection.open()
+        self._connection = _Connection(self._target, self._terms, self._take, self._older)
+        try:
+            await self._connection.open()
+        except ServerUnavailable:
+            if not self._connection.died_of_discovery or self._closed:
+                raise
+            self._connection = _Connection(self._target, self._terms, self._take, older=True)
+            await self._connection.open()
+            self._older = True
         return self._connection
 
     def _take(self, tools: tuple[Tool, ...]) -> None:
@@ -357,9 +406,17 @@ class Line:
         connection = await self.connected()
         try:
             await connection.refresh()
-        except (MCPError, TimeoutError) as problem:
-            words = safe(str(problem)) or "it took too long"
-            raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}") from problem
+        except TimeoutError:
+            words = "it took too long"
+        except MCPError as problem:
+            if _is_forgotten(problem):
+                connection.leave()
+                await self.connected()
+                return
+            words = self._target.told(str(problem))
+        else:
+            return
+        raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}")
 
     async def close(self) -> None:
         """End the connection, or the attempt to get one, for good."""
@@ -396,14 +453,14 @@ class Line:
             return await self._failed(problem, connection, call)
         except Exception as problem:
             logger.exception("a call of %s failed", self._target.label)
-            return failure(call, f"{FAILED}{safe(str(problem)) or type(problem).__name__}")
+            return failure(call, f"{FAILED}{self._target.told(str(problem)) or type(problem).__name__}")
 
     async def _ask(self, connection: _Connection, call: ToolCall) -> dict[str, Any]:
         try:
             answer = await connection.call(call.name, call.plain_arguments)
         except MCPError as problem:
-            if problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN and isinstance(self._target, Http):
-                await connection.close()
+            if _is_forgotten(problem) and isinstance(self._target, Http):
+                connection.leave()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
             else:
@@ -420,7 +477,7 @@ class Line:
         self._starts, self._not_before = 0, 0.0
         if problem.code == INVALID_PARAMS and problem.message.lower().startswith(_UNKNOWN):
             raise UnknownTool(call.name, [safe(name) for name in self._names() if name != call.name])
-        return failure(call, f"{FAILED}{safe(problem.message)}")
+        return failure(call, f"{FAILED}{self._target.told(problem.message)}")
 
     def _names(self) -> list[str]:
         return [tool.name for tool in self.tools or ()]

@@ -46,7 +46,7 @@ def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
     blocks = body.get("content")
     parts = [decode_part(block) for block in blocks] if isinstance(blocks, list) else []
     structured = body.get("structuredContent")
-    if not parts and structured is not None:
+    if structured is not None and all(type(part) is Text and not part.text.strip() for part in parts):
         parts = [Text(_json(structured))]
     content: str | list[Part] = parts or ""
     if len(parts) == 1 and type(parts[0]) is Text and parts[0].opaque is None:
@@ -111,13 +111,23 @@ def decode_part(block: Any) -> Part:
     match block:
         case {"type": "text", "text": str(text), **rest}:
             return Text(sayable(text), opaque=_beside(rest))
-        case {"type": "image" | "audio" as kind, "data": str(data), "mimeType": str(media_type), **rest}:
-            return _KINDS[kind](data=data, media_type=media_type, opaque=_beside(rest), **_fields(kind, rest))
+        case {"type": "image" | "audio" as kind, "data": str(data), **rest} if _is_type(rest.get("mimeType")):
+            return _KINDS[kind](**_data(data, rest.pop("mimeType", None)), opaque=_beside(rest), **_fields(kind, rest))
         case {"type": "resource", "resource": {"uri": str(uri), **resource}, **rest}:
             return _decode_resource(uri, resource, rest) or Text(_json(block))
         case {"type": "resource_link", "uri": str(uri), **rest}:
             return _decode_link(uri, rest)
     return Text(_json(block))
+
+
+def _is_type(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _data(data: str, media_type: Any) -> dict[str, Any]:
+    """Give data with its media type; some servers write a data URL in its place."""
+    named, inner = split_data_url(data)
+    return {"data": data if inner is None else inner, "media_type": named or media_type}
 
 
 def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, Any]) -> Part | None:
@@ -129,11 +139,12 @@ def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, A
     match resource:
         case {"text": str(text)}:
             return Document(text=sayable(text), media_type=media_type, name=_name_of(uri), opaque=opaque)
-        case {"blob": str(data)}:
-            kind = (media_type or "").partition("/")[0]
+        case {"blob": str(blob)}:
+            data = _data(blob, media_type)
+            kind = (data["media_type"] or "").partition("/")[0].lower()
             if kind in {"image", "audio"}:
-                return _KINDS[kind](data=data, media_type=media_type, opaque=opaque)
-            return Document(data=data, media_type=media_type, name=_name_of(uri), opaque=opaque)
+                return _KINDS[kind](**data, opaque=opaque)
+            return Document(**data, name=_name_of(uri), opaque=opaque)
     return None
 
 

@@ -6,11 +6,13 @@ Rules of this file:
 """
 
 import json
+import logging
 import re
 from typing import Any
 
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     PARSE_ERROR,
     ErrorData,
@@ -20,6 +22,10 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from toolwire.scrubbing import scrub_text
+from toolwire.work.results import sayable
+
+logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[{]+|[\]}]+', re.DOTALL)
 _VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]*)', re.DOTALL)
 
@@ -60,10 +66,44 @@ def _refusal(line: bytes, problem: ValidationError) -> SessionMessage | None:
     )
 
 
-def answered_number(line: bytes) -> int | str | None:
-    """Give the number of the request that a line answers, if it is an answer."""
+def mended(line: bytes) -> list[str]:
+    """Give the messages of a line that is almost one: earlier protocols take several, as a list.
+
+    Half of a surrogate pair, an odd code of an error and a number like `4.0` are mended; any other answer that
+    cannot be read becomes an error, and what is no message is left out.
+    """
+    try:
+        read = json.loads(line)
+        return [text for one in (read if isinstance(read, list) else [read]) for text in _mended(one)]
+    except (ValueError, RecursionError) as problem:
+        return _unread(line, problem)
+
+
+def _mended(message: Any) -> list[str]:
+    match message:
+        case {"error": {"code": code, "message": str()} as error} if type(code) is not int:
+            error["code"] = INTERNAL_ERROR
+    match message:
+        case {"id": float(number)} if number.is_integer():
+            message["id"] = int(number)
+    text = sayable(json.dumps(message, ensure_ascii=False))
+    try:
+        read_message(text)
+    except ValueError as problem:
+        return _unread(text.encode(), problem)
+    return [text]
+
+
+def _unread(line: bytes, problem: Exception) -> list[str]:
+    """Give the error that stands for an answer, so that nobody waits for it."""
     members = _members(line)
-    return _number_in(members) if _is_answer(members) else None
+    number = _number_in(members) if _is_answer(members) else None
+    if number is None:
+        shown = scrub_text(line[:200].decode(errors="replace"))
+        logger.warning("a server wrote a line that is not a message to its standard output: %r", shown)
+        return []
+    error = error_message(number, f"the answer cannot be read: {str(problem)[:200]}")
+    return [error.message.model_dump_json(by_alias=True, exclude_unset=True)]
 
 
 def _is_answer(members: dict[str, bytes]) -> bool:

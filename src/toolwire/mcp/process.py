@@ -9,7 +9,6 @@ Rules of this file:
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -22,12 +21,10 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR
 
-from toolwire.mcp.lines import answered_number, error_message, read_message
+from toolwire.mcp.lines import mended, read_message
 from toolwire.mcp.targets import Stdio
 from toolwire.work.marks import MARK, SERVER, new_mark, sweep
-from toolwire.work.results import safe, sayable
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
@@ -129,8 +126,7 @@ class Child:
             async with to_us:
                 try:
                     while line := await stdout.readline():
-                        message = _message_of(line)
-                        if message is not None:
+                        for message in _messages_of(line):
                             await to_us.send(message)
                 except ValueError:
                     self.reason = f"it sent a message of more than {self.limit} bytes"
@@ -150,7 +146,7 @@ class Child:
         while chunk := await stderr.read(65536):
             text = chunk.decode("utf-8", "replace")
             self.words = (self.words + text)[-_WORDS_KEPT:]
-            logger.debug("%s: %s", self.target.label, safe(text.rstrip()))
+            logger.debug("%s: %s", self.target.label, self.target.told(text.rstrip()))
 
     async def _watch(self, to_us: _Incoming) -> None:
         """End the connection a moment after the process, though others may hold its pipes open."""
@@ -192,29 +188,8 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _message_of(line: bytes) -> SessionMessage | None:
-    if not line.strip():
-        return None
+def _messages_of(line: bytes) -> list[SessionMessage]:
     try:
-        return read_message(line)
+        return [read_message(line)] if line.strip() else []
     except ValueError:
-        return _mended(line)
-
-
-def _mended(line: bytes) -> SessionMessage | None:
-    """Read what is almost a message: half of a surrogate pair and an odd code of an error are mended.
-
-    Any other answer that cannot be read becomes an error.
-    """
-    try:
-        message = json.loads(line)
-        match message:
-            case {"error": {"code": code, "message": str()} as error} if type(code) is not int:
-                error["code"] = INTERNAL_ERROR
-        return read_message(sayable(json.dumps(message, ensure_ascii=False)))
-    except (ValueError, RecursionError) as problem:
-        number = answered_number(line)
-        if number is None:
-            logger.warning("a server wrote a line that is not a message to its standard output: %r", line[:200])
-            return None
-        return error_message(number, f"the answer cannot be read: {str(problem)[:200]}")
+        return [read_message(text) for text in mended(line)]

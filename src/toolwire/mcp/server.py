@@ -22,14 +22,17 @@ import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from typing import Any, Literal
 
-from toolwire.errors import InvalidField, UnknownTool
+from msgspec.structs import replace
+
+from toolwire.errors import InvalidField, InvalidSchema, UnknownTool
 from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool, without_opaque
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
 from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
 from toolwire.resolvers.protocol import resolver_of, tools_of
 from toolwire.resolvers.session import prepare
-from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.schema.validator import Validator
+from toolwire.types import Text, Tool, ToolCall, ToolResult
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
@@ -80,8 +83,27 @@ class _Served:
             raise MCPError(INVALID_PARAMS, str(UnknownTool(params.name, [tool.name for tool in tools])))
         call = _call_of(tool, params.arguments or {}, str(request.request_id))
         [result] = await aexecute([call], session, tools=tools, limits=self.limits)
-        structured = beside(tool, "outputSchema") is not None
-        return body_of(result, request.protocol_version, structured=structured)
+        schema = beside(tool, "outputSchema")
+        result = result if schema is None or result.is_error else _as_promised(result, schema)
+        return body_of(result, request.protocol_version, structured=schema is not None)
+
+
+def _as_promised(result: ToolResult, schema: Any) -> ToolResult:
+    """Give a result that fits the output schema of its tool, or an error: clients throw away what does not fit."""
+    body = encode_result(result, structured=True)
+    value = body.get("structuredContent")
+    try:
+        if "structuredContent" not in body:
+            problems = ["it holds no JSON"]
+        elif isinstance(value, dict) or schema.get("type") == "object":
+            problems = Validator(schema).problems(value)
+        else:
+            return result
+    except (InvalidSchema, AttributeError):
+        return result
+    told = [Text(f"The result does not fit the tool's output schema: {'; '.join(problems)}")] if problems else []
+    parts = [Text(result.content)] if isinstance(result.content, str) else result.content
+    return replace(result, content=[*parts, *told], is_error=True) if told else result
 
 
 def _call_of(tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolCall:

@@ -2,13 +2,16 @@
 
 import importlib.util
 from importlib.metadata import PackageNotFoundError, version
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, MissingExtra
+from toolwire.scrubbing import LONG, scrub_text, secrets_of
+from toolwire.work.results import safe
 
 MAX_MESSAGE = 16 * 1024 * 1024
+_SECRET = ("*token", "*key", "*secret", "*password", "*auth*", "*credential*", "*cookie*")
 
 
 def own_version() -> str:
@@ -29,6 +32,12 @@ def need_official(purpose: str) -> None:
         raise MissingExtra("mcp", "mcp", purpose)
 
 
+def _told(text: str, given: dict[str, str]) -> str:
+    """Give what a server says as it can be shown: it steers no terminal, and has nothing of what it was given."""
+    secrets = secrets_of(given, _SECRET)
+    return safe(scrub_text(text, [*secrets, *(word for one in secrets for word in one.split() if len(word) >= LONG)]))
+
+
 class Stdio(Struct, frozen=True):
     """A server that is started as a process, and speaks over its standard input and output."""
 
@@ -41,6 +50,10 @@ class Stdio(Struct, frozen=True):
     def label(self) -> str:
         """How it is named in messages; its environment may hold secrets."""
         return f"MCP server {self.command!r}"
+
+    def told(self, text: str) -> str:
+        """Give what the server says as it can be shown."""
+        return _told(text, self.env)
 
     def __repr__(self) -> str:
         return f"<{self.label}>"
@@ -58,6 +71,11 @@ class Http(Struct, frozen=True):
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         return f"MCP server {urlunsplit((parts.scheme, host, parts.path, '', ''))}"
+
+    def told(self, text: str) -> str:
+        """Give what the server says as it can be shown."""
+        parts = urlsplit(self.url)
+        return _told(text, {**self.headers, **dict(parse_qsl(parts.query)), "url password": parts.password or ""})
 
     def __repr__(self) -> str:
         return f"<{self.label}>"

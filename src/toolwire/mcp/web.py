@@ -3,6 +3,8 @@
 Rules of this file:
 - A failure of the network is the error of the request that met it; the session and other requests go on.
 - A body of JSON has a limit, and comes as it is: what is compressed could be any size.
+- What answers a request is its answer, whatever number it has, and is mended as the lines of a process are.
+- A session that the server does not know any more is over: a 404 says so, or a 400 in words.
 """
 
 import contextlib
@@ -14,11 +16,15 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import INTERNAL_ERROR
 
+from toolwire.mcp.lines import mended, read_message
 from toolwire.mcp.targets import Http, Terms
 
 _FAREWELL = 1.0
+_OK = 200
 _BAD = 400
-_MISSING = 404  # the session reads it by itself: an unknown method, or a session that is no more
+_MISSING = 404  # an unknown method, or a session that is no more: the official transport tells them apart
+_SESSION = "mcp-session-id"
+_EVENTS = "text/event-stream"
 
 
 class _GuardedClient(httpx2.AsyncClient):
@@ -37,14 +43,88 @@ class _GuardedClient(httpx2.AsyncClient):
         except httpx2.TransportError as problem:
             return _answer(request, f"cannot be reached: {_words_of(problem)}")
         kind = response.headers.get("content-type", "").lower()
-        if kind.startswith("text/event-stream"):
+        if kind.startswith(_EVENTS):
+            response.stream = _Mended(response.stream, self._limit)
             return response
-        reason = _refusal(response, kind)
-        if reason is not None:
+        if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            return _answer(request, reason, response.status_code)
+            return _answer(request, "answered with a compressed body, which nobody asked for", response.status_code)
         response.stream = _Limited(response.stream, self._limit)
+        if response.status_code < _BAD and not kind.startswith("application/json"):
+            return response
+        return await _read(request, response)
+
+
+async def _read(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Read a body of JSON or a refusal, and give it as the official transport reads it without fault."""
+    try:
+        body = await response.aread()
+    except httpx2.StreamError as problem:
+        return _answer(request, str(problem))
+    status = response.status_code
+    if status >= _BAD:
+        if _is_forgotten(request, status, body):
+            return httpx2.Response(_MISSING, request=request)
+        told = status == _MISSING or _is_message(body)
+        return response if told else _answer(request, f"answered {status} {response.reason_phrase}".rstrip(), status)
+    if request.method != "POST" or status != _OK:
         return response
+    messages = [body] if _is_message(body) else [text.encode() for text in mended(body)]
+    if not messages:
+        return _answer(request, "the answer cannot be read: it is not a message")
+    kept = {name: value for name in (_SESSION,) if (value := response.headers.get(name)) is not None}
+    events = b"".join(b"data: " + b" ".join(message.splitlines()) + b"\n\n" for message in messages)
+    return httpx2.Response(status, headers={"content-type": _EVENTS, **kept}, content=events, request=request)
+
+
+def _is_forgotten(request: httpx2.Request, status: int, body: bytes) -> bool:
+    words = body.lower()
+    said = b"session" in words or b"not initialized" in words
+    return _SESSION in request.headers and (status == _MISSING or (status == _BAD and said))
+
+
+def _is_message(body: bytes) -> bool:
+    try:
+        read_message(body)
+    except ValueError:
+        return False
+    return True
+
+
+class _Mended(httpx2.AsyncByteStream):
+    """A stream of events: what is almost a message in a line of data is mended, all else passes as it is."""
+
+    def __init__(self, body: Any, limit: int) -> None:
+        self._body = body
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = bytearray()
+        async for chunk in self._body:
+            rest += chunk
+            if b"\n" in chunk or b"\r" in chunk:
+                lines = bytes(rest).splitlines(keepends=True)
+                rest = bytearray(lines.pop() if lines[-1][-1:] not in b"\r\n" else b"")
+                yield b"".join(map(_mended_data, lines))
+            elif len(rest) > self._limit:
+                yield bytes(rest)
+                rest = bytearray()
+        yield bytes(rest)
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def _mended_data(line: bytes) -> bytes:
+    """Mend a line of data; one that holds no whole JSON is a piece of a message, and stays as it is."""
+    data = line.removeprefix(b"data:")
+    if not line.startswith(b"data:") or not data.strip() or _is_message(data):
+        return line
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return line
+    return b"\n\n".join(b"data: " + text.encode() for text in mended(data)) + line[len(line.rstrip(b"\r\n")) :]
 
 
 class _Limited(httpx2.AsyncByteStream):
@@ -68,15 +148,6 @@ class _Limited(httpx2.AsyncByteStream):
 
 def _words_of(problem: Exception) -> str:
     return str(problem) or type(problem).__name__
-
-
-def _refusal(response: httpx2.Response, kind: str) -> str | None:
-    """Say why a response is not read; one that says nothing but its status is told in words."""
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return "answered with a compressed body, which nobody asked for"
-    if response.status_code < _BAD or response.status_code == _MISSING or kind.startswith("application/json"):
-        return None
-    return f"answered {response.status_code} {response.reason_phrase}".rstrip()
 
 
 def _answer(request: httpx2.Request, reason: str, status: int = 502) -> httpx2.Response:

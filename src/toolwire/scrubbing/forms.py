@@ -88,9 +88,9 @@ def _character(spelled: re.Match[str]) -> str:
 
 
 def _loose_forms(secret: str) -> Iterator[str]:
-    folded = fold(secret)
-    if len(folded) >= _LOOSE:
-        yield folded
+    bare = "".join(secret.split()).casefold()
+    if len(bare) >= _LOOSE:
+        yield from (bare, fold(secret))  # the secret may itself have what looks spelled
     if len(secret) < LONG:
         return
     data = secret.encode(errors="surrogatepass")
@@ -165,15 +165,18 @@ def _forms(secret: str) -> Iterator[str]:
     if len(secret) < LONG:
         return
     data = secret.encode(errors="surrogatepass")
-    escaped = quote(data, safe="")
     yield from (
         secret[::-1],
         data.hex(),
         data.hex().upper(),
-        html.escape(secret),
+        json.dumps(secret)[1:-1].replace("/", "\\/"),
         json.dumps(json.dumps(secret))[3:-3],
+        json.dumps(json.dumps(secret, ensure_ascii=False), ensure_ascii=False)[3:-3],
     )
-    yield from (escaped, escaped.lower(), quote(data), quote_plus(data))
+    in_html, in_url = html.escape(secret), quote(data, safe="")
+    in_decimal = in_html.replace("&#x27;", "&#39;")
+    yield from (in_html, html.escape(secret, quote=False), in_decimal, in_decimal.replace("&quot;", "&#34;"))
+    yield from (in_url, in_url.lower(), quote(data), quote_plus(data))
     yield from in_base64(data)
 
 

@@ -18,25 +18,31 @@ Span = tuple[int, int, str]
 
 _NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 _LONGEST_NAME = 80
-_SIGN = re.compile("[=:]")
-_OPENING = re.compile(r"\s{0,8}(\\{0,80}[\"'])?")
+_SIGN = re.compile("=>|:=|[=:]")
+# A name in brackets: `settings["token"] = ...`, `[token] => ...`.
+_SUBSCRIPT = re.compile(r"\[([\"']?[\w.-]{1,60}[\"']?)\]\Z")
+# What stands before a quote belongs to it: `b'...'`, `SecretStr('...')`.
+_OPENING = re.compile(r"\s{0,8}(?:(?:[A-Za-z_][\w.]{0,40}\(|[A-Za-z]{1,2})(?=\\{0,80}[\"']))?(\\{0,80}[\"'])?")
 # How a value ends that has no quotes: after `=`, and after a name in quotes.
 _BARE = re.compile(r"[^\s&;,\"'<>]+")
 _BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
-_LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'][^\r\n\"']*)")
+# What follows a type that stands between a name and its value: `token: str | None = "..."`.
+_TYPED = re.compile(r"(?: \| [\w.\[\]]{1,40}){0,4} = (?!=)")
+_LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'](?:=\\{0,8}\"[^\"\r\n]*\"?|=\\{0,8}'[^'\r\n]*'?|[^\r\n\"'])*)")
+_OPENED = re.compile(r"\\{0,80}[\"']\Z")
 # What stands for a key in a text that explains one: `Bearer YOUR_KEY`, `<token>`, `$OPENAI_API_KEY`.
 _STAND_IN = re.compile(
     r"(?:(?:Bearer|Basic|Token)[ \t]{1,8})?"
     r"(?:(?:[A-Z]{2,20}_){1,4}(?:KEY|TOKEN)|<[A-Za-z _-]{1,40}>|\$[A-Z_]{1,40}|\$?\{[A-Za-z_]{1,40}\}|\.\.\.)"
     r"(?![\w.~+/=-])"
 )
-_BRACKET = re.compile(r"[\[\]{}]")
+_BRACKET = re.compile(r"[\[\]{}]|(?<=[\s\[{(,:])\\{0,80}[\"']")
 
 _WORD = "[A-Za-z0-9_-]"
 _APART = "[A-Za-z0-9]"
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _BEARER = r"\s{1,8}((?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}|[A-Za-z0-9._~+/=-]{20,})"
-_USERINFO = r"([^\s/?#@:\"'<>]{0,256}:[^\s/?#\"'<>]{1,256}|[^\s/?#@:\"'<>]{16,256})@"
+_USERINFO = r"([^\s/?#@:\"'<>]{0,256}:[^\s/?#\"'<>]{0,256}|[^\s/?#@:\"'<>]{16,256})@"
 
 
 def _key(start: str, rest: str, apart: str = "") -> tuple[str, str]:
@@ -144,7 +150,8 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
         if at < past:
             continue
         before = text[max(0, at - _LONGEST_NAME) : at].rstrip(" \t")
-        key = before.rstrip("\"'").rstrip("\\")
+        inner = _SUBSCRIPT.search(before) if before[-1:] == "]" and sign[0] != ":" else None
+        key = (before if inner is None else inner[1]).rstrip("\"'").rstrip("\\")
         name = key[len(key.rstrip(_NAMED)) :] if key.isascii() else _last_name(key)
         label, whole = fields.below(NOWHERE, name)[0] if name else None, True
         if label is None and name:
@@ -153,12 +160,16 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
             continue
         quoted = len(key) < len(before) and sign[0] == ":"
         if label in HEADERS and sign[0] == ":" and not quoted:
-            value = _line(text, at + 1)
+            value = _line(text, sign.end(), _OPENED.search(key, 0, len(key) - len(name)))
         else:
-            value = _value(text, at + 1, quoted=quoted, whole=whole)
+            value = _value(text, sign.end(), quoted=quoted, whole=whole)
         if value is not None:
-            past = value[1]
             yield (*value, label)
+            after = _TYPED.match(text, value[1]) if sign[0] == ":" and not quoted else None
+            assigned = None if after is None else _value(text, after.end(), quoted=False, whole=whole)
+            if assigned is not None:
+                yield (*assigned, label)
+            past = value[1]
 
 
 def _last_name(key: str) -> str:
@@ -168,12 +179,13 @@ def _last_name(key: str) -> str:
     return key[start:]
 
 
-def _line(text: str, at: int) -> tuple[int, int] | None:
-    """Find the value of a header: the rest of its line, or of what is in quotes."""
+def _line(text: str, at: int, opened: re.Match[str] | None) -> tuple[int, int] | None:
+    """Find the value of a header: the rest of its line with what is in quotes there, or the rest of its own quotes."""
     found = _LINE.match(text, at)
     if found is None or MASK.match(text, found.start(1)) or _STAND_IN.match(text, found.start(1)):
         return None
-    return found.span(1)
+    start, end = found.span(1)
+    return start, min(end, _closing(text, start, opened[0])) if opened else end
 
 
 def _value(text: str, at: int, *, quoted: bool, whole: bool) -> tuple[int, int] | None:
@@ -198,16 +210,21 @@ def _closing(text: str, start: int, quote: str) -> int:
     end = text.find(quote, start)
     while end > start:
         before = text[max(start, end - 100) : end]
-        if (len(before) - len(before.rstrip("\\"))) % 2 == 0:
+        if (len(before) - len(before.rstrip("\\"))) % (2 * len(quote)) == 0:
             return end
         end = text.find(quote, end + 1)
     return len(text) if end < 0 else end
 
 
 def _bracketed(text: str, start: int) -> int:
-    depth = 0
-    for bracket in _BRACKET.finditer(text, start):
-        depth += 1 if bracket[0] in "[{" else -1
+    """Find where what is in brackets ends; brackets in quotes are text."""
+    depth, place = 0, start
+    while (found := _BRACKET.search(text, place)) is not None:
+        place = found.end()
+        if found[0][-1] in "\"'":
+            place = _closing(text, place, found[0]) + len(found[0])
+            continue
+        depth += 1 if found[0] in "[{" else -1
         if depth <= 0:
-            return bracket.end()
+            return place
     return len(text)

@@ -13,7 +13,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from toolwire.scrubbing.fields import NOWHERE, Fields, States, declared_as, plain, usual
+from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, States, declared_as, plain, usual
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, loose_forms_of, mask
 from toolwire.scrubbing.texts import SHORTEST_KEY, keys_in, spans, without
 
@@ -25,6 +25,10 @@ _MOST_TEXT = 16 * 1024 * 1024
 _CIRCULAR, _TOO_DEEP = mask("circular"), mask("too deep")
 _PLAIN = (int, float, bool, type(None))
 _SAFE = (bool, date, time, timedelta, type(None))
+_WORDS = (str, bytes, bytearray, memoryview)
+_PAIR = 2
+# How a map names a value that it holds.
+_NAMES, _VALUES = ("name", "key", "Name", "Key"), ("value", "Value")
 ENDINGS = {"{": "}", "[": "]", '"': '"'}
 
 
@@ -133,9 +137,11 @@ class _ValueWalk:
         clean: dict[Any, Any] = {}
         changed = False
         for key, inner in value.items():
-            spelling = str(key)
+            spelling = key.decode(errors="replace") if isinstance(key, bytes) else str(key)
             shown, name = self._key(spelling)
             label, below = self.fields.below(states, spelling)
+            if spelling in _VALUES and (named := _name_beside(value)) is not None:
+                label, name = label or self.fields.below(states, named)[0], usual(plain(named))
             new = self._below(inner, depth, label, below, name)
             changed = changed or new is not inner or shown is not spelling
             if shown is not spelling:  # two names may look the same now
@@ -152,16 +158,17 @@ class _ValueWalk:
 
     def _items(self, value: Iterable[Any], depth: int, states: States) -> Any:
         clean, changed = [], False
+        header = _header_in(value)
         for index, inner in enumerate(value):
             label, below = self.fields.inside(states, index)
-            new = self._below(inner, depth, label, below, None)
+            new = self._below(inner, depth, label, below, header if index else None)
             changed = changed or new is not inner
             clean.append(new)
         return (tuple(clean) if isinstance(value, tuple) else clean) if changed else value
 
     def _below(self, inner: Any, depth: int, label: str | None, states: States, name: str | None) -> Any:
         """Give what stands in a field or in a list; what is in a value of the caller's own fails alone."""
-        if label is None and type(inner) in (str, bytes, int, float) and inner not in ("", b""):
+        if label is None and name is not None and (_is_said(inner) or (name in HEADERS and _are_words(inner))):
             label = name
         if label is not None:
             self._keep(inner)
@@ -182,19 +189,23 @@ class _ValueWalk:
             match one:
                 case str() if not _is_mask(one):
                     self.found.add(one)
-                case bytes():
-                    self.found.add(one.decode(errors="replace"))
-                case int() | float() if not isinstance(one, bool):
-                    self.found.add(str(one))
+                case bytes() | bytearray() | memoryview():
+                    self.found.add(bytes(one).decode(errors="replace"))
+                case str() | bool() | None:
+                    pass
                 case Mapping() if depth < _DEEPEST:
                     waiting += [(inner, depth + 1) for inner in one.values()]
                 case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
                     waiting += [(inner, depth + 1) for inner in one]
+                case _:
+                    with contextlib.suppress(Exception):  # it is hidden, whatever it says
+                        inner = _fields_of(one)
+                        waiting += [(inner, depth + 1)] if inner else []
+                        self.found |= set() if inner else {str(one)}
 
     def _object(self, value: Any, depth: int, states: States) -> Any:
         """Give an object as it is, if nothing that it says is sensitive; else what of it may be text."""
-        names = getattr(type(value), "__struct_fields__", None) or getattr(value, "__dict__", None) or ()
-        fields = {name: getattr(value, name) for name in names}
+        fields = _fields_of(value)
         clean = self._mapping(fields, depth, states) if fields else fields
         if clean is not fields:
             return clean
@@ -236,7 +247,37 @@ class _ValueWalk:
         stripped = text.strip()
         if not stripped or ENDINGS.get(stripped[0]) != stripped[-1] or len(stripped) < SHORTEST:
             return False
-        return "\\u" in text or "\\/" in text or self.fields.hinted(text)
+        return "\\u" in text or "\\/" in text or '"value"' in text or '"Value"' in text or self.fields.hinted(text)
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    names = getattr(type(value), "__struct_fields__", None) or getattr(value, "__dict__", None) or ()
+    return {name: getattr(value, name) for name in names}
+
+
+def _is_said(value: Any) -> bool:
+    """Whether a value is a text that is not empty, or a number."""
+    if isinstance(value, _WORDS):
+        return len(value) > 0
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, _WORDS) for one in value)
+
+
+def _name_beside(value: Mapping[Any, Any]) -> str | None:
+    """Give the name of a map that says one, and its value: `{"name": "DB_PASSWORD", "value": "..."}`."""
+    return next((name for key in _NAMES if isinstance(name := value.get(key), str)), None)
+
+
+def _header_in(value: Any) -> str | None:
+    """Name what a pair says of which the first is the name of a header: `("authorization", "...")`."""
+    if len(value) != _PAIR or not isinstance(value, list | tuple) or not _are_words(value):
+        return None
+    name = value[0] if isinstance(value[0], str) else bytes(value[0]).decode(errors="replace")
+    found = usual(plain(name))
+    return found if found in HEADERS or "-" in name else None
 
 
 def _read_json(text: str) -> tuple[Any, bool]:

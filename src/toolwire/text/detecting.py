@@ -76,17 +76,18 @@ def _by_template(template: Any) -> Guess:
         template = _parsed(template)
     if isinstance(template, Mapping):
         own = template.get("response_template")
-        if isinstance(own, Mapping):
+        if isinstance(own, Mapping) and own:
             made = from_response_template(own)
             return Guess((made.name,), made)
-        template = template.get("chat_template") or ""
+        template = template.get("chat_template", template)
     return _by_marks("\n".join(_texts(template)).replace("\\n", "\n"))
 
 
 def _texts(template: Any) -> list[str]:
-    """Give the text of a template, or of each one where there are several with names."""
-    named = template if isinstance(template, list) else [{"template": template}]
+    """Give the text of a template, or of each one where there are several with names: as a list, or as a map."""
+    named = template if isinstance(template, list) else []
     texts = [each.get("template") for each in named if isinstance(each, Mapping)]
+    texts += template.values() if isinstance(template, Mapping) else [template]
     return [each for each in texts if isinstance(each, str)]
 
 

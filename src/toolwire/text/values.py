@@ -162,15 +162,16 @@ _READERS: dict[str, Any] = {
 
 def unpadded(text: str, *, padded: bool) -> str:
     """Take off the line break on each side of a value: of any where the format writes one, else where both are."""
+    line = "\r\n" if text.startswith("\r\n") else "\n"
     if padded:
-        text = text.removeprefix("\r").removeprefix("\n")
-        return text.removesuffix("\n")
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == "\n" else text
+        return text.removeprefix(line).removesuffix(line)
+    whole = len(text) >= 2 * len(line) and text.startswith(line) and text.endswith(line)
+    return text[len(line) : -len(line)] if whole else text
 
 
 def padded(text: str, *, always: bool) -> str:
     """Put a line break on each side of a value, where reading will take it off."""
-    return f"\n{text}\n" if always or (text[:1] == text[-1:] == "\n") else text
+    return f"\n{text}\n" if always or unpadded(text, padded=False) != text else text
 
 
 def written(value: Any) -> str:
