@@ -73,10 +73,11 @@ def test_a_thread_that_hangs_is_left_behind(pool: threads._Pool) -> None:
 
 def test_an_idle_thread_ends(pool: threads._Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PATIENCE", 0.2)
+    begun = time.monotonic()
     [thread] = one_after_the_other(threading.current_thread, 1)
-    assert thread.is_alive()
     thread.join(20)
     assert not thread.is_alive()
+    assert time.monotonic() - begun >= 0.2, "it waits for more work"
     assert (pool._alive, pool._idle) == (set(), [])
 
 
