@@ -215,6 +215,8 @@ def test_no_answer_is_to_be_kept_by_a_cache(guarded: Guarded) -> None:
         (Places(), "127.0.0.1:8080", "", True),
         (Places(), "localhost", "http://localhost:3000", True),
         (Places(), "[::1]:8080", "", True),
+        (Places(), "LocalHost:8080", "HTTP://LOCALHOST:3000", True),
+        (Places(("gate.example",), loopback=False), "Gate.Example:8080", "", True),
         (Places(), "evil.example:8080", "", False),
         (Places(), "127.0.0.1.evil.example", "", False),
         (Places(), "", "", False),

@@ -71,7 +71,8 @@ class Places(Struct, frozen=True):
     loopback: bool = True
 
     def allow(self, host: str, origin: str) -> bool:
-        """Whether a request may come by this name, from this page."""
+        """Whether a request may come by this name, from this page; both are the same in capitals."""
+        host, origin = host.lower(), origin.lower()
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         listed = not (self.loopback or self.hosts)
         named = listed or name in self.hosts or (self.loopback and name in _LOOPBACK)
