@@ -2,6 +2,8 @@
 
 Rules of this file:
 - Where client and provider speak one wire, bytes go through as they are; else an exchange translates them.
+- A page for people (a login, a proxy's error) is no answer of a model. Where another provider may be asked, neither is
+  an answer that begins with an error or cannot be read.
 - An answer that breaks off ends in the client's form of an error. One whose client is gone ends its provider's.
 - Nothing of a client's choosing becomes a part of an address or a header, but by a table.
 """
@@ -34,7 +36,7 @@ from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
-from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall
+from toolwire.types import Error, ErrorEnd, ErrorKind, Loss, Message, MessageStart, Part, Text, Thinking, ToolCall
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
 
@@ -50,6 +52,9 @@ _ERROR_BYTES = 1024 * 1024
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _BRIEFLY = 0.2
 _FIRST_ELSE = 300
+_PAGE = "text/html"
+# What no other provider does better: the request itself is wrong.
+_OF_REQUEST = frozenset({"invalid_request", "too_large", "context_length", "not_found"})
 _STATUSES = {"connect": 502, "timeout": 504, "reset": 502, "protocol": 502, "cancelled": 499, "too_long": 502}
 
 
@@ -114,7 +119,7 @@ class Attempt:
             answer = await self.tools.transport.asend(request, self.tools.timeouts)
         except TransportError as problem:
             return self._broke(problem, before=True)
-        if answer.status < _FIRST_ELSE:
+        if answer.status < _FIRST_ELSE and not answer.headers.get("content-type", "").startswith(_PAGE):
             served.answered = self.goal
             return answer
         try:
@@ -192,10 +197,33 @@ class Attempt:
 
     def _broke(self, problem: TransportError, *, before: bool = False) -> Failure:
         kind: ErrorKind = "timeout" if problem.kind == "timeout" else "server"
-        error = Error(kind, f"{self.goal.provider.name} could not be reached: {problem.kind}", _STATUSES[problem.kind])
+        what = "could not be reached" if before else "broke off its answer"
+        error = Error(kind, f"{self.goal.provider.name} {what}: {problem.kind}", _STATUSES[problem.kind])
+        return self._refused(error, _BRIEFLY if before and problem.kind in ("connect", "reset") else None)
+
+    def _refused(self, error: Error, wait: float | None = None) -> Failure:
+        """Give an error that stands in no body of the provider's wire."""
         reply = self.wire.encode_error(error)
-        wait = _BRIEFLY if before and problem.kind in ("connect", "reset") else None
-        return Failure(self.goal, reply.status, reply.json, {}, may_pass=True, wait=wait)
+        return Failure(self.goal, reply.status, reply.json, reply.headers, error.kind not in _OF_REQUEST, wait)
+
+    def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
+        """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
+        if not self.several or self.incoming.asked.action != "answer" or not (whole or b"error" in data):
+            return None
+        there, error = self.goal.provider.speaks(), None
+        try:
+            if whole:
+                said = members_of(data).get("error")
+                error = (
+                    there.decode_error(None, read_error(data)) if said is not None and bytes(said) != b"null" else None
+                )
+            else:
+                events = (event for event in there.decode_stream().feed(data) if type(event) is not MessageStart)
+                first = next(events, None)
+                error = first.error if isinstance(first, ErrorEnd) else None
+        except ToolwireError:
+            error = Error("server", f"the answer of {self.goal.provider.name} cannot be read")
+        return None if error is None else self._refused(replace(error, status=None))
 
     async def _failed(self, answer: AwaitedResponse) -> Failure:
         """Read a provider's error; its key is taken out of it."""
@@ -209,17 +237,19 @@ class Attempt:
         status = answer.status if answer.status >= 400 else 502
         may_pass = status in _PASSING or status >= 500
         headers = coming_down(answer.headers)
-        said = self.goal.provider.speaks().decode_error(answer.status, read_error(body), answer.headers)
+        read = read_error(body)
+        said = self.goal.provider.speaks().decode_error(answer.status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
-        if self.passes and answer.status >= 400:
+        if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
-        if answer.status < 400:
-            error = Error("server", f"{self.goal.provider.name} answered with {answer.status}, which is no answer", 502)
-            reply = self.wire.encode_error(error)
-        elif self.exchange is not None:
+        if self.exchange is not None and answer.status >= 400 and body:
             reply = self.exchange.error(answer.status, body, answer.headers)
         else:
-            reply = translate.error(status, body, self.wire, self.wire, answer.headers)
+            form = answer.headers.get("content-type", "no type")
+            what = " and no word" if answer.status >= 400 else f" ({form[:80]}), which is no answer"
+            kind, message = (said.kind, said.message) if answer.status >= 400 else ("server", "")
+            message = message or f"{self.goal.provider.name} answered with {answer.status}{what}"
+            reply = self.wire.encode_error(Error(kind, message, status, retry_after=said.retry_after))
         return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
 
     async def answer(self, answer: AwaitedResponse, client: Answering, served: Served) -> "Failure | None":
@@ -233,6 +263,7 @@ class Attempt:
                 first = await self._first(answer)
                 if isinstance(first, Failure):
                     await answer.aclose()
+                    served.answered = None
                     return first
                 await self._answer_stream(answer, first, client, served)
             elif (failure := await self._answer_whole(answer, client, served)) is not None:
@@ -250,7 +281,10 @@ class Attempt:
             return b""
         try:
             async with asyncio.timeout(self.tools.keep_alive):
-                return await answer.aread() or self._broke(TransportError("reset", "an answer without a word"))
+                first = await answer.aread()
+            if not first:
+                return self._broke(TransportError("reset", "an answer without a word"))
+            return self._no_answer(first, whole=False) or first
         except TimeoutError:
             return b""
         except TransportError as problem:
@@ -296,6 +330,9 @@ class Attempt:
             served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
             return replace(self._broke(problem), wait=_BRIEFLY)
         body = bytes(data)
+        if (failure := self._no_answer(body, whole=True)) is not None:
+            served.answered = None
+            return failure
         if self.exchange is None:
             await self._read_aside(body, served)
             kind = answer.headers.get("content-type", JSON)
