@@ -175,6 +175,7 @@ FOR_PEOPLE = [
     (Raw(b"<html>" + b"x" * 5000, 502, "text/html"), 502, "<html>xxx"),
     (Raw(b"<html>Forbidden</html>", 403, "text/html"), 403, "Forbidden"),
     (Raw(b"upstream connect error", 503, "text/plain"), 503, "upstream connect error"),
+    (Raw(b"who are you", 999), 502, "who are you"),
     (Raw(b"", 500), 500, "answered with 500 and no word"),
     (Raw(b"<html>Sign in</html>", 200, "text/html; charset=utf-8"), 502, "(text/html; charset=utf-8), which is no"),
 ]

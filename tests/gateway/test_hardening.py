@@ -234,6 +234,48 @@ def test_hosts_and_origins_go_by_a_list(places: Places, host: str, origin: str, 
     assert places.allow(host, origin) is allowed
 
 
+@pytest.mark.row("O25")
+@pytest.mark.parametrize(
+    ("origin", "permitted"),
+    [
+        ("https://app.example", True),
+        ("HTTPS://App.Example", True),
+        ("http://localhost:3000", True),
+        ("https://evil.example", False),
+        ("https://app.example.evil.example", False),
+        ("null", False),
+    ],
+)
+def test_a_page_that_may_ask_is_permitted_before_it_shows_a_key(origin: str, permitted: bool, guarded: Guarded) -> None:
+    guarded.stood.gateway.places = Places(origins=("https://app.example",))
+    url, path, page = guarded.stood.url, "/v1/chat/completions", f"origin: {origin}"
+    wants = ("access-control-request-method: POST", "access-control-request-headers: authorization")
+    first = said(url, head("OPTIONS", path, page, *wants)).decode()
+    assert first[9:12] == ("204" if permitted else "403")
+    for key, status in ((guarded.make(), 200), ("tw-none", 401)):
+        answered = post(url, path, BODY, {"origin": origin, "x-api-key": key})
+        assert answered.status == (status if permitted else 403)
+        assert answered.headers.get("access-control-allow-origin") == (origin if permitted else None)
+    if permitted:
+        assert f"access-control-allow-origin: {origin}\r\n" in first
+        assert "access-control-allow-headers: authorization\r\n" in first
+        assert said(url, head("OPTIONS", path, page))[9:12] == b"401"
+    assert b"access-control" not in said(url, head("OPTIONS", path, *wants))
+    assert len(guarded.model.requests) == permitted
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_of_the_first_version_of_http_is_sent_no_chunks(stream: bool, guarded: Guarded) -> None:
+    body = body_of(stream=stream)
+    lines = head("POST", "/v1/chat/completions", f"x-api-key: {guarded.make()}", f"content-length: {len(body)}")
+    answers = [
+        said(guarded.stood.url, lines.replace(b"HTTP/1.1", version) + body) for version in (b"HTTP/1.0", b"HTTP/1.1")
+    ]
+    old, new = (answer.partition(b"\r\n\r\n") for answer in answers)
+    assert (b"transfer-encoding" in old[0], b"transfer-encoding" in new[0]) == (False, stream)
+    assert old[2].endswith(b"data: [DONE]\n\n") if stream else json.loads(old[2])["choices"]
+
+
 @pytest.mark.row("O20", "O6")
 def test_no_key_and_no_body_is_told_anywhere(guarded: Guarded, tmp_path: Path) -> None:
     gateway, secret = guarded.stood.gateway, "SENTINEL-5f2c-said-in-a-body"

@@ -2,7 +2,8 @@
 
 Rules of this file:
 - Every path is one of a wire, or one of ours; anything else is the 404 of the wire that it looks like.
-- A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback.
+- A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback. A page
+  that may ask is told so in the words of its browser (CORS), before it shows a key.
 - Before the first byte an error is a response; after it the connection is closed, and never looks finished.
 - A client that goes away ends its request: what waits for a provider is cancelled. Its connection tells that.
 """
@@ -53,6 +54,9 @@ _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)
 _REQUEST_IDS = {"anthropic": b"request-id"}
 _FIGURES = "text/plain; version=1.0.0; charset=utf-8"
 _OPEN = frozenset({"/health", "/ready"})
+_ASKS_FIRST = "access-control-request-method"
+_PERMITTED = "GET, POST, DELETE, HEAD"
+_SHOWN = b"x-toolwire-request, x-toolwire-model, x-toolwire-losses, x-toolwire-estimate, x-request-id, retry-after"
 VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
 
 
@@ -163,6 +167,7 @@ class _Request:
         self.asked = read_path(self.path, self.headers)
         self.wire = wire_near(self.path, self.headers) if self.asked is None else self.asked.dialect
         self.key: Key | None = None
+        self.page = ""  # the origin of a page that may ask
         self.audited: Incoming | None = None
         self._task: asyncio.Task[Any] | None = None
 
@@ -238,6 +243,11 @@ class _Request:
 
     async def _answer(self) -> None:
         self._check_place()
+        if self.page and self.method == "OPTIONS" and _ASKS_FIRST in self.headers:
+            named = self.headers.get("access-control-request-headers", "")
+            await self._begin(204, {"access-control-allow-methods": _PERMITTED, "access-control-allow-headers": named})
+            await self._send(b"", False)
+            return
         await self._check_key()
         asked = self.asked
         if asked is None:
@@ -303,8 +313,10 @@ class _Request:
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
-        if not _allowed(self.gateway.places, self.headers.get("host", ""), self.headers.get("origin", "")):
+        page = self.headers.get("origin", "")
+        if not _allowed(self.gateway.places, self.headers.get("host", ""), page):
             raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
+        self.page = page
 
     async def _check_key(self) -> None:
         """Find out who asks, where keys are kept; only two paths tell nothing that needs one."""
@@ -379,6 +391,9 @@ class _Request:
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
         said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
+        if self.page:
+            said += ((b"access-control-allow-origin", self.page.encode("latin-1")), (b"vary", b"origin"))
+            said.append((b"access-control-expose-headers", _SHOWN))
         if "cache-control" not in headers:
             said.append((b"cache-control", b"no-store"))
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})

@@ -234,7 +234,7 @@ class Attempt:
         key = key_of(self.goal.provider).encode()
         if key:
             body = body.replace(key, b"[hidden]")
-        status = answer.status if answer.status >= 400 else 502
+        status = answer.status if 400 <= answer.status < 600 else 502
         may_pass = status in _PASSING or status >= 500
         headers = coming_down(answer.headers)
         read = read_error(body)
