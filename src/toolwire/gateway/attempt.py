@@ -238,12 +238,12 @@ class Attempt:
         may_pass = status in _PASSING or status >= 500
         headers = coming_down(answer.headers)
         read = read_error(body)
-        said = self.goal.provider.speaks().decode_error(answer.status, read, answer.headers)
+        said = self.goal.provider.speaks().decode_error(status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
         if self.exchange is not None and answer.status >= 400 and body:
-            reply = self.exchange.error(answer.status, body, answer.headers)
+            reply = self.exchange.error(status, body, answer.headers)
         else:
             form = answer.headers.get("content-type", "no type")
             what = " and no word" if answer.status >= 400 else f" ({form[:80]}), which is no answer"
