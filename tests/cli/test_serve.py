@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from toolwire.cli import main
+from toolwire.config import GatewaySettings
+from toolwire.gateway import starting
+from toolwire.gateway.routes import Routes
 from toolwire.testing import Scenario, simulate
 
 KEY = "sk-sentinel-0123456789abcdef"
@@ -192,6 +196,27 @@ def test_a_database_that_cannot_be_opened_is_told(
 def test_an_address_that_is_none_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--simulate", "--listen", address]) == 2
     assert capsys.readouterr().err == f"toolwire: server: listen must be HOST:PORT, not {address!r}\n"
+
+
+def test_an_address_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["serve", "--simulate", "--listen", address]) == 2
+    assert capsys.readouterr().err == f"toolwire: {address}: Address already in use\n"
+
+
+def test_a_log_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def write(text: str) -> None:
+        written.append(text)
+        raise BrokenPipeError
+
+    seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).seen
+    monkeypatch.setattr("sys.stderr.write", write)
+    assert seen is not None
+    seen({"request": "tw_1"})
+    assert written == ['{"request":"tw_1"}\n']
 
 
 def test_settings_that_are_right_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,7 +150,11 @@ def listen(address: str) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)
-    opened.bind((host, int(port)))
+    try:
+        opened.bind((host, int(port)))
+    except OSError as problem:
+        opened.close()
+        raise type(problem)(problem.errno, problem.strerror, address) from None
     return opened
 
 

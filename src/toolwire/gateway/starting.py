@@ -195,8 +195,10 @@ def reload(gateway: Gateway, path: str | None) -> bool:
 
 
 def _log(record: dict[str, Any]) -> None:
-    sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
-    sys.stderr.flush()
+    """Write a line of the log; where nobody reads it any more, requests are answered all the same."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
+        sys.stderr.flush()
 
 
 @contextlib.contextmanager
