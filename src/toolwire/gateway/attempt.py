@@ -52,6 +52,7 @@ _ERROR_BYTES = 1024 * 1024
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _BRIEFLY = 0.2
 _FIRST_ELSE = 300
+_COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
 _PAGE = "text/html"
 # What no other provider does better: the request itself is wrong.
 _OF_REQUEST = frozenset({"invalid_request", "too_large", "context_length", "not_found"})
@@ -309,11 +310,16 @@ class Attempt:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
         await client.begin(200, {**head, **coming_down(answer.headers)})
+        counted, heard = head["content-type"].startswith(JSON), bytearray()
         try:
             while piece := await answer.aread():
+                if counted and len(heard) < _COUNTED_BYTES:
+                    heard += piece
                 await client.send(piece, True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
+        with contextlib.suppress(ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
+            served.usage = self.wire.decode_response(counts_in(bytes(heard))).usage if counted else None
         served.ending = "answer"
         await client.send(b"", False)
 

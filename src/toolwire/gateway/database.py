@@ -8,8 +8,11 @@ _PRAGMAS = ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL")
 
 
 def open_database(url: str, *, one_writer: bool = False) -> Engine:
-    """Open a database whose errors show no values; with `one_writer`, what begins in SQLite waits for who writes."""
-    engine = create_engine(url, hide_parameters=True)
+    """Open a database whose errors show no values; with `one_writer`, what begins in SQLite waits for who writes.
+
+    A server may have cut a connection, or have been started anew: one that waits is tried before it is used.
+    """
+    engine = create_engine(url, hide_parameters=True, pool_pre_ping=not url.startswith("sqlite"))
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _begin_with_us if one_writer else _journal)
         if one_writer:
