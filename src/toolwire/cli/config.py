@@ -35,7 +35,7 @@ def _show(options: argparse.Namespace) -> int:
     from toolwire.config import read_settings  # noqa: PLC0415 - of this command alone
 
     path = options.file or options.config
-    settings = read_settings(Path(path).read_text(encoding="utf-8") if path else "", path or "no file")
+    settings = read_settings(Path(path).read_bytes() if path else "", path or "no file")
     print(msgspec.json.format(msgspec.json.encode(settings), indent=2).decode())
     return 0
 

@@ -145,10 +145,12 @@ _KINDS: dict[str, Any] = {
 }
 
 
-def read_settings(text: str, where: str = "toolwire.toml") -> GatewaySettings:
+def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySettings:
     """Read a file of settings, or refuse it with all that is wrong."""
-    try:
-        tables = tomllib.loads(text)
+    try:  # Notepad begins a file with a mark
+        tables = tomllib.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InvalidSettings(where, ["is not UTF-8"]) from None
     except tomllib.TOMLDecodeError as problem:
         raise InvalidSettings(where, [f"is not TOML: {problem}"]) from None
     problems = [_unknown(name, [*_KINDS, *_OTHERS]) for name in tables.keys() - _KINDS.keys() - _OTHERS]

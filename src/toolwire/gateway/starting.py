@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolwire.config import GatewaySettings, read_settings, seconds_of
-from toolwire.config.settings import InvalidSettings, TraceSettings, is_address
+from toolwire.config.settings import TraceSettings, is_address
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
@@ -38,13 +38,7 @@ _SIMULATED = {
 
 def settings_from(path: str | None) -> GatewaySettings:
     """Read a file of settings; without one, nothing is said otherwise."""
-    if path is None:
-        return GatewaySettings()
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # Notepad begins a file with a mark
-    except UnicodeDecodeError:
-        raise InvalidSettings(path, ["is not UTF-8"]) from None
-    return read_settings(text, path)
+    return GatewaySettings() if path is None else read_settings(Path(path).read_bytes(), path)
 
 
 def _keys_from(settings: GatewaySettings, path: str | None) -> dict[str, str]:
