@@ -7,7 +7,9 @@ import pytest
 
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, at, post, standing
+from toolwire.config import read_settings
 from toolwire.gateway.passing import with_model
+from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
 from toolwire.wire.bodies import members_of
 
@@ -90,6 +92,18 @@ def test_an_answer_comes_down_as_it_is(wire: str, stream: bool, lenient_model: P
         assert (answered.status, answered.data, answered.broken) == (200, data, False)
         assert answered.headers["content-type"] == kind
         assert stood.seen[-1]["ending"] == "answer"
+
+
+@pytest.mark.parametrize(("alias", "wire"), [("openai", "openai-chat"), ("responses", "openai-responses")])
+def test_a_dialect_may_be_named_by_its_alias(alias: str, wire: str) -> None:
+    with simulate(Raw(ANSWERS[wire]), strict=False) as model:
+        said = read_settings(f'[providers.mine]\ndialect = "{alias}"\nbase_url = "{model.url}"\nkey = "$K"')
+        with standing(model.url, providers=providers_of(said, {"K": "k"}, {})) as stood:
+            answered = post(stood.url, PATHS[wire], b'{ "model":"mine/m" }')
+            assert answered.data == ANSWERS[wire]
+            assert model.requests[0].raw == b'{ "model":"m" }'
+            post(stood.url, "/v1/embeddings", b'{"model":"mine/e","input":"x"}')
+            assert model.requests[1].path == "/v1/embeddings"
 
 
 def test_a_known_name_is_not_written_anew() -> None:
