@@ -143,11 +143,16 @@ def standing(
 
 
 def post(url: str, path: str, body: bytes, headers: dict[str, str] | None = None) -> Answered:
+    """Post a body, and read all of the answer."""
+    return send(url, "POST", path, body, headers)
+
+
+def send(url: str, method: str, path: str, body: bytes | None, headers: dict[str, str] | None = None) -> Answered:
     """Send a request, and read all of its answer; `broken` says that the connection ended too early."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
     try:
-        connection.request("POST", path, body, {"content-type": "application/json", **(headers or {})})
+        connection.request(method, path, body, {"content-type": "application/json", **(headers or {})})
         answer = connection.getresponse()
         told = {name.lower(): value for name, value in answer.getheaders()}
         try:

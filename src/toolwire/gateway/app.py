@@ -12,7 +12,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -261,7 +261,9 @@ class _Request:
             told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
             await self._reply(200, told)
         elif self.method in _STORED.get(asked.action, ()):
-            await self._reply(*await fetch(self.gateway.tools, self._turns, asked, self.method))
+            query = self.scope.get("query_string", b"").decode("latin-1")
+            client = Answering(self._begin, self._send)
+            await self._unless_left(fetch(self.gateway.tools, self._turns, asked, self.method, query, client))
         else:
             await self._answer_wire(asked)
 
@@ -367,19 +369,25 @@ class _Request:
         incoming.held = self.scope.get("toolwire.held")
         if self.gateway.tools.audit is not None and asked.action == "answer":
             self.audited = incoming
+        client = client or Answering(self._begin, self._send)
+        await self._unless_left(lead(self.gateway.tools, incoming, client, self.served))
+        served = self.served
+        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
+
+    async def _unless_left(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what a client waits for; it ends when the client leaves."""
         self._task = asyncio.current_task()
         if self.scope.setdefault(LEFT, self._leave) is None:
+            work.close()
             raise _Gone
         try:
-            await lead(self.gateway.tools, incoming, client or Answering(self._begin, self._send), self.served)
+            await work
         except asyncio.CancelledError:
             if self.scope[LEFT] is not None:
                 raise
             raise _Gone from None
         finally:
             self._task = None
-        served = self.served
-        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
 
     def _leave(self) -> None:
         """End what is done for a client that has left."""

@@ -21,7 +21,7 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
-from toolwire.gateway.endings import FORGOTTEN, Refused
+from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
 from toolwire.gateway.headers import coming_down, going_up
 from toolwire.gateway.passing import PassedStream, counts_in, may_be_signed, signatures_of, with_model, with_models
 from toolwire.gateway.prices import used
@@ -31,7 +31,7 @@ from toolwire.gateway.routes import Goal
 from toolwire.gateway.stored import WIRE, text_of, whole
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
 from toolwire.gateway.wording import wording
-from toolwire.providers.addressing import headers_of, key_of, url_of
+from toolwire.providers.addressing import headers_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import stream_quirks, wants_stream
@@ -48,7 +48,6 @@ _KEEP_ALIVES = {
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
 }
 _BROKE = "the provider's answer broke off"
-_ERROR_BYTES = 1024 * 1024
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _BRIEFLY = 0.2
 _FIRST_ELSE = 300
@@ -228,29 +227,18 @@ class Attempt:
 
     async def _failed(self, answer: AwaitedResponse) -> Failure:
         """Read a provider's error; its key is taken out of it."""
-        data = bytearray()
-        while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
-            data += piece
-        body = bytes(data[:_ERROR_BYTES])
-        key = key_of(self.goal.provider).encode()
-        if key:
-            body = body.replace(key, b"[hidden]")
-        status = answer.status if 400 <= answer.status < 600 else 502
+        provider = self.goal.provider
+        status, body, read = await error_in(provider, answer)
         may_pass = status in _PASSING or status >= 500
         headers = coming_down(answer.headers)
-        read = read_error(body)
-        said = self.goal.provider.speaks().decode_error(status, read, answer.headers)
+        said = provider.speaks().decode_error(status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
         if self.exchange is not None and answer.status >= 400 and body:
             reply = self.exchange.error(status, body, answer.headers)
         else:
-            form = answer.headers.get("content-type", "no type")
-            what = " and no word" if answer.status >= 400 else f" ({form[:80]}), which is no answer"
-            kind, message = (said.kind, said.message) if answer.status >= 400 else ("server", "")
-            message = message or f"{self.goal.provider.name} answered with {answer.status}{what}"
-            reply = self.wire.encode_error(Error(kind, message, status, retry_after=said.retry_after))
+            reply = self.wire.encode_error(error_of(provider, answer, read))
         return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
 
     async def answer(self, answer: AwaitedResponse, client: Answering, served: Served) -> "Failure | None":
