@@ -268,7 +268,7 @@ def _problems_of_provider(place: str, provider: ProviderSettings) -> Iterator[st
         yield f"{place}.dialect is not a dialect: {provider.dialect!r}{_hint(provider.dialect, [*NAMES])}"
     if provider.dialect and not provider.base_url:
         yield f"{place}.base_url must say where it is"
-    if provider.base_url and not re.match(r"https?://[^/]", provider.base_url, re.IGNORECASE):
+    if provider.base_url and not re.fullmatch(r"https?://[^/\s]\S*", provider.base_url, re.IGNORECASE):
         yield f"{place}.base_url must be like https://host/path"
     for name in provider.headers:
         if not _TOKEN.fullmatch(name):

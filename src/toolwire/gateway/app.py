@@ -31,7 +31,7 @@ from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
 from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
-from toolwire.gateway.way import lead
+from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
@@ -444,9 +444,7 @@ class _Request:
     async def _count(self, asked: Asked, body: bytes) -> None:
         """Count the tokens of a request: by its provider, or by an estimate that says so."""
         members = members_of(body)
-        way = self.gateway.tools.routes.find(asked.subject or _named(body))
-        if way is None:
-            raise Refused("not_found", "the model is not known here", code="model_not_found")
+        way = way_of(self.gateway.tools.routes, self.key, asked.subject or _named(body))
         if way.goals[0].provider.dialect == asked.dialect:
             await self._lead(asked, body)
             return

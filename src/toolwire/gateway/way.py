@@ -21,8 +21,9 @@ from toolwire.gateway.attempt import Attempt, Failure, Leg
 from toolwire.gateway.choosing import conversation_of
 from toolwire.gateway.continuing import GoingOn
 from toolwire.gateway.endings import Refused
+from toolwire.gateway.keys import Key
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
-from toolwire.gateway.routes import FoundRoute, Goal
+from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of
 from toolwire.gateway.turn import Answering, Incoming, Served, Tools
 from toolwire.translation.paths import Asked
@@ -41,7 +42,7 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     served.model = name
     if not name:
         raise Refused("invalid_request", "model must say which model is asked", code="missing_model")
-    way = _way(tools, incoming, name)
+    way = way_of(tools.routes, incoming.key, name)
     goals = _payable(tools, incoming, _speaking(incoming, way, name))
     longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
     place = _place(tools, incoming)
@@ -56,11 +57,11 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
         _settle(tools, incoming, reservation, served)
 
 
-def _way(tools: Tools, incoming: Incoming, name: str) -> FoundRoute:
+def way_of(routes: Routes, key: Key | None, name: str) -> FoundRoute:
     """Find where a name leads, for those who may go there."""
-    way = tools.routes.find(name)
-    if incoming.key is not None and not incoming.key.may_ask(name):
-        message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(incoming.key.models)}"
+    way = routes.find(name)
+    if key is not None and not key.may_ask(name):
+        message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(key.models)}"
         raise Refused("permission", message, code="model_not_allowed")
     if way is None:
         message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
