@@ -188,7 +188,7 @@ def test_a_database_that_cannot_be_opened_is_told(
     settings = tmp_path / "toolwire.toml"
     settings.write_text(f'[server]\ndatabase = "sqlite:///none/kept.db"\nauth = "{auth}"\n')
     assert main(["serve", "--config", str(settings), "--listen", "127.0.0.1:0"]) == 2
-    said = "toolwire: server: database cannot be opened: unable to open database file\n"
+    said = "toolwire: server: database cannot be opened: No such file or directory\n"
     assert capsys.readouterr().err == said
 
 

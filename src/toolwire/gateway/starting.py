@@ -88,8 +88,9 @@ def _opening() -> Iterator[None]:
 
     try:
         yield
-    except SQLAlchemyError as problem:
+    except (SQLAlchemyError, OSError) as problem:
         why = str(problem.orig).partition("\n")[0] if isinstance(problem, DBAPIError) else type(problem).__name__
+        why = problem.strerror or why if isinstance(problem, OSError) else why
         raise InvalidField("database", f"cannot be opened: {why}", path="server") from None
 
 
