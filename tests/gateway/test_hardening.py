@@ -235,6 +235,15 @@ def test_hosts_and_origins_go_by_a_list(places: Places, host: str, origin: str, 
 
 
 @pytest.mark.row("O25")
+def test_who_looks_whether_it_lives_may_come_by_its_address(guarded: Guarded) -> None:
+    guarded.stood.gateway.places = Places(("gate.example",), loopback=False)
+    for path, status in (("/health", b"200"), ("/ready", b"200"), ("/metrics", b"403"), ("/v1/models", b"403")):
+        assert said(guarded.stood.url, head("GET", path))[9:12] == status
+    guarded.stood.gateway.places = Places()
+    assert said(guarded.stood.url, head("GET", "/health").replace(b"127.0.0.1", b"evil.example"))[9:12] == b"403"
+
+
+@pytest.mark.row("O25")
 @pytest.mark.parametrize(
     ("origin", "permitted"),
     [

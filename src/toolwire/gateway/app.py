@@ -316,9 +316,12 @@ class _Request:
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
         page = self.headers.get("origin", "")
-        if not _allowed(self.gateway.places, self.headers.get("host", ""), page):
+        if _allowed(self.gateway.places, self.headers.get("host", ""), page):
+            self.page = page
+        elif (
+            self.gateway.places.loopback or self.path not in _OPEN
+        ):  # who looks whether it lives knows its address only
             raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
-        self.page = page
 
     async def _check_key(self) -> None:
         """Find out who asks, where keys are kept; only two paths tell nothing that needs one."""
