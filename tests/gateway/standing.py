@@ -27,6 +27,7 @@ from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator
 from toolwire.testing.service import Received
 from toolwire.types import ErrorEnd, Request, Response
+from toolwire.wire.transport import HttpRequest
 
 NAMES = {
     "openai-chat": "openai",
@@ -85,6 +86,27 @@ class Answered(NamedTuple):
 def at(url: str, name: str, **more: Any) -> Provider:
     """Give a provider of a wire whose server is elsewhere."""
     return PROVIDERS[name].with_options(base_url=url, api_key=KEY, paths=(), **more)
+
+
+class There:
+    """A server that answers once, and what it was asked."""
+
+    def __init__(self, status: int, headers: dict[str, str], pieces: list[bytes]) -> None:
+        self.status, self.headers, self._pieces, self.url = status, headers, pieces, ""
+
+    async def asend(self, request: HttpRequest, *_: Any) -> Any:
+        """Note what is asked."""
+        self.url = request.url
+        return self
+
+    async def aread(self) -> bytes:
+        """Give the next piece."""
+        return self._pieces.pop() if self._pieces else b""
+
+    async def aclose(self) -> None:
+        """Let go of nothing."""
+
+    afinish = aclose
 
 
 class _Prompt(uvicorn.Server):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, WIRES, at, post, standing
+from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
 from toolwire.gateway.passing import with_model
 from toolwire.gateway.routes import providers_of
@@ -92,6 +92,23 @@ def test_an_answer_comes_down_as_it_is(wire: str, stream: bool, lenient_model: P
         assert (answered.status, answered.data, answered.broken) == (200, data, False)
         assert answered.headers["content-type"] == kind
         assert stood.seen[-1]["ending"] == "answer"
+
+
+@pytest.mark.parametrize("wire", PATHS)
+def test_a_type_that_cannot_be_said_again_is_the_usual_one(wire: str, lenient_model: Playing) -> None:
+    for data, stream, kind in ((ANSWERS[wire], b"false", "text/plain"), (STREAMS[wire], b"true", "text/html")):
+        with lenient_model([]) as stood:
+            tools, body = stood.gateway.tools, b'{"model":"%s/m","stream":%s}' % (NAMES[wire].encode(), stream)
+            before, tools.transport = tools.transport, There(200, {"content-type": f"{kind}; x=\udcff"}, [data])
+            try:
+                answered = post(stood.url, PATHS[wire], body)
+            finally:
+                tools.transport = before
+            if kind == "text/html":
+                assert (answered.status, b"200 (no type), which is no answer" in answered.data) == (502, True)
+            else:
+                assert (answered.status, answered.data) == (200, data)
+                assert answered.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize(("alias", "wire"), [("openai", "openai-chat"), ("responses", "openai-responses")])

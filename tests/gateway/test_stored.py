@@ -8,14 +8,13 @@ import pytest
 from openai._base_client import SyncHttpxClientWrapper
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, at, post, send, standing
+from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, There, at, post, send, standing
 from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.stored import Turns, whole
 from toolwire.testing import Cut, Scenario, simulate
 from toolwire.types import Text, ToolCall
-from toolwire.wire.transport import HttpRequest
 
 __all__ = ["guarded"]
 
@@ -104,26 +103,6 @@ def test_what_was_asked_is_listed_page_by_page(strict_model: Playing) -> None:
         assert [item.content for item in client.responses.input_items.list(first.id, limit=2).data] == words[:-3:-1]  # type: ignore[union-attr]
 
 
-class _There:
-    """A server that answers once, and what it was asked."""
-
-    def __init__(self, status: int, headers: dict[str, str], pieces: list[bytes]) -> None:
-        self.status, self.headers, self._pieces, self.url = status, headers, pieces, ""
-
-    async def asend(self, request: HttpRequest, *_: Any) -> Any:
-        self.url = request.url
-        return self
-
-    async def aread(self) -> bytes:
-        return self._pieces.pop() if self._pieces else b""
-
-    async def afinish(self) -> None:
-        pass
-
-    async def aclose(self) -> None:
-        pass
-
-
 HELD: list[tuple[int, str, bytes, int, str]] = [
     (200, "application/json", b'{"id": "resp_1", "object": "response", "odd": 1.0}', 200, '"odd": 1.0'),
     (200, "text/event-stream", b"event: a\ndata: {}\n\n", 200, "event: a"),
@@ -141,7 +120,7 @@ def test_what_its_own_provider_holds_is_asked_of_it_as_the_client_asks(
     with strict_model([["One."]]) as stood:
         first = client_of(stood.url).responses.create(model="openai-responses/m", input="Hello")
         tools = stood.gateway.tools
-        before, there = tools.transport, _There(status, {"content-type": kind}, [body])
+        before, there = tools.transport, There(status, {"content-type": kind}, [body])
         tools.transport = there
         try:
             query = "stream=true&starting_after=7&include[]=a%26b&key2=x&api=y"

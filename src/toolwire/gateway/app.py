@@ -398,7 +398,6 @@ class _Request:
             self._task.cancel()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self.begun, self.served.status = True, status
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
         said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
@@ -407,6 +406,7 @@ class _Request:
             said.append((b"access-control-expose-headers", _SHOWN))
         if "cache-control" not in headers:
             said.append((b"cache-control", b"no-store"))
+        self.begun, self.served.status = True, status
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:

@@ -22,7 +22,7 @@ from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
-from toolwire.gateway.headers import coming_down, going_up
+from toolwire.gateway.headers import coming_down, going_up, kind_of
 from toolwire.gateway.passing import PassedStream, counts_in, may_be_signed, signatures_of, with_model, with_models
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
@@ -296,7 +296,7 @@ class Attempt:
 
     async def _answer_other(self, answer: AwaitedResponse, client: Answering, served: Served) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
-        head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
+        head = {"content-type": kind_of(answer.headers, JSON), "x-toolwire-model": self.goal.name}
         await client.begin(200, {**head, **coming_down(answer.headers)})
         counted, heard = head["content-type"].startswith(JSON), bytearray()
         try:
@@ -329,7 +329,7 @@ class Attempt:
             return failure
         if self.exchange is None:
             await self._read_aside(body, served)
-            kind = answer.headers.get("content-type", JSON)
+            kind = kind_of(answer.headers, JSON)
         else:
             body, kind = self._translated(body, served), JSON
         losses = self._told(served)
@@ -383,8 +383,8 @@ class Attempt:
         array = stream_quirks(self.wire.DIALECT, {}, self._full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
-        kind = answer.headers.get("content-type") if shown is None else None
-        kind = kind or (JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
+        usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
+        kind = kind_of(answer.headers, usual) if shown is None else usual
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
         await client.begin(200, {**head, **coming_down(answer.headers), **self._told(served)})
         pulse = Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))

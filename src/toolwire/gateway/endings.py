@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects import dialect
+from toolwire.gateway.headers import kind_of
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of
 from toolwire.translation.paths import vendor_of
@@ -93,7 +94,7 @@ def error_of(provider: Provider, answer: AwaitedResponse, read: Any) -> Error:
     """Give the error that a provider has told in no wire's form: to people, or by its status alone."""
     status = answer.status if answer.status in _ERRORS else 502
     said = provider.speaks().decode_error(status, read, answer.headers)
-    form = answer.headers.get("content-type", "no type")[:80]
+    form = kind_of(answer.headers, "no type")[:80]
     none = answer.status not in _ERRORS
     what = f" ({form}), which is no answer" if none else " and no word"
     message = "" if none and answer.status < _ERRORS.start else said.message

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
+from toolwire.gateway.headers import kind_of
 from toolwire.gateway.memory import Memory
 from toolwire.providers import Provider
 from toolwire.providers.addressing import headers_of, url_of
@@ -355,8 +356,7 @@ async def _fetch_there(
         if method == "DELETE" and answer.status < _FIRST_ELSE:
             await place.forget(asked.subject)
         if answer.status < _FIRST_ELSE:
-            kind = answer.headers.get("content-type", "application/json")
-            await client.begin(answer.status, {"content-type": kind})
+            await client.begin(answer.status, {"content-type": kind_of(answer.headers, "application/json")})
             while piece := await answer.aread():
                 await client.send(piece, True)
             await client.send(b"", False)
