@@ -8,9 +8,10 @@ import pytest
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
-from toolwire.gateway.passing import with_model
+from toolwire.gateway.passing import with_model, without_shown
 from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
+from toolwire.types import Thinking, ToolCall
 from toolwire.wire.bodies import members_of
 
 PATHS = {
@@ -181,6 +182,104 @@ def test_a_signature_of_another_provider_is_taken_out_on_the_same_wire() -> None
             kept, taken = (one.body["messages"][1]["content"] for one in model.requests[1:])
             assert kept == first["content"]
             assert taken == [{"type": "text", "text": "x"}]
+
+
+SHOWN = [
+    (
+        "anthropic",
+        (
+            b'{ "model" : "m", "messages": [{"role":"user","content":"h\\u00e4"} , {"content":[ {"type":"thinking",'
+            b'"thinking":"x","signature":"toolwire:foreign"} , {"type":"text","text":"toolwire:foreign \\u00e4"}],'
+            b'"role":"assistant"},{"role":"assistant","content":[{"type":"thinking","thinking":"y","signature":'
+            b'"toolwire:foreign"}]} ], "big": 123456789012345678901234567890, "e": 1.50E+02 }'
+        ),
+        (
+            b'{ "model" : "m", "messages": [{"role":"user","content":"h\\u00e4"},{"content":[{"type":"text",'
+            b'"text":"toolwire:foreign \\u00e4"}],"role":"assistant"}], '
+            b'"big": 123456789012345678901234567890, "e": 1.50E+02 }'
+        ),
+    ),
+    (
+        "openai-responses",
+        (
+            b'{"input":[{"type":"reasoning","id":"rs_0123456789abcdef0123456700","summary":[]},{"type":"reasoning",'
+            b'"id":"rs_0123456789abcdef0123456701","summary":[],"encrypted_content":"gAAA"}, {"type":"reasoning",'
+            b'"id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef"},{"role":"user","content":'
+            b'"\\u00e4 \\"rs_0123456789abcdef0123456700\\""}],"e":1.50}'
+        ),
+        (
+            b'{"input":[{"type":"reasoning","id":"rs_0123456789abcdef0123456701","summary":[],"encrypted_content":"gAAA"},'
+            b'{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef"},{"role":"user","content":'
+            b'"\\u00e4 \\"rs_0123456789abcdef0123456700\\""}],"e":1.50}'
+        ),
+    ),
+    ("anthropic", b'{"messages":"toolwire:foreign"}', None),
+    (
+        "anthropic",
+        b'{"messages":[{"role":"user","content":"toolwire:foreign"}, 7, {"content":[7,"toolwire:foreign"]}]}',
+        None,
+    ),
+    (
+        "openai-responses",
+        b'{"input":"\\"rs_0123456789abcdef0123456700\\"","x":["rs_0123456789abcdef0123456700"]}',
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "given", "expected"), SHOWN)
+def test_what_was_only_shown_is_taken_out_and_nothing_else(wire: str, given: bytes, expected: bytes | None) -> None:
+    assert without_shown(wire, given, members_of(given)) == (given if expected is None else expected)
+
+
+TOOL = {"type": "object", "properties": {}}
+SENT: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "messages": [{"role": "user", "content": "go"}],
+        "tools": [{"name": "look", "input_schema": TOOL}],
+        "max_tokens": 4000,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    },
+    "openai-responses": {
+        "input": [{"role": "user", "content": "go"}],
+        "tools": [{"type": "function", "name": "look", "parameters": TOOL, "strict": False}],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    },
+}
+
+
+def _next(wire: str, body: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Add an answer to what a client says next, and the result of its call."""
+    if wire == "anthropic":
+        call = next(block["id"] for block in answer["content"] if block["type"] == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call, "content": "ok"}
+        body["messages"] += [
+            {"role": "assistant", "content": answer["content"]},
+            {"role": "user", "content": [result]},
+        ]
+    else:
+        call = next(item["call_id"] for item in answer["output"] if item["type"] == "function_call")
+        body["input"] += [*answer["output"], {"type": "function_call_output", "call_id": call, "output": "ok"}]
+
+
+@pytest.mark.parametrize("other", ["gemini/gemini-2.5-pro", "openai/gpt-5", "ollama/qwen3"])
+@pytest.mark.parametrize(
+    ("wire", "own"), [("anthropic", "anthropic/claude-sonnet-4-5"), ("openai-responses", "openai-responses/gpt-5")]
+)
+def test_a_conversation_comes_back_from_the_model_of_another_wire(
+    wire: str, own: str, other: str, strict_model: Playing
+) -> None:
+    turns: list[Any] = [[Thinking(f"thought {number}"), ToolCall(None, "look", {})] for number in range(5)]
+    body = json.loads(json.dumps(SENT[wire]))
+    with strict_model(turns) as stood:
+        for model in (other, own, own, other, own):
+            answered = post(stood.url, PATHS[wire], json.dumps({"model": model, **body}).encode())
+            assert answered.status == 200, answered
+            _next(wire, body, json.loads(answered.data))
+        sent = [one.raw for one in stood.requests if one.dialect == wire]
+        assert [data.count(b"thought ") for data in sent] == [0, 1, 2], "its own thoughts come back, and no others"
+        assert b"toolwire:foreign" not in b"".join(sent)
 
 
 def _asked(wire: str, *, stream: bool) -> tuple[str, bytes]:

@@ -23,7 +23,16 @@ from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
 from toolwire.gateway.headers import coming_down, going_up, kind_of
-from toolwire.gateway.passing import PassedStream, counts_in, may_be_signed, signatures_of, with_model, with_models
+from toolwire.gateway.passing import (
+    PassedStream,
+    counts_in,
+    may_be_signed,
+    signatures_of,
+    with_model,
+    with_models,
+    without_budget,
+    without_shown,
+)
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
@@ -50,6 +59,8 @@ _KEEP_ALIVES = {
 _BROKE = "the provider's answer broke off"
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _BRIEFLY = 0.2
+_TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
+_UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _FIRST_ELSE = 300
 _COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
 _PAGE = "text/html"
@@ -145,8 +156,8 @@ class Attempt:
         """Give the path and the bytes of a request of the provider's own wire."""
         incoming, model = self.incoming, self.goal.model
         body = incoming.body
-        if self._shared and incoming.asked.action != "other" and may_be_signed(body):
-            body = await self._without_others_signatures(body)
+        if incoming.asked.action != "other":
+            body = await self._without_others(body)
         if incoming.asked.dialect != "gemini":
             given = text_of(self.members["model"])
             named = with_model(body, self.members if body is incoming.body else members_of(body), model)
@@ -156,6 +167,19 @@ class Attempt:
             body = with_models(body, self.members, f"models/{model}")
         query = "?alt=sse" if "alt=sse" in incoming.query.split("&") else ""
         return f"/v1beta/models/{model}:{verb}{query}", body
+
+    async def _without_others(self, body: bytes) -> bytes:
+        """Take out what other providers have thought; the bytes stay where there is none."""
+        taken = without_shown(self.wire.DIALECT, body, self.members)
+        if self._shared and may_be_signed(taken):
+            taken = await self._without_others_signatures(taken)
+        if taken is body:
+            return body
+        self.request_losses = (_TAKEN,)
+        settled = without_budget(taken) if self.wire.DIALECT == "anthropic" else taken
+        if settled is not taken:
+            self.request_losses = (_TAKEN, _UNBUDGETED)
+        return settled
 
     async def _without_others_signatures(self, body: bytes) -> bytes:
         """Take out what another provider has signed; the bytes stay where there is none."""
@@ -167,7 +191,6 @@ class Attempt:
             return body
         messages = [_unsigned(message, foreign) for message in request.context.messages]
         taken = replace(request, context=replace(request.context, messages=messages))
-        self.request_losses = (Loss("messages", "signature", "dropped", "made by another provider", "minor"),)
         return self.wire.encode_request(taken).json
 
     async def _exchanged(self) -> tuple[str, bytes]:
