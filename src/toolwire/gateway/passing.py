@@ -81,7 +81,7 @@ def _unshown_item(item: bytes) -> bytes:
 
 
 def without_budget(body: bytes) -> bytes:
-    """Give a request of Messages without thinking of a budget, where the calls that are answered have no thought now."""
+    """Give a request of Messages without thinking of a budget, where calls are answered that have no thought now."""
     members = members_of(body)
     thinking = msgspec.json.decode(members.get("thinking", b"null"))
     if type(thinking) is not dict or thinking.get("type") != "enabled":
