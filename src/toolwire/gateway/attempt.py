@@ -477,7 +477,7 @@ class Attempt:
             over=wording(goal.provider, goal.format),
             reuse=self.tools.reuse.of(incoming.owner),
         )
-        if self.wire.DIALECT == WIRE:
+        if self.wire.DIALECT == WIRE != goal.provider.dialect:
             made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
         return made
 
