@@ -169,6 +169,17 @@ def test_one_that_says_when_is_asked_again_where_it_is_soon() -> None:
     _three(Scenario([slower[0], "Hello.", slower[1]]), then)
 
 
+def test_of_several_that_fail_the_last_one_is_told_and_not_who_was_asked_once_more() -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        models[1].play(Fail(Error("rate_limit", "slower", 429), retry_after=30))
+        answered = _asked(stood, "both")
+        assert (answered.status, answered.headers["retry-after"]) == (429, "30")
+        assert [len(model.requests) for model in models] == [2, 1, 0]
+
+    soon = Fail(Error("server", "busy", 503), retry_after=0.1)
+    _three(Scenario([soon, soon]), then)
+
+
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
 def test_what_is_too_long_goes_to_the_route_for_it(wire: str) -> None:
     def then(stood: Stood, models: list[Any]) -> None:

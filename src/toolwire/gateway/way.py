@@ -177,7 +177,8 @@ class _Asking(Struct):
         if soon and failures[-1].may_pass:
             first = min(soon, key=lambda one: one.wait or 0.0)
             await asyncio.sleep(first.wait or 0.0)
-            failures = await self._ask_each(way, [first.goal], conversation)
+            again = await self._ask_each(way, [first.goal], conversation)
+            failures = failures if again and failures[-1].goal is not first.goal else again
         longer = self._longer(way, failures)
         if longer is not None:
             await self.ask(longer)
