@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
-from toolwire.gateway.passing import with_model, without_shown
+from toolwire.gateway.passing import with_model, with_stand_ins, without_shown
 from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
 from toolwire.types import Thinking, ToolCall
@@ -230,6 +230,45 @@ SHOWN = [
 @pytest.mark.parametrize(("wire", "given", "expected"), SHOWN)
 def test_what_was_only_shown_is_taken_out_and_nothing_else(wire: str, given: bytes, expected: bytes | None) -> None:
     assert without_shown(wire, given, members_of(given)) == (given if expected is None else expected)
+
+
+STAND_IN = b',"thoughtSignature":"skip_thought_signature_validator"}'
+UNSIGNED = [
+    b'{"contents": [{"role":"model","parts":[{"functionCall":{"name":"a"}}#,{"functionCall":{"name":"b"}}]}] , "e":1.50}',
+    (
+        b'{"contents":[{"role":"model","parts":[{"text":"x"},{"functionCall":{"name":"a"}}#]},'
+        b'{"role":"model","parts":[{"functionCall":{"name":"b"}}]},{"role":"user","parts":[{"functionResponse":{}}]},'
+        b'{"role":"model","parts":[{"functionCall":{"name":"c"},"thoughtSignature":"c2ln"},{"functionCall":{"name":"d"}}]}]}'
+    ),
+    b'{"contents":[{"role":"user","parts":[{"functionCall":{"name":"a"}}]},{"role":"model","parts":"functionCall"}]}',
+    b'{"contents":[{"role":"model","parts":[{"functionCall":{"name":"a"},"thoughtSignature":"c2ln"}]}]}',
+    b'{"contents":"\\"functionCall\\""}',
+]
+
+
+@pytest.mark.parametrize("body", UNSIGNED)
+def test_a_step_begins_with_a_call_that_is_signed_or_excused(body: bytes) -> None:
+    given, expected = body.replace(b"}#", b"}"), body.replace(b"}#", STAND_IN)
+    assert with_stand_ins(given, members_of(given)) == expected
+
+
+@pytest.mark.parametrize("other", ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "ollama/qwen3"])
+def test_a_conversation_comes_back_to_a_model_that_signs_its_calls(other: str, strict_model: Playing) -> None:
+    turns: list[Any] = [[Thinking("hm"), ToolCall(None, "look", {})] for _ in range(4)]
+    tools = [{"functionDeclarations": [{"name": "look", "parametersJsonSchema": TOOL}]}]
+    contents: list[Any] = [{"role": "user", "parts": [{"text": "go"}]}]
+    with strict_model(turns) as stood:
+        for model in (other, "gemini/gemini-3-pro", other, "gemini/gemini-3-pro"):
+            body = json.dumps({"contents": contents, "tools": tools}).encode()
+            answered = post(stood.url, f"/v1beta/models/{model}:generateContent", body)
+            assert answered.status == 200, answered
+            said = json.loads(answered.data)["candidates"][0]["content"]
+            call = next(part["functionCall"] for part in said["parts"] if "functionCall" in part)
+            result = {"name": "look", "response": {"ok": 1}, **({"id": call["id"]} if "id" in call else {})}
+            contents += [said, {"role": "user", "parts": [{"functionResponse": result}]}]
+        sent = [one.raw for one in stood.requests if one.dialect == "gemini"]
+        assert [data.count(STAND_IN) for data in sent] == [1, 2]
+        assert sent[1].startswith(sent[0].partition(b'], "tools"')[0])
 
 
 TOOL = {"type": "object", "properties": {}}

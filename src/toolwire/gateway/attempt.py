@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
+from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
@@ -30,6 +31,7 @@ from toolwire.gateway.passing import (
     signatures_of,
     with_model,
     with_models,
+    with_stand_ins,
     without_budget,
     without_shown,
 )
@@ -162,6 +164,8 @@ class Attempt:
             given = text_of(self.members["model"])
             named = with_model(body, self.members if body is incoming.body else members_of(body), model)
             return incoming.path, body if model == given else named
+        if incoming.asked.action == "answer" and family_of(model).signed_calls:
+            body = with_stand_ins(body, self.members if body is incoming.body else members_of(body))
         verb = incoming.path.rpartition(":")[2]
         if incoming.asked.action != "answer":
             body = with_models(body, self.members, f"models/{model}")

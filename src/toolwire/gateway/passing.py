@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A body goes up as it came but for its model's name: no other byte is touched. What was only shown to its client, the
-  thoughts of a model of another wire, is taken out when it comes back.
+  thoughts of a model of another wire, is taken out when it comes back. Its calls are marked as Gemini wants them.
 - An answer comes down as it is. One that breaks off is ended in the wire's own form of an error; where it broke
   within a frame, no client could read on, and its connection is to break as well.
 - What an answer says of its cost, and who signed what, is read on the side.
@@ -27,6 +27,7 @@ from toolwire.wire.bodies import members_of, place_of
 _COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _FOREIGN = FOREIGN.encode()
+_CALL = b'"functionCall"'
 # The id of a thought that was written for a client of Responses; OpenAI's own are twice as long (2026-11-23).
 _MADE = re.compile(rb'"rs_[0-9a-f]{24}\d{2,4}"')
 # The keys under which the wires write what only its maker can read.
@@ -78,6 +79,33 @@ def _unshown_item(item: bytes) -> bytes:
     read = msgspec.json.decode(item) if _MADE.search(item) is not None else None
     shown = type(read) is dict and read.get("type") == "reasoning" and not read.get("encrypted_content")
     return b"" if shown and _MADE.fullmatch(b'"%s"' % str(read["id"]).encode(errors="replace")) else item  # type: ignore[index]
+
+
+def with_stand_ins(body: bytes, members: dict[str, Any]) -> bytes:
+    """Give a body of Gemini whose calls of other models stand under the vendor's word for "no signature".
+
+    A model that signs begins each step with a call that is signed; it refuses a step that does not.
+    """
+    if body.count(_CALL) <= body.count(b'"thoughtSignature"'):
+        return body
+    stepped = False
+
+    def sign(content: bytes) -> bytes:
+        nonlocal stepped
+        read = members_of(content)
+        stepped = stepped and bytes(read.get("role", b"")) == b'"model"'
+        if stepped or bytes(read.get("role", b"")) != b'"model"' or _CALL not in content:
+            return content
+        return _filtered(content, read, "parts", sign_first)
+
+    def sign_first(part: bytes) -> bytes:
+        nonlocal stepped
+        keys = {} if stepped or _CALL not in part else members_of(part)
+        stepped = stepped or "functionCall" in keys
+        unsigned = "functionCall" in keys and "thoughtSignature" not in keys
+        return part[:-1] + b',"thoughtSignature":"skip_thought_signature_validator"}' if unsigned else part
+
+    return _filtered(body, members, "contents", sign)
 
 
 def without_budget(body: bytes) -> bytes:
