@@ -12,7 +12,7 @@ from tests.gateway.standing import WIRES, Stood, at, post, standing
 from toolwire.dialects import dialect
 from toolwire.gateway.choosing import Choosing, conversation_of
 from toolwire.gateway.routes import Goal
-from toolwire.testing import Cut, Fail, Raw, Scenario, simulate
+from toolwire.testing import Cut, Fail, Raw, Scenario, Wait, simulate
 from toolwire.types import Context, Error, Message, Request
 from toolwire.wire.bodies import members_of
 
@@ -226,6 +226,16 @@ BEGUN_NO_ANSWERS = [
         content_type="text/event-stream",
     ),
 ]
+
+
+@pytest.mark.parametrize("rest", [BEGUN_NO_ANSWERS[0].data, b""])
+def test_a_comment_is_no_word_of_an_answer(rest: bytes) -> None:
+    def then(stood: Stood, _models: list[Any]) -> None:
+        answered = _asked(stood, "both", stream=True)
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "second/m")
+
+    comment = Raw(b": PROCESSING\n\n", content_type="text/event-stream")
+    _three(Scenario([[comment, Wait(0.05), comment, Wait(0.05), Raw(rest), Cut()]]), then)
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])

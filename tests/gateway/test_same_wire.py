@@ -234,7 +234,7 @@ def test_what_was_only_shown_is_taken_out_and_nothing_else(wire: str, given: byt
 
 STAND_IN = b',"thoughtSignature":"skip_thought_signature_validator"}'
 UNSIGNED = [
-    b'{"contents": [{"role":"model","parts":[{"functionCall":{"name":"a"}}#,{"functionCall":{"name":"b"}}]}] , "e":1.50}',
+    b'{"contents": [{"role":"model","parts":[{"functionCall":{"name":"a"}}#,{"functionCall":{"name":"b"}}]}]}',
     (
         b'{"contents":[{"role":"model","parts":[{"text":"x"},{"functionCall":{"name":"a"}}#]},'
         b'{"role":"model","parts":[{"functionCall":{"name":"b"}}]},{"role":"user","parts":[{"functionResponse":{}}]},'

@@ -295,14 +295,16 @@ class Attempt:
         """Wait a while for an answer's first piece, where another provider may still be asked."""
         if not self.several:
             return b""
+        first = b""
         try:
             async with asyncio.timeout(self.tools.keep_alive):
-                first = await answer.aread()
-            if not first:
-                return self._broke(TransportError("reset", "an answer without a word"))
+                while not first or (first[:1] == b":" and b"data:" not in first):  # a comment is no word of an answer
+                    if not (piece := await answer.aread()):
+                        return self._broke(TransportError("reset", "an answer without a word"))
+                    first += piece
             return self._no_answer(first, whole=False) or first
         except TimeoutError:
-            return b""
+            return first
         except TransportError as problem:
             return self._broke(problem)
 
