@@ -13,8 +13,8 @@ from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.stored import Turns, whole
-from toolwire.testing import Cut, Scenario, simulate
-from toolwire.types import Text, ToolCall
+from toolwire.testing import Cut, Fail, Scenario, simulate
+from toolwire.types import Error, Text, ToolCall
 
 __all__ = ["guarded"]
 
@@ -186,6 +186,16 @@ def test_a_conversation_changes_its_provider(strict_model: Playing) -> None:
         with pytest.raises(openai.BadRequestError) as lost:  # another wire's model has nothing of what OpenAI holds
             client.responses.create(model="gemini/m", input="More", previous_response_id=third.id)
         assert lost.value.code == "previous_response_not_found"
+
+
+def test_who_holds_an_answer_and_fails_is_told_and_not_that_nobody_holds_it() -> None:
+    with simulate([["One."], Fail(Error("server", "broken", 500))], strict=True) as model:
+        settings = '[routes.r]\nto = ["openai-responses/m", "gemini/m"]\n'
+        with standing(model.url, settings) as stood:
+            client = client_of(stood.url)
+            first = client.responses.create(model="r", input="Hello")
+            with pytest.raises(openai.InternalServerError, match="broken"):
+                client.responses.create(model="r", input="More", previous_response_id=first.id)
 
 
 @pytest.mark.parametrize("wire", FOREIGN)

@@ -30,6 +30,7 @@ from toolwire.translation.paths import Asked
 from toolwire.wire.bodies import members_of
 
 _OPENAI = {"openai-chat", "openai-responses"}
+_OF_ONE = frozenset({"lossy", "previous_response_not_found"})  # another may lose nothing, or hold what one does not
 _PATIENCE = 2.0  # seconds that a provider may ask to wait, to be asked again for one request
 
 
@@ -194,12 +195,19 @@ class _Asking(Struct):
         """Ask until one answers; give what went wrong where none did."""
         strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
         failures: list[Failure] = []
+        refused: Refused | None = None
         for goal in goals:
             attempt = Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
             if way.settings.continue_:
                 attempt.goes_on = partial(self.go_on, way, conversation, strict)
             self.served.goal = goal.name
-            answer = await attempt.ask(self.served)
+            try:
+                answer = await attempt.ask(self.served)
+            except Refused as problem:
+                if problem.error.code not in _OF_ONE:
+                    raise
+                refused = refused or problem
+                continue
             client = self._keeping(attempt)
             failure = answer if isinstance(answer, Failure) else await attempt.answer(answer, client, self.served)
             if failure is None:
@@ -211,6 +219,8 @@ class _Asking(Struct):
                 break
             if len(way.goals) > 1:
                 self.tools.choosing.failed(goal, failure.wait)
+        if refused is not None and not failures:
+            raise refused
         return failures
 
     def _keeping(self, attempt: "Attempt") -> Answering:
