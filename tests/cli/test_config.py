@@ -142,6 +142,28 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         },
         [],
     ),
+    (
+        "weights, orders, prices, keys and addresses that are none",
+        {
+            "model_list": [
+                deployment(
+                    "m", "ollama/q", weight=-1, order="first", input_cost_per_token=-1, output_cost_per_token=-1
+                ),
+                deployment("m", "ollama/r", weight="2", order=1),
+                deployment("n", "openai/q", api_base="https://me:secret@h/v1"),
+                deployment("n", "openai/q", api_base="gpu:8000"),
+                deployment("n", "openai/q", api_key="os.environ/"),
+            ]
+        },
+        {"routes": {"m": {"to": ["ollama/q", "ollama/r"]}, "n": {"to": ["openai/q"]}}},
+        [
+            "model_list[0].litellm_params.weight: must be a number from 0 on",
+            "model_list[0].litellm_params.order: must be a number from 0 on",
+            "model_list[2].litellm_params.api_base: an address",
+            "model_list[3].litellm_params.api_base: an address",
+            "model_list[4].litellm_params.api_key: stands in the file",
+        ],
+    ),
     ("nothing", {}, {}, []),
     ("what is none", {"model_list": ["x", {"model_name": "y"}]}, {}, ["model_list[0]", "model_list[1]"]),
 ]

@@ -90,6 +90,11 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
     assert main(["keys", "revoke", key[3:11], "--config", file]) == 0
     assert main(["keys", "list", "--config", file]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
+    shown = []
+    for action in ("show", "revoke", "show"):
+        assert main(["keys", action, key[3:11], "--config", file]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[2], "when it was revoked stays"
     assert [line.split()[1] for line in lines] == ["revoked", "active"]
     with contextlib.closing(sqlite3.connect(tmp_path / "keys.db")) as database:
         assert key not in str(database.execute("SELECT * FROM toolwire_keys").fetchall())
@@ -101,6 +106,10 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
         (["create", "--name", "ci", "--requests", "1/week"], "60/min"),
         (["create", "--name", "ci", "--expires", "soon"], "30s, 15m, 24h or 7d"),
         (["create", "--name", ""], "1 to 100"),
+        (["create", "--name", "ci", "--models", ""], "models must name a model"),
+        (["create", "--name", "ci", "--models", " , "], "models must name a model"),
+        (["create", "--name", "ci", "--expires", "0d"], "expires must be longer than nothing"),
+        (["create", "--name", "ci", "--expires", "9999999d"], "expires"),
         (["revoke", "nobody"], "there is no key 'nobody'"),
         (["show"], "must be named"),
     ],

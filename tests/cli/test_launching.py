@@ -167,6 +167,7 @@ def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path, launc
         (["claude", "--model", "nobody/m"], "there is no provider 'nobody'"),
         (["claude", "--model"], "--model: expected one argument"),
         (["--model", "nobody/m", "claude"], "there is no provider 'nobody'"),
+        (["--simulate", "--model", "foo", "claude"], "--model foo: there is no provider 'foo'"),
         (["aider"], "must be told which model to ask: --model PROVIDER/MODEL"),
         (["clade"], "did you mean claude?"),
     ],

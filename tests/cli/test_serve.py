@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,9 @@ from typing import Any
 import pytest
 
 from toolwire.cli import main
+from toolwire.config import GatewaySettings
+from toolwire.gateway import starting
+from toolwire.gateway.routes import Routes
 from toolwire.testing import Scenario, simulate
 
 KEY = "sk-sentinel-0123456789abcdef"
@@ -102,12 +106,56 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
         ("[server]\nlisten = 7\n", "server.listen"),
         ('[server]\nlisten = "127.0.0.1:65536"\n', "server.listen must be HOST:PORT, not '127.0.0.1:65536'"),
         ('[server]\nlisten = ":8080"\n', "server.listen must be HOST:PORT"),
+        ('[server]\nauth = "key"\n', "server.auth must be one of 'none', 'keys'"),
+        ("[server]\nconnections = 0\n", "server.connections must be 1 or more"),
+        ('[server]\ndatabase = "toolwire.db"\n', 'server.database must be "sqlite:///toolwire.db"'),
+        ('[server]\ndatabase = "mysql://db/x"\n', 'server.database must be "sqlite:///toolwire.db"'),
+        ('[server]\ndatabase = "postgresql://db:port/x"\n', 'server.database must be "sqlite:///toolwire.db"'),
+        ('[server]\nhosts = ["a.example", "https://b.example"]\n', "server.hosts[1] must be a name without scheme"),
+        ('[server]\norigins = ["app.example"]\n', "server.origins[0] must be as a browser says it"),
         ('[routes.a]\nto = ["nobody/m"]\n', "there is no provider 'nobody'"),
+        (
+            '[routes.a]\nto = ["olama/m"]\n',
+            "routes.a: to names olama/m: there is no provider 'olama'; did you mean ollama?",
+        ),
+        ('[routes.a]\nto = ["openai/m"]\n', "without a key: export OPENAI_API_KEY=..."),
+        (
+            '[routes.a]\nto = [{ model = "ollama/m", wieght = 1 }]\n',
+            "routes.a.to[0].wieght is not a setting; did you mean weight?",
+        ),
+        ('[routes.a]\nto = [{ model = "ollama/m", weight = nan }]\n', "routes.a.to[0].weight must be 0 or more"),
+        ('[routes.a]\nto = "ollama/m"\n[routes.b]\nstrict = 1\n', "routes.a.to: Expected"),
+        ('[routes.a]\nto = "ollama/m"\n[routes.b]\nstrict = 1\n', "routes.b.strict: Expected"),
+        ('[memory]\nexpires = "0s"\n', "memory.expires must be longer"),
+        ("[memory]\nbytes = -1\n", "memory.bytes must be 0 or more"),
+        ('[prices]\n"m" = { input = 1, output = 1 }\n', "prices.m must be named PROVIDER/MODEL"),
+        ('[prices]\n"a/m" = { input = 1, output = 1, cached = 1 }\n', "prices.a/m.cached is not a setting"),
+        ('[providers.x]\nbase_url = "http://h"\ndialect = "opena"\n', "providers.x.dialect is not a dialect: 'opena'"),
+        ('[providers.x]\nbase_url = "http://h"\n', "providers.x: dialect is missing"),
+        (
+            '[providers.x]\nbase_url = "h:80"\ndialect = "openai"\n',
+            "providers.x.base_url must be like https://host/path",
+        ),
+        ('[providers."x/y"]\nbase_url = "http://h"\ndialect = "openai"\n', "providers.x/y: a provider's name must be"),
+        ('[providers.x]\nkey = "$"\nbase_url = "http://h"\ndialect = "openai"\n', "must name a variable"),
+        (
+            '[providers.x]\nbase_url = "http://h"\ndialect = "openai"\nquirks = { a = 1 }\n',
+            "providers.x: a is not a quirk",
+        ),
+        (
+            '[providers.x]\nbase_url = "http://h"\ndialect = "openai"\nheaders = { "a b" = "c" }\n',
+            "'a b' is not the name of a header",
+        ),
+        (
+            '[providers.x]\nbase_url = "http://h"\ndialect = "openai"\nheaders = { a = "b\\n" }\n',
+            "providers.x: a has characters",
+        ),
         ('[providers.x]\nkey = "sk-abc"\nbase_url = "http://h"\ndialect = "openai"\n', "must name a variable"),
         ('[providers.x]\nkey = "$NOT_THERE"\nbase_url = "http://h"\ndialect = "openai"\n', "NOT_THERE is not set"),
         ('[providers.x]\nkey = "$ODD"\nbase_url = "http://h"\ndialect = "openai"\n', "that no header can carry"),
         ('[server]\nlisten = "0.0.0.0:1"\n', "without keys"),
         ("x", "is not TOML"),
+        ("\ufeff[sever]\n", "sever is not a section"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_listens(
@@ -115,6 +163,7 @@ def test_what_is_wrong_is_said_before_anything_listens(
 ) -> None:
     monkeypatch.setattr("toolwire.gateway.serving.listen", lambda _address: pytest.fail("it listens"))
     monkeypatch.setenv("ODD", "sk-ä")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     settings = tmp_path / "toolwire.toml"
     settings.write_text(text)
     assert main(["serve", "--config", str(settings), "--check"]) == 2
@@ -123,10 +172,53 @@ def test_what_is_wrong_is_said_before_anything_listens(
     assert "sk-abc" not in problem
 
 
+@pytest.mark.parametrize("held", [b"", b"\n", b"sk-1\nsk-2\n", b"\xff\xfe\x00", b"a: \xc3\xa9"])
+def test_a_file_of_a_key_holds_one(held: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = tmp_path / "toolwire.toml"
+    settings.write_text('[providers.x]\nbase_url = "http://h"\ndialect = "openai"\nkey_file = "secret"\n')
+    (tmp_path / "secret").write_bytes(held)
+    assert main(["serve", "--config", str(settings), "--check"]) == 2
+    assert capsys.readouterr().err == "toolwire: providers.x: key_file secret must hold a key, in one line\n"
+    (tmp_path / "secret").write_bytes(b"\xef\xbb\xbfsk-1\r\n")
+    assert main(["serve", "--config", str(settings), "--check"]) == 0
+
+
+@pytest.mark.parametrize("auth", ["keys", "none"])
+def test_a_database_that_cannot_be_opened_is_told(
+    auth: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "toolwire.toml"
+    settings.write_text(f'[server]\ndatabase = "sqlite:///none/kept.db"\nauth = "{auth}"\n')
+    assert main(["serve", "--config", str(settings), "--listen", "127.0.0.1:0"]) == 2
+    said = "toolwire: server: database cannot be opened: No such file or directory\n"
+    assert capsys.readouterr().err == said
+
+
 @pytest.mark.parametrize("address", ["8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:-1", "127.0.0.1:99999"])
 def test_an_address_that_is_none_is_refused(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--simulate", "--listen", address]) == 2
     assert capsys.readouterr().err == f"toolwire: server: listen must be HOST:PORT, not {address!r}\n"
+
+
+def test_an_address_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["serve", "--simulate", "--listen", address]) == 2
+    assert capsys.readouterr().err == f"toolwire: {address}: Address already in use\n"
+
+
+def test_a_log_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def write(text: str) -> None:
+        written.append(text)
+        raise BrokenPipeError
+
+    seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).seen
+    monkeypatch.setattr("sys.stderr.write", write)
+    assert seen is not None
+    seen({"request": "tw_1"})
+    assert written == ['{"request":"tw_1"}\n']
 
 
 def test_settings_that_are_right_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator
 from toolwire.testing.service import Received
 from toolwire.types import ErrorEnd, Request, Response
+from toolwire.wire.transport import HttpRequest
 
 NAMES = {
     "openai-chat": "openai",
@@ -92,6 +93,27 @@ def at(url: str, name: str, **more: Any) -> Provider:
     return PROVIDERS[name].with_options(base_url=url, api_key=KEY, paths=(), **more)
 
 
+class There:
+    """A server that answers once, and what it was asked."""
+
+    def __init__(self, status: int, headers: dict[str, str], pieces: list[bytes]) -> None:
+        self.status, self.headers, self._pieces, self.url = status, headers, pieces, ""
+
+    async def asend(self, request: HttpRequest, *_: Any) -> Any:
+        """Note what is asked."""
+        self.url = request.url
+        return self
+
+    async def aread(self) -> bytes:
+        """Give the next piece."""
+        return self._pieces.pop() if self._pieces else b""
+
+    async def aclose(self) -> None:
+        """Let go of nothing."""
+
+    afinish = aclose
+
+
 class _Prompt(uvicorn.Server):
     """A server that ends when it is told to: uvicorn looks ten times a second, and then waits a tenth."""
 
@@ -148,11 +170,16 @@ def standing(
 
 
 def post(url: str, path: str, body: bytes, headers: dict[str, str] | None = None) -> Answered:
+    """Post a body, and read all of the answer."""
+    return send(url, "POST", path, body, headers)
+
+
+def send(url: str, method: str, path: str, body: bytes | None, headers: dict[str, str] | None = None) -> Answered:
     """Send a request, and read all of its answer; `broken` says that the connection ended too early."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
     try:
-        connection.request("POST", path, body, {"content-type": "application/json", **(headers or {})})
+        connection.request(method, path, body, {"content-type": "application/json", **(headers or {})})
         answer = connection.getresponse()
         told = {name.lower(): value for name, value in answer.getheaders()}
         try:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.traces.postgres import Database, Postgres
 from toolwire.gateway import accounts as accounts_module
 from toolwire.gateway.accounts import Accounts, Reservation
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key, Limit, limit_of, mint
 from toolwire.gateway.ledger import LEASE, LimitLedger
+from toolwire.gateway.memory import StoredMemory
 from toolwire.gateway.starting import url_of_database
 
 NOW = 1_800_000_000.0
@@ -202,6 +204,25 @@ def test_one_who_leaves_while_it_waits_holds_nothing(url: str) -> None:
         await accounts.close()
 
     asyncio.run(lead())
+
+
+@pytest.mark.slow
+def test_a_connection_that_the_server_has_cut_is_made_anew(database: Database, postgres: Postgres) -> None:
+    url = url_of_database(database.url, None)
+    key, ledger, memory = made(url), LimitLedger(url), StoredMemory(url, 1000, 60)
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
+
+    async def lead() -> None:
+        for number in range(3):
+            assert ledger.find(key.id) == key
+            await memory.keep("me", [("a", str(number).encode())])
+            postgres.run(cut.format(database.name))
+            assert dict(await memory.find("me", ["a"])) == {"a": str(number).encode()}
+            postgres.run(cut.format(database.name))
+
+    asyncio.run(lead())
+    ledger.close()
+    memory.close()
 
 
 def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:

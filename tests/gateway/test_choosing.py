@@ -12,7 +12,7 @@ from tests.gateway.standing import WIRES, Stood, at, post, standing
 from toolwire.dialects import dialect
 from toolwire.gateway.choosing import Choosing, conversation_of
 from toolwire.gateway.routes import Goal
-from toolwire.testing import Cut, Fail, Scenario, simulate
+from toolwire.testing import Cut, Fail, Raw, Scenario, Wait, simulate
 from toolwire.types import Context, Error, Message, Request
 from toolwire.wire.bodies import members_of
 
@@ -169,6 +169,17 @@ def test_one_that_says_when_is_asked_again_where_it_is_soon() -> None:
     _three(Scenario([slower[0], "Hello.", slower[1]]), then)
 
 
+def test_of_several_that_fail_the_last_one_is_told_and_not_who_was_asked_once_more() -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        models[1].play(Fail(Error("rate_limit", "slower", 429), retry_after=30))
+        answered = _asked(stood, "both")
+        assert (answered.status, answered.headers["retry-after"]) == (429, "30")
+        assert [len(model.requests) for model in models] == [2, 1, 0]
+
+    soon = Fail(Error("server", "busy", 503), retry_after=0.1)
+    _three(Scenario([soon, soon]), then)
+
+
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
 def test_what_is_too_long_goes_to_the_route_for_it(wire: str) -> None:
     def then(stood: Stood, models: list[Any]) -> None:
@@ -200,6 +211,50 @@ def test_a_stream_that_breaks_off_before_its_first_byte_is_given_by_another(wire
         assert len(models[0].requests) == 1
 
     _three([[Cut(bytes=0)]], then, wire)
+
+
+NO_ANSWERS = [
+    Raw(b"<html>Sign in</html>", content_type="text/html; charset=utf-8"),
+    Raw(b'{"error": {"message": "no credits", "code": 402, "type": "billing_error"}}'),
+    Raw(b'{"error": {"message": "busy", "type": "overloaded_error"}}', content_type="text/plain"),
+]
+PLAIN_NO_ANSWERS = [Raw(data) for data in (b"", b"null", b"[]", b'{"choices":', b"data: [DONE]\n\n")]
+BEGUN_NO_ANSWERS = [
+    Raw(b'data: {"error": {"message": "busy", "code": 503}}\n\n', content_type="text/event-stream"),
+    Raw(
+        b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}\n\n',
+        content_type="text/event-stream",
+    ),
+]
+
+
+@pytest.mark.parametrize("rest", [BEGUN_NO_ANSWERS[0].data, b""])
+def test_a_comment_is_no_word_of_an_answer(rest: bytes) -> None:
+    def then(stood: Stood, _models: list[Any]) -> None:
+        answered = _asked(stood, "both", stream=True)
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "second/m")
+
+    comment = Raw(b": PROCESSING\n\n", content_type="text/event-stream")
+    _three(Scenario([[comment, Wait(0.05), comment, Wait(0.05), Raw(rest), Cut()]]), then)
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_what_is_no_answer_is_given_by_another(wire: str, stream: bool) -> None:
+    tries = [*NO_ANSWERS, *(BEGUN_NO_ANSWERS if stream else PLAIN_NO_ANSWERS)]
+
+    def then(stood: Stood, models: list[Any]) -> None:
+        for number in range(len(tries)):
+            stood.gateway.tools.choosing = Choosing()
+            answered = _asked(stood, "both", f"Question {number}", stream=stream)
+            assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "second/m"), tries[number]
+        assert len(models[0].requests) == len(tries)
+        models[0].play(NO_ANSWERS[1])
+        models[1].play(NO_ANSWERS[1])
+        assert _asked(stood, "both", "Another", stream=stream).status in (402, 429, 502)
+        assert (stood.seen[-1]["ending"], stood.seen[-1]["input_tokens"]) == ("error", None)
+
+    _three(Scenario(tries), then, wire)
 
 
 def test_what_the_client_did_wrong_is_told_at_once() -> None:

@@ -86,6 +86,18 @@ def heard(wire: str, answered: Answered) -> tuple[Response, list[Error]]:
     return accumulate(events), [event.error for event in events if type(event) is ErrorEnd]
 
 
+@pytest.mark.parametrize("first", ["openai-responses", "anthropic"])
+@pytest.mark.parametrize("turns", [[[*COUNTED], REST], [REST]], ids=["a seam", "whole"])
+def test_an_answer_of_responses_has_one_name(turns: Any, first: str, strict_model: Playing) -> None:
+    with played(strict_model, turns, first, "gemini") as stood:
+        answered = asked(stood.url, "openai-responses")
+        events = [json.loads(line[6:]) for line in answered.data.split(b"\n") if line.startswith(b"data: {")]
+        names = [event["response"]["id"] for event in events if "response" in event]
+        assert events[-1]["type"] == "response.completed"
+        assert len(names) == 3
+        assert len(set(names)) == 1
+
+
 def losses(stood: Before, answered: Answered) -> list[dict[str, Any]]:
     """Ask what was lost."""
     url = f"{stood.url}/toolwire/requests/{answered.headers['x-toolwire-request']}/losses"

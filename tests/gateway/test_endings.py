@@ -171,6 +171,32 @@ def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_mo
                     assert answered.status in (502, 500), answered
 
 
+FOR_PEOPLE = [
+    (Raw(b"<html>" + b"x" * 5000, 502, "text/html"), 502, "<html>xxx"),
+    (Raw(b"<html>Forbidden</html>", 403, "text/html"), 403, "Forbidden"),
+    (Raw(b"upstream connect error", 503, "text/plain"), 503, "upstream connect error"),
+    (Raw(b"who are you", 999), 502, "who are you"),
+    (Raw(b"", 500), 500, "answered with 500 and no word"),
+    (Raw(b"<html>Sign in</html>", 200, "text/html; charset=utf-8"), 502, "(text/html; charset=utf-8), which is no"),
+]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("source", WIRES)
+def test_what_a_server_tells_people_is_an_error_of_the_clients_wire(
+    source: str, target: str, lenient_model: Playing
+) -> None:
+    for stream in (False, True):
+        for raw, status, words in FOR_PEOPLE:
+            with lenient_model(raw) as stood:
+                answered = asked(stood.url, source, target, stream=stream)
+                read = dialect(source).decode_error(answered.status, json.loads(answered.data))
+                assert (answered.status, words in read.message) == (status, True), (raw, answered)
+                assert len(answered.data) < 1000
+                assert answered.headers["content-type"] == "application/json"
+
+
 @pytest.mark.sampled
 @pytest.mark.row("O24")
 @pytest.mark.parametrize("target", WIRES)

@@ -215,6 +215,8 @@ def test_no_answer_is_to_be_kept_by_a_cache(guarded: Guarded) -> None:
         (Places(), "127.0.0.1:8080", "", True),
         (Places(), "localhost", "http://localhost:3000", True),
         (Places(), "[::1]:8080", "", True),
+        (Places(), "LocalHost:8080", "HTTP://LOCALHOST:3000", True),
+        (Places(("gate.example",), loopback=False), "Gate.Example:8080", "", True),
         (Places(), "evil.example:8080", "", False),
         (Places(), "127.0.0.1.evil.example", "", False),
         (Places(), "", "", False),
@@ -230,6 +232,57 @@ def test_no_answer_is_to_be_kept_by_a_cache(guarded: Guarded) -> None:
 )
 def test_hosts_and_origins_go_by_a_list(places: Places, host: str, origin: str, allowed: bool) -> None:
     assert places.allow(host, origin) is allowed
+
+
+@pytest.mark.row("O25")
+def test_who_looks_whether_it_lives_may_come_by_its_address(guarded: Guarded) -> None:
+    guarded.stood.gateway.places = Places(("gate.example",), loopback=False)
+    for path, status in (("/health", b"200"), ("/ready", b"200"), ("/metrics", b"403"), ("/v1/models", b"403")):
+        assert said(guarded.stood.url, head("GET", path))[9:12] == status
+    guarded.stood.gateway.places = Places()
+    assert said(guarded.stood.url, head("GET", "/health").replace(b"127.0.0.1", b"evil.example"))[9:12] == b"403"
+
+
+@pytest.mark.row("O25")
+@pytest.mark.parametrize(
+    ("origin", "permitted"),
+    [
+        ("https://app.example", True),
+        ("HTTPS://App.Example", True),
+        ("http://localhost:3000", True),
+        ("https://evil.example", False),
+        ("https://app.example.evil.example", False),
+        ("null", False),
+    ],
+)
+def test_a_page_that_may_ask_is_permitted_before_it_shows_a_key(origin: str, permitted: bool, guarded: Guarded) -> None:
+    guarded.stood.gateway.places = Places(origins=("https://app.example",))
+    url, path, page = guarded.stood.url, "/v1/chat/completions", f"origin: {origin}"
+    wants = ("access-control-request-method: POST", "access-control-request-headers: authorization")
+    first = said(url, head("OPTIONS", path, page, *wants)).decode()
+    assert first[9:12] == ("204" if permitted else "403")
+    for key, status in ((guarded.make(), 200), ("tw-none", 401)):
+        answered = post(url, path, BODY, {"origin": origin, "x-api-key": key})
+        assert answered.status == (status if permitted else 403)
+        assert answered.headers.get("access-control-allow-origin") == (origin if permitted else None)
+    if permitted:
+        assert f"access-control-allow-origin: {origin}\r\n" in first
+        assert "access-control-allow-headers: authorization\r\n" in first
+        assert said(url, head("OPTIONS", path, page))[9:12] == b"401"
+    assert b"access-control" not in said(url, head("OPTIONS", path, *wants))
+    assert len(guarded.model.requests) == permitted
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_of_the_first_version_of_http_is_sent_no_chunks(stream: bool, guarded: Guarded) -> None:
+    body = body_of(stream=stream)
+    lines = head("POST", "/v1/chat/completions", f"x-api-key: {guarded.make()}", f"content-length: {len(body)}")
+    answers = [
+        said(guarded.stood.url, lines.replace(b"HTTP/1.1", version) + body) for version in (b"HTTP/1.0", b"HTTP/1.1")
+    ]
+    old, new = (answer.partition(b"\r\n\r\n") for answer in answers)
+    assert (b"transfer-encoding" in old[0], b"transfer-encoding" in new[0]) == (False, stream)
+    assert old[2].endswith(b"data: [DONE]\n\n") if stream else json.loads(old[2])["choices"]
 
 
 @pytest.mark.row("O20", "O6")

@@ -188,6 +188,11 @@ def test_a_key_asks_for_its_models_and_sees_no_others(guarded: Guarded) -> None:
         assert ask(url, key, model).status == status
     import urllib.request
 
+    for wire, path in (("anthropic", "/v1/messages/count_tokens"), ("gemini", "/v1beta/models/{}:countTokens")):
+        for model, status in (("openai/m", 200), ("silent/m", 403), ("no/m", 403)):
+            body = {"messages": [], "contents": [], "model": model}
+            answered = post(url, path.format(model), json.dumps(body).encode(), {"x-api-key": key})
+            assert (answered.status, wire, model) == (status, wire, model)
     listed = urllib.request.Request(f"{url}/v1/models", headers={"x-api-key": key})  # noqa: S310 - loopback
     names = [one["id"] for one in json.load(urllib.request.urlopen(listed))["data"]]  # noqa: S310 - loopback
     assert names

@@ -84,6 +84,16 @@ def test_a_strict_route_is_strict() -> None:
         assert model.requests == []
 
 
+def test_a_strict_route_goes_on_to_a_provider_that_loses_nothing() -> None:
+    settings = '[routes.careful]\nto = ["anthropic/m", "gemini/m", "openai/m"]\nstrict = true\n'
+    broken = Fail(Error("server", "broken", 500))
+    with simulate(Scenario(["Yes.", broken]), strict=False) as model, standing(model.url, settings) as stood:
+        answered = ask(stood.url, {**LOSSY, "model": "careful"})
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "openai/m")
+        assert ask(stood.url, {**LOSSY, "model": "careful"}).status == 500, "what may pass, and not what never does"
+        assert [one.dialect for one in model.requests] == ["openai-chat"] * 2
+
+
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_next_provider_is_asked_where_one_fails_before_its_first_byte(wire: str) -> None:
     settings = f'[routes.any]\nto = ["openai/a", "{NAMES[wire]}/b", "anthropic/c"]\n'

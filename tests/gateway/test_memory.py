@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, at, post, standing
 from toolwire import translate
+from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.starting import url_of_database
 from toolwire.testing import Scenario, simulate
@@ -83,6 +85,22 @@ def test_what_was_used_last_stays_longest() -> None:
         assert kept.bytes == 0
 
     asyncio.run(lead())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have other rights there")
+def test_nobody_else_can_read_what_is_kept(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'kept.db'}"
+    before = os.umask(0)
+    try:
+        ledger, kept = LimitLedger(url), StoredMemory(url, 1000, 60)
+        asyncio.run(kept.keep("me", [("a", b"1")]))
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert set(modes) == {"kept.db", "kept.db-wal", "kept.db-shm"}
+    assert set(modes.values()) == {0o600}
+    ledger.close()
+    kept.close()
 
 
 def test_a_database_that_fails_makes_a_turn_poorer_and_no_request_fail(tmp_path: Path) -> None:

@@ -177,11 +177,15 @@ def test_a_private_authority_is_trusted_where_the_settings_name_it(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [('proxy = "$NO_SUCH"', "NO_SUCH is not set"), ('ca_file = "none.pem"', "none.pem cannot be read")],
+    [
+        ('proxy = "$PATH"', "PATH holds something else"),
+        ('proxy = "$NO_SUCH"', "NO_SUCH is not set"),
+        ('ca_file = "none.pem"', "none.pem cannot be read"),
+    ],
 )
 def test_a_way_up_that_is_not_there_is_told_at_the_start(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
-        upstream_of(read_settings(f"[upstream]\n{text}"), str(tmp_path / "toolwire.toml"), {})
+        upstream_of(read_settings(f"[upstream]\n{text}"), str(tmp_path / "toolwire.toml"), {"PATH": "/bin"})
 
 
 CHUNK = b'data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'

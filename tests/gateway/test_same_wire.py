@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, WIRES, at, post, standing
-from toolwire.gateway.passing import with_model
+from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
+from toolwire.config import read_settings
+from toolwire.gateway.passing import with_model, with_stand_ins, without_shown
+from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
+from toolwire.types import Thinking, ToolCall
 from toolwire.wire.bodies import members_of
 
 PATHS = {
@@ -92,6 +95,35 @@ def test_an_answer_comes_down_as_it_is(wire: str, stream: bool, lenient_model: P
         assert stood.seen[-1]["ending"] == "answer"
 
 
+@pytest.mark.parametrize("wire", PATHS)
+def test_a_type_that_cannot_be_said_again_is_the_usual_one(wire: str, lenient_model: Playing) -> None:
+    for data, stream, kind in ((ANSWERS[wire], b"false", "text/plain"), (STREAMS[wire], b"true", "text/html")):
+        with lenient_model([]) as stood:
+            tools, body = stood.gateway.tools, b'{"model":"%s/m","stream":%s}' % (NAMES[wire].encode(), stream)
+            before, tools.transport = tools.transport, There(200, {"content-type": f"{kind}; x=\udcff"}, [data])
+            try:
+                answered = post(stood.url, PATHS[wire], body)
+            finally:
+                tools.transport = before
+            if kind == "text/html":
+                assert (answered.status, b"200 (no type), which is no answer" in answered.data) == (502, True)
+            else:
+                assert (answered.status, answered.data) == (200, data)
+                assert answered.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(("alias", "wire"), [("openai", "openai-chat"), ("responses", "openai-responses")])
+def test_a_dialect_may_be_named_by_its_alias(alias: str, wire: str) -> None:
+    with simulate(Raw(ANSWERS[wire]), strict=False) as model:
+        said = read_settings(f'[providers.mine]\ndialect = "{alias}"\nbase_url = "{model.url}"\nkey = "$K"')
+        with standing(model.url, providers=providers_of(said, {"K": "k"}, {})) as stood:
+            answered = post(stood.url, PATHS[wire], b'{ "model":"mine/m" }')
+            assert answered.data == ANSWERS[wire]
+            assert model.requests[0].raw == b'{ "model":"m" }'
+            post(stood.url, "/v1/embeddings", b'{"model":"mine/e","input":"x"}')
+            assert model.requests[1].path == "/v1/embeddings"
+
+
 def test_a_known_name_is_not_written_anew() -> None:
     body = b'{ "model" : "m\\u006fdel", "messages": [] }'
     settings = '[routes."model"]\nto = ["openai/model"]'
@@ -150,6 +182,143 @@ def test_a_signature_of_another_provider_is_taken_out_on_the_same_wire() -> None
             kept, taken = (one.body["messages"][1]["content"] for one in model.requests[1:])
             assert kept == first["content"]
             assert taken == [{"type": "text", "text": "x"}]
+
+
+SHOWN = [
+    (
+        "anthropic",
+        (
+            b'{ "model" : "m", "messages": [{"role":"user","content":"h\\u00e4"} , {"content":[ {"type":"thinking",'
+            b'"thinking":"x","signature":"toolwire:foreign"} , {"type":"text","text":"toolwire:foreign \\u00e4"}],'
+            b'"role":"assistant"},{"role":"assistant","content":[{"type":"thinking","thinking":"y","signature":'
+            b'"toolwire:foreign"}]} ], "big": 123456789012345678901234567890, "e": 1.50E+02 }'
+        ),
+        (
+            b'{ "model" : "m", "messages": [{"role":"user","content":"h\\u00e4"},{"content":[{"type":"text",'
+            b'"text":"toolwire:foreign \\u00e4"}],"role":"assistant"}], '
+            b'"big": 123456789012345678901234567890, "e": 1.50E+02 }'
+        ),
+    ),
+    (
+        "openai-responses",
+        (
+            b'{"input":[{"type":"reasoning","id":"rs_0123456789abcdef0123456700","summary":[]},{"type":"reasoning",'
+            b'"id":"rs_0123456789abcdef0123456701","summary":[],"encrypted_content":"gAAA"}, {"type":"reasoning",'
+            b'"id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef"},{"role":"user","content":'
+            b'"\\u00e4 \\"rs_0123456789abcdef0123456700\\""}],"e":1.50}'
+        ),
+        (
+            b'{"input":[{"type":"reasoning","id":"rs_0123456789abcdef0123456701","summary":[],"encrypted_content":"gAAA"},'
+            b'{"type":"reasoning","id":"rs_0123456789abcdef0123456789abcdef0123456789abcdef"},{"role":"user","content":'
+            b'"\\u00e4 \\"rs_0123456789abcdef0123456700\\""}],"e":1.50}'
+        ),
+    ),
+    ("anthropic", b'{"messages":"toolwire:foreign"}', None),
+    (
+        "anthropic",
+        b'{"messages":[{"role":"user","content":"toolwire:foreign"}, 7, {"content":[7,"toolwire:foreign"]}]}',
+        None,
+    ),
+    (
+        "openai-responses",
+        b'{"input":"\\"rs_0123456789abcdef0123456700\\"","x":["rs_0123456789abcdef0123456700"]}',
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "given", "expected"), SHOWN)
+def test_what_was_only_shown_is_taken_out_and_nothing_else(wire: str, given: bytes, expected: bytes | None) -> None:
+    assert without_shown(wire, given, members_of(given)) == (given if expected is None else expected)
+
+
+STAND_IN = b',"thoughtSignature":"skip_thought_signature_validator"}'
+UNSIGNED = [
+    b'{"contents": [{"role":"model","parts":[{"functionCall":{"name":"a"}}#,{"functionCall":{"name":"b"}}]}]}',
+    (
+        b'{"contents":[{"role":"model","parts":[{"text":"x"},{"functionCall":{"name":"a"}}#]},'
+        b'{"role":"model","parts":[{"functionCall":{"name":"b"}}]},{"role":"user","parts":[{"functionResponse":{}}]},'
+        b'{"role":"model","parts":[{"functionCall":{"name":"c"},"thoughtSignature":"c2ln"},{"functionCall":{"name":"d"}}]}]}'
+    ),
+    b'{"contents":[{"role":"user","parts":[{"functionCall":{"name":"a"}}]},{"role":"model","parts":"functionCall"}]}',
+    b'{"contents":[{"role":"model","parts":[{"functionCall":{"name":"a"},"thoughtSignature":"c2ln"}]}]}',
+    b'{"contents":"\\"functionCall\\""}',
+]
+
+
+@pytest.mark.parametrize("body", UNSIGNED)
+def test_a_step_begins_with_a_call_that_is_signed_or_excused(body: bytes) -> None:
+    given, expected = body.replace(b"}#", b"}"), body.replace(b"}#", STAND_IN)
+    assert with_stand_ins(given, members_of(given)) == expected
+
+
+@pytest.mark.parametrize("other", ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "ollama/qwen3"])
+def test_a_conversation_comes_back_to_a_model_that_signs_its_calls(other: str, strict_model: Playing) -> None:
+    turns: list[Any] = [[Thinking("hm"), ToolCall(None, "look", {})] for _ in range(4)]
+    tools = [{"functionDeclarations": [{"name": "look", "parametersJsonSchema": TOOL}]}]
+    contents: list[Any] = [{"role": "user", "parts": [{"text": "go"}]}]
+    with strict_model(turns) as stood:
+        for model in (other, "gemini/gemini-3-pro", other, "gemini/gemini-3-pro"):
+            body = json.dumps({"contents": contents, "tools": tools}).encode()
+            answered = post(stood.url, f"/v1beta/models/{model}:generateContent", body)
+            assert answered.status == 200, answered
+            said = json.loads(answered.data)["candidates"][0]["content"]
+            call = next(part["functionCall"] for part in said["parts"] if "functionCall" in part)
+            result = {"name": "look", "response": {"ok": 1}, **({"id": call["id"]} if "id" in call else {})}
+            contents += [said, {"role": "user", "parts": [{"functionResponse": result}]}]
+        sent = [one.raw for one in stood.requests if one.dialect == "gemini"]
+        assert [data.count(STAND_IN) for data in sent] == [1, 2]
+        assert sent[1].startswith(sent[0].partition(b'], "tools"')[0])
+
+
+TOOL = {"type": "object", "properties": {}}
+SENT: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "messages": [{"role": "user", "content": "go"}],
+        "tools": [{"name": "look", "input_schema": TOOL}],
+        "max_tokens": 4000,
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    },
+    "openai-responses": {
+        "input": [{"role": "user", "content": "go"}],
+        "tools": [{"type": "function", "name": "look", "parameters": TOOL, "strict": False}],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    },
+}
+
+
+def _next(wire: str, body: dict[str, Any], answer: dict[str, Any]) -> None:
+    """Add an answer to what a client says next, and the result of its call."""
+    if wire == "anthropic":
+        call = next(block["id"] for block in answer["content"] if block["type"] == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call, "content": "ok"}
+        body["messages"] += [
+            {"role": "assistant", "content": answer["content"]},
+            {"role": "user", "content": [result]},
+        ]
+    else:
+        call = next(item["call_id"] for item in answer["output"] if item["type"] == "function_call")
+        body["input"] += [*answer["output"], {"type": "function_call_output", "call_id": call, "output": "ok"}]
+
+
+@pytest.mark.parametrize("other", ["gemini/gemini-2.5-pro", "openai/gpt-5", "ollama/qwen3"])
+@pytest.mark.parametrize(
+    ("wire", "own"), [("anthropic", "anthropic/claude-sonnet-4-5"), ("openai-responses", "openai-responses/gpt-5")]
+)
+def test_a_conversation_comes_back_from_the_model_of_another_wire(
+    wire: str, own: str, other: str, strict_model: Playing
+) -> None:
+    turns: list[Any] = [[Thinking(f"thought {number}"), ToolCall(None, "look", {})] for number in range(5)]
+    body = json.loads(json.dumps(SENT[wire]))
+    with strict_model(turns) as stood:
+        for model in (other, own, own, other, own):
+            answered = post(stood.url, PATHS[wire], json.dumps({"model": model, **body}).encode())
+            assert answered.status == 200, answered
+            _next(wire, body, json.loads(answered.data))
+        sent = [one.raw for one in stood.requests if one.dialect == wire]
+        assert [data.count(b"thought ") for data in sent] == [0, 1, 2], "its own thoughts come back, and no others"
+        assert b"toolwire:foreign" not in b"".join(sent)
 
 
 def _asked(wire: str, *, stream: bool) -> tuple[str, bytes]:

@@ -216,10 +216,10 @@ VECTORS: dict[str, Any] = {
         "object": "list",
         "model": "e",
         "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.0]}],
-        "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        "usage": {"prompt_tokens": 17, "total_tokens": 17},
     },
     "/v1beta/models/e:8b:batchEmbedContents": {"embeddings": [{"values": [0.5, -1.0]}]},
-    "/api/embed": {"model": "e", "embeddings": [[0.5, -1.0]]},
+    "/api/embed": {"model": "e", "embeddings": [[0.5, -1.0]], "prompt_eval_count": 18},
 }
 # A text that looks like the name of a model.
 MODEL = "models/gemini/e:8b"
@@ -270,6 +270,7 @@ def test_vectors_come_from_a_provider_of_the_wire(
             told = clients.run(face, _got(chat.embeddings.create(model=f"{provider}/e", input=["x"])))
             assert told.data[0].embedding == [0.5, -1.0]
             assert asked.pop() == ("/v1/embeddings", {"model": "e", "input": ["x"], "encoding_format": "base64"})
+            assert stood.seen[-1]["input_tokens"] == 17, "as it was counted"
         gemini: genai.Client = clients.at(stood.url, "gemini", face)
         told = clients.run(
             face, _got(gemini.models.embed_content(model="gemini/e:8b", contents=["models/gemini/e:8b"]))
@@ -282,6 +283,7 @@ def test_vectors_come_from_a_provider_of_the_wire(
         own = clients.at(stood.url, "ollama", face)
         assert clients.run(face, _got(own.embed("ollama/e", ["x"]))).embeddings == [[0.5, -1.0]]
         assert asked[-1][1]["model"] == "e"
+        assert stood.seen[3]["input_tokens"] == 18
 
 
 def test_an_older_wire_passes_as_it_is(vendor: tuple[str, list[tuple[str, Any]]], clients: Clients) -> None:

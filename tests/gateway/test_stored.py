@@ -8,13 +8,13 @@ import pytest
 from openai._base_client import SyncHttpxClientWrapper
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, TWO_WIRES, WIRES, at, post, standing
+from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, There, at, post, send, standing
 from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.stored import Turns, whole
-from toolwire.testing import Cut, Scenario, simulate
-from toolwire.types import Text, ToolCall
+from toolwire.testing import Cut, Fail, Scenario, simulate
+from toolwire.types import Error, Text, ToolCall
 
 __all__ = ["guarded"]
 
@@ -72,6 +72,70 @@ def test_a_conversation_goes_on_from_an_answer_of_any_wire(wire: str, stream: bo
 
 
 @pytest.mark.parametrize("wire", FOREIGN)
+def test_a_kept_answer_is_told_again_as_a_stream(wire: str, strict_model: Playing) -> None:
+    with strict_model([[Text("I look."), ToolCall(None, "look", {})]]) as stood:
+        client = client_of(stood.url)
+        first = client.responses.create(model=f"{NAMES[wire]}/m", input="Hello", tools=[TOOL])
+        events = list(client.responses.retrieve(first.id, stream=True))
+        assert events[0].type == "response.created"
+        assert events[-1].type == "response.completed"
+        assert events[-1].response.output == first.output
+        assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "I look."
+        numbers = [event.sequence_number for event in events]
+        assert numbers == list(range(len(events)))
+        for seen in (0, 3, len(events) - 2, len(events) - 1, 10**6):
+            rest = client.responses.retrieve(first.id, stream=True, starting_after=seen)
+            assert [event.sequence_number for event in rest] == (numbers[seen + 1 :] or numbers[-1:])
+        with client.responses.stream(response_id=first.id) as told:
+            assert told.get_final_response().output_text == "I look."
+
+
+def test_what_was_asked_is_listed_page_by_page(strict_model: Playing) -> None:
+    with strict_model([["One."]]) as stood:
+        client = client_of(stood.url)
+        given: Any = [{"role": "user", "content": f"Number {number}"} for number in range(45)]
+        first = client.responses.create(model="gemini/m", input=given)
+        words = [item["content"] for item in given]
+        for order, expected in ((openai.omit, words[::-1]), ("desc", words[::-1]), ("asc", words)):
+            items = client.responses.input_items.list(first.id, order=order)  # type: ignore[arg-type]
+            assert (len(items.data), items.has_more) == (20, True)
+            assert [item.content for item in items] == expected  # type: ignore[union-attr]
+        assert [item.content for item in client.responses.input_items.list(first.id, limit=2).data] == words[:-3:-1]  # type: ignore[union-attr]
+
+
+HELD: list[tuple[int, str, bytes, int, str]] = [
+    (200, "application/json", b'{"id": "resp_1", "object": "response", "odd": 1.0}', 200, '"odd": 1.0'),
+    (200, "text/event-stream", b"event: a\ndata: {}\n\n", 200, "event: a"),
+    (401, "application/json", b'{"error": {"message": "no key %s"}}' % KEY.encode(), 401, "no key [hidden]"),
+    (502, "text/html", b"<html>%s" % KEY.encode(), 502, "<html>[hidden]"),
+    (500, "text/plain", b"", 500, "openai-responses answered with 500 and no word"),
+    (302, "text/html", b"<html>", 502, "openai-responses answered with 302 (text/html), which is no answer"),
+]
+
+
+@pytest.mark.parametrize(("status", "kind", "body", "told", "words"), HELD)
+def test_what_its_own_provider_holds_is_asked_of_it_as_the_client_asks(
+    status: int, kind: str, body: bytes, told: int, words: str, strict_model: Playing
+) -> None:
+    with strict_model([["One."]]) as stood:
+        first = client_of(stood.url).responses.create(model="openai-responses/m", input="Hello")
+        tools = stood.gateway.tools
+        before, there = tools.transport, There(status, {"content-type": kind}, [body])
+        tools.transport = there
+        try:
+            query = "stream=true&starting_after=7&include[]=a%26b&key2=x&api=y"
+            answered = send(stood.url, "GET", f"/v1/responses/{first.id}?{query}", None)
+        finally:
+            tools.transport = before
+        assert there.url.partition("?")[2] == "stream=true&starting_after=7&include%5B%5D=a%26b"
+        assert (answered.status, words in answered.data.decode()) == (told, True), answered
+        assert KEY.encode() not in answered.data
+        if told >= 400:
+            assert answered.headers["content-type"] == "application/json"
+            assert json.loads(answered.data)["error"]["message"]
+
+
+@pytest.mark.parametrize("wire", FOREIGN)
 def test_what_is_not_to_be_stored_is_not(wire: str, strict_model: Playing) -> None:
     with strict_model([["One."]]) as stood:
         client = client_of(stood.url)
@@ -122,6 +186,16 @@ def test_a_conversation_changes_its_provider(strict_model: Playing) -> None:
         with pytest.raises(openai.BadRequestError) as lost:  # another wire's model has nothing of what OpenAI holds
             client.responses.create(model="gemini/m", input="More", previous_response_id=third.id)
         assert lost.value.code == "previous_response_not_found"
+
+
+def test_who_holds_an_answer_and_fails_is_told_and_not_that_nobody_holds_it() -> None:
+    with simulate([["One."], Fail(Error("server", "broken", 500))], strict=True) as model:
+        settings = '[routes.r]\nto = ["openai-responses/m", "gemini/m"]\n'
+        with standing(model.url, settings) as stood:
+            client = client_of(stood.url)
+            first = client.responses.create(model="r", input="Hello")
+            with pytest.raises(openai.InternalServerError, match="broken"):
+                client.responses.create(model="r", input="More", previous_response_id=first.id)
 
 
 @pytest.mark.parametrize("wire", FOREIGN)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolwire.cli.parsing import wanting
-from toolwire.errors import InvalidField
+from toolwire.errors import InvalidField, UserError
 
 _LIMITS = {
     "requests": ("60/min", "requests in a window: N/min, N/hour or N/day; a bare N is a minute"),
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="make a key, and print it once")
     create.add_argument("--name", required=True, help="whose key it is")
-    create.add_argument("--models", metavar="A,B/*", default="", help="the models it may ask for (default: all)")
+    create.add_argument("--models", metavar="A,B/*", default=None, help="the models it may ask for (default: all)")
     for kind, (example, text) in _LIMITS.items():
         create.add_argument(f"--{kind}", metavar=example, default=None, help=text)
     create.add_argument("--expires", metavar="30d", default=None, help="for how long it may be used")
@@ -58,11 +58,16 @@ def _create(options: argparse.Namespace) -> int:
     now = time.time()
     try:
         expires = None if options.expires is None else now + seconds_of(options.expires)
+        _day(expires)
     except ValueError as problem:
         raise InvalidField("expires", str(problem)) from None
+    if expires is not None and expires <= now:
+        raise InvalidField("expires", "must be longer than nothing")
     said = {kind: getattr(options, kind) for kind in _LIMITS}
     limits = [limit_of(kind, text) for kind, text in said.items() if text is not None]
-    models = [name.strip() for name in options.models.split(",") if name.strip()]
+    models = [name.strip() for name in (options.models or "").split(",") if name.strip()]
+    if options.models is not None and not models:
+        raise InvalidField("models", "must name a model; without --models the key may ask for all")
     text, key = mint(options.name, models, limits, now, expires)
     with _ledger(options) as ledger:
         ledger.add(key)
@@ -88,7 +93,7 @@ def _find(ledger: Any, options: argparse.Namespace) -> Any:
     keys = [key for key in ledger.listed() if wanted in (key.id, key.name)]
     active = [key for key in keys if key.revoked is None] or keys[-1:]
     if not active:
-        raise InvalidField("key", f"there is no key {wanted!r}")
+        raise UserError(f"there is no key {wanted!r}")
     if len(active) > 1:
         raise InvalidField("key", f"{wanted!r} names several; use an id: {', '.join(key.id for key in active)}")
     return active[0]
@@ -127,6 +132,7 @@ def _day(at: float | None) -> str | None:
 def _revoke(options: argparse.Namespace) -> int:
     with _ledger(options) as ledger:
         key = _find(ledger, options)
-        ledger.revoke(key.id, time.time())
+        if key.revoked is None:
+            ledger.revoke(key.id, time.time())
     print(f"{key.id} ({key.name}) is revoked")
     return 0

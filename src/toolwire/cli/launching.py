@@ -75,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             providers = starting.routes_of(settings, options.config).providers
             routes = Routes(settings, providers, model or program.provider)
+        if model or not options.simulate:
             _check_model(program, routes, model)
         gateway = starting.gateway_of(routes, settings, options.config)
         gateway.seen = None

@@ -7,6 +7,7 @@ Rules of this file:
 Source: docs.litellm.ai/docs/proxy/configs, as of 2026-11-22.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,6 +41,7 @@ _PRICES = {
     "cache_creation_input_token_cost": "cache_write",
 }
 _READ = frozenset({"model", "api_key", "api_base", "base_url", "weight", "order", *_PRICES})
+_ADDRESS = re.compile(r"https?://[^/@?#\s][^@?#\s]*", re.IGNORECASE)
 _SECTIONS = ("litellm_settings", "router_settings")
 _INSTEAD = {
     "general_settings.master_key": "make keys by `toolwire keys create`",
@@ -73,13 +75,22 @@ class _Import:
             f"{place}.litellm_params.{key}: has no setting here" for key in said if key not in _READ and said[key] != ""
         ]
         info = {**(entry.get("model_info") or {}), **said}
-        price = {ours: cost * 1e6 for key, ours in _PRICES.items() if (cost := _number(info.get(key))) is not None}
+        costs = {ours: _number(info.get(key)) for key, ours in _PRICES.items()}
+        price = {ours: cost * 1e6 for ours, cost in costs.items() if cost is not None and 0 <= cost < 1}
         if {"input", "output"} <= price.keys():
             self.prices[target] = {key: float(f"{value:.6g}") for key, value in price.items()}
         if name != target or "order" in said or "weight" in said:
-            self.targets.setdefault(name, []).append(
-                {"model": target, "weight": said.get("weight", 1), "order": said.get("order", 0)}
-            )
+            ranks = {key: self._rank(f"{place}.litellm_params.{key}", said.get(key)) for key in ("weight", "order")}
+            weight = 1 if ranks["weight"] is None else ranks["weight"]
+            self.targets.setdefault(name, []).append({"model": target, "weight": weight, "order": ranks["order"] or 0})
+
+    def _rank(self, place: str, said: Any) -> float | None:
+        """Read a weight or an order; what is neither is listed."""
+        number = _number(said)
+        if said is None or (number is not None and 0 <= number < 1e9):
+            return number
+        self.left.append(f"{place}: must be a number from 0 on")
+        return None
 
     def _target(self, place: str, said: Mapping[str, Any], model: str) -> str | None:
         """Name a deployment as PROVIDER/MODEL of ours, with a provider of its own where that is needed."""
@@ -95,13 +106,14 @@ class _Import:
         ours, variable, wire = known
         key, base = said.get("api_key"), said.get("api_base") or said.get("base_url")
         own: dict[str, str] = {}
-        if isinstance(key, str) and key.startswith("os.environ/"):
-            if key.removeprefix("os.environ/") != variable:
-                own["key"] = "$" + key.removeprefix("os.environ/")
+        named = key.removeprefix("os.environ/") if isinstance(key, str) and key.startswith("os.environ/") else ""
+        if named.isidentifier():
+            if named != variable:
+                own["key"] = f"${named}"
         elif key:
             self.left.append(f"{place}.litellm_params.api_key: stands in the file; put it into a variable of its own")
-        if isinstance(base, str) and base.startswith("os.environ/"):
-            self.left.append(f"{place}.litellm_params.api_base: an address must be said here")
+        if base and not _ADDRESS.fullmatch(str(base)):
+            self.left.append(f"{place}.litellm_params.api_base: an address must be said here, as https://host/path")
             return None
         if base:
             own |= {"dialect": wire, "base_url": str(base)}

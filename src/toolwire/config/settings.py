@@ -10,10 +10,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, field
 
+from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import UserError, meant
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -22,8 +24,14 @@ _PROXY = re.compile(r"https?://[\w.:\[\]-]+/?", re.ASCII)
 _PORT = re.compile(r"\d{1,5}", re.ASCII)
 _LAST_PORT = 65535
 _STORE = re.compile(r"sqlite:///.|postgres(ql)?(\+psycopg)?://.")
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
+_HOST = re.compile(r"[\w.-]+|\[[\da-f:.]+\]", re.ASCII | re.IGNORECASE)
+_ORIGIN = re.compile(r"[a-z][a-z\d+.-]*://[^/\s]+|null", re.ASCII | re.IGNORECASE)
+_TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 _OTHERS = frozenset({"cli", "mcp"})
-MODEL_NAME = re.compile(r"[@A-Za-z0-9][\w.:@+-]*(?:/[@A-Za-z0-9][\w.:@+-]*)*", re.ASCII)
+_STEP = r"[@A-Za-z0-9][\w.:@+-]*"
+_PROVIDER_NAME = re.compile(_STEP, re.ASCII)
+MODEL_NAME = re.compile(rf"{_STEP}(?:/{_STEP})*", re.ASCII)
 
 
 class InvalidSettings(UserError):
@@ -139,24 +147,29 @@ _KINDS: dict[str, Any] = {
 
 def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySettings:
     """Read a file of settings, or refuse it with all that is wrong."""
-    try:
+    try:  # Notepad begins a file with a mark
         tables = tomllib.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidSettings(where, ["is not UTF-8"]) from None
     except tomllib.TOMLDecodeError as problem:
         raise InvalidSettings(where, [f"is not TOML: {problem}"]) from None
     problems = [_unknown(name, [*_KINDS, *_OTHERS]) for name in tables.keys() - _KINDS.keys() - _OTHERS]
-    sections: dict[str, Any] = {}
-    for name, kind in _KINDS.items():
-        try:
-            sections[name] = msgspec.convert(tables.get(name, {}), kind)
-        except msgspec.ValidationError as problem:
-            problems.append(_told(name, str(problem), kind))
+    sections = {name: _read(name, kind, tables.get(name, {}), problems) for name, kind in _KINDS.items()}
     settings = None if problems else GatewaySettings(**sections)
     problems += [] if settings is None else _problems(settings)
     if problems or settings is None:
         raise InvalidSettings(where, sorted(problems))
     return settings
+
+
+def _read(place: str, kind: Any, value: Any, problems: list[str]) -> Any:
+    """Take a section, or one entry after the other of a section of names; what is wrong is added to the problems."""
+    if isinstance(value, dict) and not isinstance(kind, type):
+        return {name: _read(f"{place}.{name}", kind.__args__[-1], one, problems) for name, one in value.items()}
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as problem:
+        problems.append(_told(place, str(problem), kind))
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -168,13 +181,15 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _told(section: str, problem: str, kind: Any) -> str:
-    """Say where a value is wrong, and which key may have been meant."""
-    text, _, place = problem.partition(" - at `$")
-    place = section + place.rstrip("`").replace("[...]", ".*")
+    """Say where a value is wrong, and what may have been meant."""
+    text, _, inner = problem.partition(" - at `$")
+    place = section + inner.rstrip("`").replace("[...]", ".*")
     if match := re.search(r"unknown field `(\w+)`", text):
-        inner = kind if isinstance(kind, type) and issubclass(kind, Struct) else kind.__args__[-1]
-        known = [one.encode_name for one in msgspec.structs.fields(inner)]
+        known = [one.encode_name for one in msgspec.structs.fields(TargetSettings if place.endswith("]") else kind)]
         return f"{place}.{match[1]} is not a setting{_hint(match[1], known)}"
+    if text.startswith("Invalid enum value"):
+        choices = next(one.type.__args__ for one in msgspec.structs.fields(kind) if place.endswith(f".{one.name}"))
+        return f"{place} must be one of {', '.join(map(repr, filter(None, choices)))}: {text}"
     return f"{place}: {text}"
 
 
@@ -186,35 +201,78 @@ def is_address(text: str) -> bool:
 
 def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Give what single values do not show."""
-    try:
-        seconds_of(settings.memory.expires)
-    except ValueError as problem:
-        yield f"memory.expires {problem}"
-    if not is_address(settings.server.listen):
-        yield f"server.listen must be HOST:PORT, not {settings.server.listen!r}"
-    if settings.server.auth == "keys" and not settings.server.database:
-        yield 'server.auth = "keys" needs server.database, where the keys are kept'
-    if settings.traces.url and not _STORE.match(settings.traces.url):
-        yield 'traces.url must be "sqlite:///traces.db" or "postgresql://HOST/DATABASE"'
+    yield from _problems_of_memory(settings.memory)
+    yield from _problems_of_server(settings.server)
+    for place, url, file in (
+        ("server.database", settings.server.database, "toolwire.db"),
+        ("traces.url", settings.traces.url, "traces.db"),
+    ):
+        if url and not _is_store(url):
+            yield f'{place} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE"'
     proxy = settings.upstream.proxy
     if proxy and not (proxy.startswith("$") or _PROXY.fullmatch(proxy)):
         yield 'upstream.proxy must be http://HOST:PORT, or name a variable ("$NAME") where it holds a password'
     for name, provider in settings.providers.items():
         yield from _problems_of_provider(f"providers.{name}", provider)
     for name, price in settings.prices.items():
+        if "/" not in name:
+            yield f"prices.{name} must be named PROVIDER/MODEL, as the provider calls its model"
         if any(one is not None and not 0 <= one < 1e9 for one in msgspec.structs.astuple(price)):
             yield f"prices.{name} must be dollars for a million tokens, 0 or more"
     for name, route in settings.routes.items():
         yield from _problems_of_route(f"routes.{name}", route, settings.routes)
 
 
+def _is_store(url: str) -> bool:
+    """Whether a text is the address of a database that can be opened."""
+    try:
+        return _STORE.match(url) is not None and (url.startswith("sqlite:") or urlsplit(url).port != 0)
+    except ValueError:
+        return False
+
+
+def _problems_of_memory(memory: MemorySettings) -> Iterator[str]:
+    try:
+        if not seconds_of(memory.expires):
+            yield "memory.expires must be longer than nothing"
+    except ValueError as problem:
+        yield f"memory.expires {problem}"
+    if memory.bytes < 0:
+        yield f"memory.bytes must be 0 or more, not {memory.bytes}"
+
+
+def _problems_of_server(server: ServerSettings) -> Iterator[str]:
+    if not is_address(server.listen):
+        yield f"server.listen must be HOST:PORT, not {server.listen!r}"
+    if server.auth == "keys" and not server.database:
+        yield 'server.auth = "keys" needs server.database, where the keys are kept'
+    if server.connections < 1:
+        yield f"server.connections must be 1 or more, not {server.connections}"
+    for name, form, right in (
+        ("hosts", _HOST, 'a name without scheme and port, such as "models.example.com"'),
+        ("origins", _ORIGIN, 'as a browser says it, such as "https://app.example.com" without a path'),
+    ):
+        for at, text in enumerate(getattr(server, name)):
+            if not form.fullmatch(text):
+                yield f"server.{name}[{at}] must be {right}, not {text!r}"
+
+
 def _problems_of_provider(place: str, provider: ProviderSettings) -> Iterator[str]:
-    if provider.key and not provider.key.startswith("$"):
+    if not _PROVIDER_NAME.fullmatch(place.removeprefix("providers.")):
+        yield f"{place}: a provider's name must be letters, digits and ._:@+-, for models are asked as NAME/MODEL"
+    if provider.key and not _VARIABLE.fullmatch(provider.key):
         yield f'{place}.key must name a variable ("$NAME"); the key itself does not belong into a file of settings'
     if provider.key and provider.key_file:
         yield f"{place} has both key and key_file; one is enough"
-    if bool(provider.dialect) != bool(provider.base_url) and not provider.base_url:
+    if provider.dialect and provider.dialect not in (*NAMES, *ALIASES):
+        yield f"{place}.dialect is not a dialect: {provider.dialect!r}{_hint(provider.dialect, [*NAMES])}"
+    if provider.dialect and not provider.base_url:
         yield f"{place}.base_url must say where it is"
+    if provider.base_url and not re.fullmatch(r"https?://[^/\s]\S*", provider.base_url, re.IGNORECASE):
+        yield f"{place}.base_url must be like https://host/path"
+    for name in provider.headers:
+        if not _TOKEN.fullmatch(name):
+            yield f"{place}.headers: {name!r} is not the name of a header"
 
 
 def _problems_of_route(place: str, route: RouteSettings, routes: Mapping[str, RouteSettings]) -> Iterator[str]:
@@ -224,7 +282,7 @@ def _problems_of_route(place: str, route: RouteSettings, routes: Mapping[str, Ro
         model = target if isinstance(target, str) else target.model
         if "/" not in model or not MODEL_NAME.fullmatch(model):
             yield f"{place}.to[{at}] must be PROVIDER/MODEL, not {model!r}"
-        if not isinstance(target, str) and target.weight < 0:
+        if not isinstance(target, str) and not 0 <= target.weight < 1e9:
             yield f"{place}.to[{at}].weight must be 0 or more, not {target.weight:g}"
     if route.on_context and route.on_context not in routes:
         yield f"{place}.on_context names no route: {route.on_context!r}"

@@ -2,7 +2,8 @@
 
 Rules of this file:
 - Every path is one of a wire, or one of ours; anything else is the 404 of the wire that it looks like.
-- A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback.
+- A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback. A page
+  that may ask is told so in the words of its browser (CORS), before it shows a key.
 - Before the first byte an error is a response; after it the connection is closed, and never looks finished.
 - A client that goes away ends its request: what waits for a provider is cancelled. Its connection tells that.
 """
@@ -11,7 +12,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +31,7 @@ from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
 from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
-from toolwire.gateway.way import lead
+from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, read_path
 from toolwire.types import Error
@@ -53,6 +54,9 @@ _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)
 _REQUEST_IDS = {"anthropic": b"request-id"}
 _FIGURES = "text/plain; version=1.0.0; charset=utf-8"
 _OPEN = frozenset({"/health", "/ready"})
+_ASKS_FIRST = "access-control-request-method"
+_PERMITTED = "GET, POST, DELETE, HEAD"
+_SHOWN = b"x-toolwire-request, x-toolwire-model, x-toolwire-losses, x-toolwire-estimate, x-request-id, retry-after"
 VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
 
 
@@ -71,7 +75,8 @@ class Places(Struct, frozen=True):
     loopback: bool = True
 
     def allow(self, host: str, origin: str) -> bool:
-        """Whether a request may come by this name, from this page."""
+        """Whether a request may come by this name, from this page; both are the same in capitals."""
+        host, origin = host.lower(), origin.lower()
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         listed = not (self.loopback or self.hosts)
         named = listed or name in self.hosts or (self.loopback and name in _LOOPBACK)
@@ -162,6 +167,7 @@ class _Request:
         self.asked = read_path(self.path, self.headers)
         self.wire = wire_near(self.path, self.headers) if self.asked is None else self.asked.dialect
         self.key: Key | None = None
+        self.page = ""  # the origin of a page that may ask
         self.audited: Incoming | None = None
         self._task: asyncio.Task[Any] | None = None
 
@@ -237,6 +243,11 @@ class _Request:
 
     async def _answer(self) -> None:
         self._check_place()
+        if self.page and self.method == "OPTIONS" and _ASKS_FIRST in self.headers:
+            named = self.headers.get("access-control-request-headers", "")
+            await self._begin(204, {"access-control-allow-methods": _PERMITTED, "access-control-allow-headers": named})
+            await self._send(b"", False)
+            return
         await self._check_key()
         asked = self.asked
         if asked is None:
@@ -250,7 +261,9 @@ class _Request:
             told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
             await self._reply(200, told)
         elif self.method in _STORED.get(asked.action, ()):
-            await self._reply(*await fetch(self.gateway.tools, self._turns, asked, self.method))
+            query = self.scope.get("query_string", b"").decode("latin-1")
+            client = Answering(self._begin, self._send)
+            await self._unless_left(fetch(self.gateway.tools, self._turns, asked, self.method, query, client))
         else:
             await self._answer_wire(asked)
 
@@ -302,7 +315,12 @@ class _Request:
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
-        if not _allowed(self.gateway.places, self.headers.get("host", ""), self.headers.get("origin", "")):
+        page = self.headers.get("origin", "")
+        if _allowed(self.gateway.places, self.headers.get("host", ""), page):
+            self.page = page
+        elif (
+            self.gateway.places.loopback or self.path not in _OPEN
+        ):  # who looks whether it lives knows its address only
             raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
 
     async def _check_key(self) -> None:
@@ -354,19 +372,25 @@ class _Request:
         incoming.held = self.scope.get("toolwire.held")
         if self.gateway.tools.audit is not None and asked.action == "answer":
             self.audited = incoming
+        client = client or Answering(self._begin, self._send)
+        await self._unless_left(lead(self.gateway.tools, incoming, client, self.served))
+        served = self.served
+        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
+
+    async def _unless_left(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what a client waits for; it ends when the client leaves."""
         self._task = asyncio.current_task()
         if self.scope.setdefault(LEFT, self._leave) is None:
+            work.close()
             raise _Gone
         try:
-            await lead(self.gateway.tools, incoming, client or Answering(self._begin, self._send), self.served)
+            await work
         except asyncio.CancelledError:
             if self.scope[LEFT] is not None:
                 raise
             raise _Gone from None
         finally:
             self._task = None
-        served = self.served
-        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
 
     def _leave(self) -> None:
         """End what is done for a client that has left."""
@@ -374,12 +398,15 @@ class _Request:
             self._task.cancel()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self.begun, self.served.status = True, status
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
         said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
+        if self.page:
+            said += ((b"access-control-allow-origin", self.page.encode("latin-1")), (b"vary", b"origin"))
+            said.append((b"access-control-expose-headers", _SHOWN))
         if "cache-control" not in headers:
             said.append((b"cache-control", b"no-store"))
+        self.begun, self.served.status = True, status
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:
@@ -420,9 +447,7 @@ class _Request:
     async def _count(self, asked: Asked, body: bytes) -> None:
         """Count the tokens of a request: by its provider, or by an estimate that says so."""
         members = members_of(body)
-        way = self.gateway.tools.routes.find(asked.subject or _named(body))
-        if way is None:
-            raise Refused("not_found", "the model is not known here", code="model_not_found")
+        way = way_of(self.gateway.tools.routes, self.key, asked.subject or _named(body))
         if way.goals[0].provider.dialect == asked.dialect:
             await self._lead(asked, body)
             return

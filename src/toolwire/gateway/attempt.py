@@ -2,6 +2,8 @@
 
 Rules of this file:
 - Where client and provider speak one wire, bytes go through as they are; else an exchange translates them.
+- A page for people (a login, a proxy's error) is no answer of a model. Where another provider may be asked, neither is
+  an answer that begins with an error or cannot be read.
 - An answer that breaks off ends in the client's form of an error. One whose client is gone ends its provider's.
 - Nothing of a client's choosing becomes a part of an address or a header, but by a table.
 """
@@ -16,12 +18,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
+from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
-from toolwire.gateway.endings import FORGOTTEN, Refused
-from toolwire.gateway.headers import coming_down, going_up, without_key
-from toolwire.gateway.passing import PassedStream, counts_in, may_be_signed, signatures_of, with_model, with_models
+from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
+from toolwire.gateway.headers import coming_down, going_up, kind_of, without_key
+from toolwire.gateway.passing import (
+    PassedStream,
+    counts_in,
+    may_be_signed,
+    signatures_of,
+    with_model,
+    with_models,
+    with_stand_ins,
+    without_budget,
+    without_shown,
+)
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
@@ -34,7 +47,7 @@ from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
-from toolwire.types import Error, ErrorKind, Loss, Message, Part, Text, Thinking, ToolCall
+from toolwire.types import Error, ErrorEnd, ErrorKind, Loss, Message, MessageStart, Part, Text, Thinking, ToolCall
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
 
@@ -46,10 +59,15 @@ _KEEP_ALIVES = {
     "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
 }
 _BROKE = "the provider's answer broke off"
-_ERROR_BYTES = 1024 * 1024
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _BRIEFLY = 0.2
+_TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
+_UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _FIRST_ELSE = 300
+_COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
+_PAGE = "text/html"
+# What no other provider does better: the request itself is wrong.
+_OF_REQUEST = frozenset({"invalid_request", "too_large", "context_length", "not_found"})
 _STATUSES = {"connect": 502, "timeout": 504, "reset": 502, "protocol": 502, "cancelled": 499, "too_long": 502}
 
 
@@ -115,7 +133,7 @@ class Attempt:
             answer = await self.tools.transport.asend(request, self.tools.timeouts)
         except TransportError as problem:
             return self._broke(problem, before=True)
-        if answer.status < _FIRST_ELSE:
+        if answer.status < _FIRST_ELSE and not answer.headers.get("content-type", "").startswith(_PAGE):
             served.answered = self.goal
             return answer
         try:
@@ -141,17 +159,32 @@ class Attempt:
         """Give the path and the bytes of a request of the provider's own wire."""
         incoming, model = self.incoming, self.goal.model
         body = incoming.body
-        if self._shared and incoming.asked.action != "other" and may_be_signed(body):
-            body = await self._without_others_signatures(body)
+        if incoming.asked.action != "other":
+            body = await self._without_others(body)
         if incoming.asked.dialect != "gemini":
             given = text_of(self.members["model"])
             named = with_model(body, self.members if body is incoming.body else members_of(body), model)
             return incoming.path, body if model == given else named
+        if incoming.asked.action == "answer" and family_of(model).signed_calls:
+            body = with_stand_ins(body, self.members if body is incoming.body else members_of(body))
         verb = incoming.path.rpartition(":")[2]
         if incoming.asked.action != "answer":
             body = with_models(body, self.members, f"models/{model}")
         query = "?alt=sse" if "alt=sse" in incoming.query.split("&") else ""
         return f"/v1beta/models/{model}:{verb}{query}", body
+
+    async def _without_others(self, body: bytes) -> bytes:
+        """Take out what other providers have thought; the bytes stay where there is none."""
+        taken = without_shown(self.wire.DIALECT, body, self.members)
+        if self._shared and may_be_signed(taken):
+            taken = await self._without_others_signatures(taken)
+        if taken is body:
+            return body
+        self.request_losses = (_TAKEN,)
+        settled = without_budget(taken) if self.wire.DIALECT == "anthropic" else taken
+        if settled is not taken:
+            self.request_losses = (_TAKEN, _UNBUDGETED)
+        return settled
 
     async def _without_others_signatures(self, body: bytes) -> bytes:
         """Take out what another provider has signed; the bytes stay where there is none."""
@@ -163,7 +196,6 @@ class Attempt:
             return body
         messages = [_unsigned(message, foreign) for message in request.context.messages]
         taken = replace(request, context=replace(request.context, messages=messages))
-        self.request_losses = (Loss("messages", "signature", "dropped", "made by another provider", "minor"),)
         return self.wire.encode_request(taken).json
 
     async def _exchanged(self) -> tuple[str, bytes]:
@@ -193,31 +225,48 @@ class Attempt:
 
     def _broke(self, problem: TransportError, *, before: bool = False) -> Failure:
         kind: ErrorKind = "timeout" if problem.kind == "timeout" else "server"
-        error = Error(kind, f"{self.goal.provider.name} could not be reached: {problem.kind}", _STATUSES[problem.kind])
+        what = "could not be reached" if before else "broke off its answer"
+        error = Error(kind, f"{self.goal.provider.name} {what}: {problem.kind}", _STATUSES[problem.kind])
+        return self._refused(error, _BRIEFLY if before and problem.kind in ("connect", "reset") else None)
+
+    def _refused(self, error: Error, wait: float | None = None) -> Failure:
+        """Give an error that stands in no body of the provider's wire."""
         reply = self.wire.encode_error(error)
-        wait = _BRIEFLY if before and problem.kind in ("connect", "reset") else None
-        return Failure(self.goal, reply.status, reply.json, {}, may_pass=True, wait=wait)
+        return Failure(self.goal, reply.status, reply.json, reply.headers, error.kind not in _OF_REQUEST, wait)
+
+    def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
+        """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
+        if not self.several or self.incoming.asked.action != "answer" or not (whole or b"error" in data):
+            return None
+        there, error = self.goal.provider.speaks(), None
+        try:
+            if whole:
+                said = members_of(data).get("error")
+                error = (
+                    there.decode_error(None, read_error(data)) if said is not None and bytes(said) != b"null" else None
+                )
+            else:
+                events = (event for event in there.decode_stream().feed(data) if type(event) is not MessageStart)
+                first = next(events, None)
+                error = first.error if isinstance(first, ErrorEnd) else None
+        except ToolwireError:
+            error = Error("server", f"the answer of {self.goal.provider.name} cannot be read")
+        return None if error is None else self._refused(replace(error, status=None))
 
     async def _failed(self, answer: AwaitedResponse) -> Failure:
         """Read a provider's error; its key is taken out of it."""
-        data = bytearray()
-        while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
-            data += piece
-        body = without_key(bytes(data[:_ERROR_BYTES]), self._key)
-        status = answer.status if answer.status >= 400 else 502
+        provider = self.goal.provider
+        status, body, read = await error_in(answer, self._key)
         may_pass = status in _PASSING or status >= 500
         headers = coming_down(answer.headers, self._key)
-        said = self.goal.provider.speaks().decode_error(answer.status, read_error(body), answer.headers)
+        said = provider.speaks().decode_error(status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
-        if self.passes and answer.status >= 400:
+        if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
-        if answer.status < 400:
-            error = Error("server", f"{self.goal.provider.name} answered with {answer.status}, which is no answer", 502)
-            reply = self.wire.encode_error(error)
-        elif self.exchange is not None:
-            reply = self.exchange.error(answer.status, body, answer.headers)
+        if self.exchange is not None and answer.status >= 400 and body:
+            reply = self.exchange.error(status, body, answer.headers)
         else:
-            reply = translate.error(status, body, self.wire, self.wire, answer.headers)
+            reply = self.wire.encode_error(error_of(provider, answer, read))
         return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
 
     async def answer(self, answer: AwaitedResponse, client: Answering, served: Served) -> "Failure | None":
@@ -231,6 +280,7 @@ class Attempt:
                 first = await self._first(answer)
                 if isinstance(first, Failure):
                     await answer.aclose()
+                    served.answered = None
                     return first
                 await self._answer_stream(answer, first, client, served)
             elif (failure := await self._answer_whole(answer, client, served)) is not None:
@@ -246,11 +296,16 @@ class Attempt:
         """Wait a while for an answer's first piece, where another provider may still be asked."""
         if not self.several:
             return b""
+        first = b""
         try:
             async with asyncio.timeout(self.tools.keep_alive):
-                return await answer.aread() or self._broke(TransportError("reset", "an answer without a word"))
+                while not first or (first[:1] == b":" and b"data:" not in first):  # a comment is no word of an answer
+                    if not (piece := await answer.aread()):
+                        return self._broke(TransportError("reset", "an answer without a word"))
+                    first += piece
+            return self._no_answer(first, whole=False) or first
         except TimeoutError:
-            return b""
+            return first
         except TransportError as problem:
             return self._broke(problem)
 
@@ -271,13 +326,18 @@ class Attempt:
 
     async def _answer_other(self, answer: AwaitedResponse, client: Answering, served: Served) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
-        head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
+        head = {"content-type": kind_of(answer.headers, JSON), "x-toolwire-model": self.goal.name}
         await client.begin(200, {**head, **coming_down(answer.headers, self._key)})
+        counted, heard = head["content-type"].startswith(JSON), bytearray()
         try:
             while piece := await answer.aread():
+                if counted and len(heard) < _COUNTED_BYTES:
+                    heard += piece
                 await client.send(piece, True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
+        with contextlib.suppress(ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
+            served.usage = self.wire.decode_response(counts_in(bytes(heard))).usage if counted else None
         served.ending = "answer"
         await client.send(b"", False)
 
@@ -294,9 +354,12 @@ class Attempt:
             served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
             return replace(self._broke(problem), wait=_BRIEFLY)
         body = without_key(bytes(data), self._key)
+        if (failure := self._no_answer(body, whole=True)) is not None:
+            served.answered = None
+            return failure
         if self.exchange is None:
             await self._read_aside(body, served)
-            kind = answer.headers.get("content-type", JSON)
+            kind = kind_of(answer.headers, JSON)
         else:
             body, kind = self._translated(body, served), JSON
         losses = self._told(served)
@@ -355,8 +418,8 @@ class Attempt:
         array = stream_quirks(self.wire.DIALECT, {}, self._full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
-        kind = answer.headers.get("content-type") if shown is None else None
-        kind = kind or (JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
+        usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
+        kind = kind_of(answer.headers, usual) if shown is None else usual
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
         await client.begin(200, {**head, **coming_down(answer.headers, self._key), **self._told(served)})
         pulse = Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
@@ -429,7 +492,7 @@ class Attempt:
             over=wording(goal.provider, goal.format),
             reuse=self.tools.reuse.of(incoming.owner),
         )
-        if self.wire.DIALECT == WIRE:
+        if self.wire.DIALECT == WIRE != goal.provider.dialect:
             made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
         return made
 

@@ -14,19 +14,17 @@ import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw, Struct
 
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.stored import StoredTurn, Turns, as_items
+from toolwire.gateway.stored import StoredTurn, Turns, as_items, as_list, page
 
 _log = logging.getLogger(__name__)
 _MOST = 8 * 1024 * 1024  # bytes of one conversation
 _AT_ONCE = 20
-_PAGE, _LONGEST_PAGE = 20, 100
 _PAIRS = 16
 _TEXTS = {"assistant": "output_text"}
 _LOCKS: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -116,7 +114,7 @@ async def _answer_items(turns: Turns, kept: _Conversation, item: str, method: st
         raise Refused("not_found", f"Item with id '{item}' not found in conversation '{kept.id}'.")
     match method:
         case "GET":
-            return _write(found or _page(kept.items, parse_qs(query)))
+            return _write(found or page(kept.items, query))
         case "POST" if not item:
             return await _extend(turns, kept, _object(body))
         case "DELETE" if found is not None:
@@ -144,7 +142,7 @@ async def _extend(turns: Turns, kept: _Conversation, read: dict[str, Any]) -> by
     kept.items = [*kept.items, *added]
     if not await _keep(turns, kept):
         raise Refused("invalid_request", f"items: this conversation must not be more than {_MOST} bytes")
-    return _write(_listed(added, more=False))
+    return _write(as_list(added, more=False))
 
 
 async def _find(turns: Turns, name: str) -> _Conversation | None:
@@ -214,24 +212,3 @@ def _told(items: list[Any], kept: _Conversation) -> list[dict[str, Any]]:
         known.add(name)
         told.append({**item, "id": name})
     return told
-
-
-def _page(items: list[dict[str, Any]], asked: dict[str, list[str]]) -> dict[str, Any]:
-    """List some of the items: the newest first, unless the client says otherwise."""
-    limit, order, after = (asked.get(name, [""])[-1] for name in ("limit", "order", "after"))
-    if order not in ("", "asc", "desc"):
-        raise Refused("invalid_request", "order: must be asc or desc")
-    most = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 4 else 0
-    if limit and not 1 <= most <= _LONGEST_PAGE:
-        raise Refused("invalid_request", f"limit: must be 1 to {_LONGEST_PAGE}")
-    listed = items if order == "asc" else items[::-1]
-    names = [item["id"] for item in listed]
-    if after and after not in names:
-        raise Refused("not_found", f"Item with id '{after[:80]}' not found.")
-    start, most = names.index(after) + 1 if after else 0, most or _PAGE
-    return _listed(listed[start : start + most], more=len(listed) > start + most)
-
-
-def _listed(items: list[dict[str, Any]], *, more: bool) -> dict[str, Any]:
-    ends = {name: items[at]["id"] if items else None for name, at in (("first_id", 0), ("last_id", -1))}
-    return {"object": "list", "data": items, "has_more": more, **ends}

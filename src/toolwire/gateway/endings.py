@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects import dialect
+from toolwire.gateway.headers import kind_of, without_key
+from toolwire.providers import Provider
 from toolwire.translation.paths import vendor_of
+from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.wire.transport import AwaitedResponse
 
 _BEGINNINGS = (
     ("/v1/messages", "anthropic"),
@@ -27,7 +31,8 @@ _STATUSES: dict[ErrorKind, int] = {
     "timeout": 504,
     "overloaded": 503,
 }
-
+_ERRORS = range(400, 600)
+_ERROR_BYTES = 1024 * 1024
 
 # The field by which a client counts on what its server holds of a conversation, and the vendor's words for "I hold
 # nothing": its SDK then sends all of it (anthropic 2.11.0, lib/threads; OpenAI's words as users report them, 2026-11).
@@ -72,6 +77,27 @@ class Refused(Exception):
         refused = cls("invalid_request", "nothing is held of a conversation")
         refused.error = dialect(wire).decode_error(400, {"error": FORGOTTEN[wire][1]})
         return refused
+
+
+async def error_in(answer: AwaitedResponse, key: str) -> tuple[int, bytes, Any]:
+    """Read a provider's error: a status that HTTP has, the body without the provider's key, and what it says."""
+    data = bytearray()
+    while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
+        data += piece
+    body = without_key(bytes(data[:_ERROR_BYTES]), key)
+    return answer.status if answer.status in _ERRORS else 502, body, read_error(body)
+
+
+def error_of(provider: Provider, answer: AwaitedResponse, read: Any) -> Error:
+    """Give the error that a provider has told in no wire's form: to people, or by its status alone."""
+    status = answer.status if answer.status in _ERRORS else 502
+    said = provider.speaks().decode_error(status, read, answer.headers)
+    form = kind_of(answer.headers, "no type")[:80]
+    none = answer.status not in _ERRORS
+    what = f" ({form}), which is no answer" if none else " and no word"
+    message = "" if none and answer.status < _ERRORS.start else said.message
+    message = message or f"{provider.name} answered with {answer.status}{what}"
+    return Error("server" if none else said.kind, message, status, retry_after=said.retry_after)
 
 
 def wire_near(path: str, headers: Mapping[str, str]) -> str:

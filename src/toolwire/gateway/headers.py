@@ -55,5 +55,11 @@ def _forms(key: str) -> tuple[str, ...]:
     return tuple(Known([key]).forms)
 
 
+def kind_of(headers: Mapping[str, str], usual: str) -> str:
+    """Give the content type of a provider's answer; the usual one where it says none that can be said again."""
+    kind = headers.get("content-type", usual)
+    return kind if _is_plain(kind) else usual
+
+
 def _is_plain(value: str) -> bool:
     return len(value) <= _LONGEST and value.isascii() and value.isprintable()

@@ -1,26 +1,35 @@
 """A request and an answer of one wire as they came: bytes that are handed on, and read on the side.
 
 Rules of this file:
-- A body goes up as it came but for its model's name: no other byte is touched.
+- A body goes up as it came but for its model's name: no other byte is touched. What was only shown to its client, the
+  thoughts of a model of another wire, is taken out when it comes back. Its calls are marked as Gemini wants them.
 - An answer comes down as it is. One that breaks off is ended in the wire's own form of an error; where it broke
   within a frame, no client could read on, and its connection is to break as well.
 - What an answer says of its cost, and who signed what, is read on the side.
 """
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from toolwire.dialects import Dialect
+from toolwire.dialects.anthropic.messages import runs_unthought
 from toolwire.encoding.finish import ending
 from toolwire.streams.accumulation import Accumulator
+from toolwire.translation.exchange import FOREIGN
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
 from toolwire.wire.bodies import members_of, place_of
 
 # The members of an answer in which the wires count its tokens.
 _COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
+_read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_FOREIGN = FOREIGN.encode()
+_CALL = b'"functionCall"'
+# The id of a thought that was written for a client of Responses; OpenAI's own are twice as long (2026-11-23).
+_MADE = re.compile(rb'"rs_[0-9a-f]{24}\d{2,4}"')
 # The keys under which the wires write what only its maker can read.
 _SIGNED = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"thought_signature"')
 
@@ -29,6 +38,86 @@ def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     """Give a body with another model's name; every other byte stays."""
     start, end = place_of(body, "model", members)
     return body[:start] + msgspec.json.encode(model) + body[end:]
+
+
+def without_shown(wire: str, body: bytes, members: dict[str, Any]) -> bytes:
+    """Give a body without what other wires' models have thought, of which its own vendor knows nothing."""
+    match wire:
+        case "anthropic" if _FOREIGN in body:
+            return _filtered(body, members, "messages", _unshown_message)
+        case "openai-responses" if _MADE.search(body) is not None:
+            return _filtered(body, members, "input", _unshown_item)
+    return body
+
+
+def _filtered(body: bytes, members: dict[str, Any], name: str, keep: Callable[[bytes], bytes]) -> bytes:
+    """Give a body whose list of this name has what is kept of its entries; what is empty is left out."""
+    if not bytes(members.get(name, b"")).startswith(b"["):
+        return body
+    entries = [bytes(raw) for raw in _read_list(members[name])]
+    kept = [keep(entry) for entry in entries]
+    if kept == entries:
+        return body
+    start, end = place_of(body, name, members)
+    return b"%s[%s]%s" % (body[:start], b",".join(filter(None, kept)), body[end:])
+
+
+def _unshown_message(message: bytes) -> bytes:
+    if _FOREIGN not in message:
+        return message
+    taken = _filtered(message, members_of(message), "content", _unshown_block)
+    return b"" if bytes(members_of(taken).get("content", b"")) == b"[]" else taken
+
+
+def _unshown_block(block: bytes) -> bytes:
+    read = msgspec.json.decode(block) if _FOREIGN in block else None
+    shown = type(read) is dict and read.get("type") == "thinking" and read.get("signature") == FOREIGN
+    return b"" if shown else block
+
+
+def _unshown_item(item: bytes) -> bytes:
+    read = msgspec.json.decode(item) if _MADE.search(item) is not None else None
+    shown = type(read) is dict and read.get("type") == "reasoning" and not read.get("encrypted_content")
+    return b"" if shown and _MADE.fullmatch(b'"%s"' % str(read["id"]).encode(errors="replace")) else item  # type: ignore[index]
+
+
+def with_stand_ins(body: bytes, members: dict[str, Any]) -> bytes:
+    """Give a body of Gemini whose calls of other models stand under the vendor's word for "no signature".
+
+    A model that signs begins each step with a call that is signed; it refuses a step that does not.
+    """
+    if body.count(_CALL) <= body.count(b'"thoughtSignature"'):
+        return body
+    stepped = False
+
+    def sign(content: bytes) -> bytes:
+        nonlocal stepped
+        read = members_of(content)
+        stepped = stepped and bytes(read.get("role", b"")) == b'"model"'
+        if stepped or bytes(read.get("role", b"")) != b'"model"' or _CALL not in content:
+            return content
+        return _filtered(content, read, "parts", sign_first)
+
+    def sign_first(part: bytes) -> bytes:
+        nonlocal stepped
+        keys = {} if stepped or _CALL not in part else members_of(part)
+        stepped = stepped or "functionCall" in keys
+        unsigned = "functionCall" in keys and "thoughtSignature" not in keys
+        return part[:-1] + b',"thoughtSignature":"skip_thought_signature_validator"}' if unsigned else part
+
+    return _filtered(body, members, "contents", sign)
+
+
+def without_budget(body: bytes) -> bytes:
+    """Give a request of Messages without thinking of a budget, where calls are answered that have no thought now."""
+    members = members_of(body)
+    thinking = msgspec.json.decode(members.get("thinking", b"null"))
+    if type(thinking) is not dict or thinking.get("type") != "enabled":
+        return body
+    if not runs_unthought(msgspec.json.decode(members["messages"])):
+        return body
+    start, end = place_of(body, "thinking", members)
+    return body[:start] + b'{"type":"disabled"}' + body[end:]
 
 
 def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.config import MODEL_NAME, GatewaySettings, RouteSettings
-from toolwire.errors import InvalidField
+from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
+from toolwire.dialects import dialect
+from toolwire.errors import InvalidField, meant
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.addressing import headers_of, key_of
@@ -76,14 +77,22 @@ class Routes:
             name, weight = (target, 0.0) if isinstance(target, str) else (target.model, target.weight)
             goal = self._goal(name)
             if goal is None:
-                provider = name.partition("/")[0]
-                raise InvalidField("to", f"there is no provider {provider!r} with a key", path=f"route to {name}")
+                raise InvalidField(
+                    "to", f"names {name}: {self._lacking(name.partition('/')[0])}", path=f"routes.{route_name}"
+                )
             yield replace(goal, weight=weight, format=route.format) if weight or route.format else goal
 
     def _goal(self, name: str) -> Goal | None:
         provider, slash, model = name.partition("/")
         known = self.providers.get(provider)
         return Goal(known, model) if slash and model and known is not None else None
+
+    def _lacking(self, provider: str) -> str:
+        """Say why there is no such provider."""
+        known = named(provider)
+        if known is not None and known.env:
+            return f"there is no provider {provider!r} without a key: export {known.env[0]}=..."
+        return f"there is no provider {provider!r}{meant(provider, [*self.providers, *PROVIDERS])}"
 
     def find(self, name: str) -> FoundRoute | None:
         """Say where a client's model name leads; None where it leads nowhere."""
@@ -122,28 +131,36 @@ def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Ma
         if preset.local or any(environ.get(name) for name in preset.env):
             made[preset.name] = preset.placed()
     for name, said in settings.providers.items():
-        options = {
-            key: value
-            for key in ("dialect", "base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
-            if (value := getattr(said, key))
-        }
-        options |= {"api_key": keys[name]} if said.key_file else _key_in(environ, said.key, name)
-        if said.format or said.completions:
-            check_format(said.format, f"providers.{name}")
-        preset_of = named(name)
-        if preset_of is None and not said.base_url:
-            raise InvalidField("base_url", "must say where it is", path=f"providers.{name}")
-        if preset_of is None and not said.dialect:
-            raise InvalidField("dialect", "is missing: name the provider's dialect", path=f"providers.{name}")
-        base = preset_of or Provider(name=name, dialect=said.dialect, base_url=said.base_url, local=True)
-        made[name] = base.with_options(**options)
-        if "api_key" in options:
-            headers_of(made[name])  # what no header can carry is said now
+        try:
+            made[name] = _provider_of(name, said, environ, keys)
+            made[name].speaks()
+            headers_of(made[name])
+        except InvalidField as problem:
+            raise InvalidField(problem.field, problem.reason, path=f"providers.{name}") from None
     return made
 
 
-def _key_in(environ: Mapping[str, str], key: str, name: str) -> dict[str, str]:
-    variable = key.removeprefix("$")
-    if variable and not environ.get(variable):
-        raise InvalidField("key", f"the variable {variable} is not set", path=f"providers.{name}")
-    return {"api_key": environ[variable]} if variable else {}
+def _provider_of(name: str, said: ProviderSettings, environ: Mapping[str, str], keys: Mapping[str, str]) -> Provider:
+    """Make a provider of the settings."""
+    fields = ("base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
+    options: dict[str, Any] = {"name": name, **{key: value for key in fields if (value := getattr(said, key))}}
+    if said.dialect:
+        options["dialect"] = dialect(said.dialect).DIALECT
+    if said.key:
+        variable = said.key.removeprefix("$")
+        if not environ.get(variable):
+            raise InvalidField("key", f"names a variable, but {variable} is not set")
+        options["api_key"] = environ[variable]
+    elif said.key_file:
+        options["api_key"] = keys[name]
+    if said.format or said.completions:
+        check_format(said.format, f"providers.{name}")
+    preset = named(name)
+    if preset is not None:
+        return preset.with_options(**options)
+    for field in ("base_url", "dialect"):
+        if field not in options:
+            raise InvalidField(field, "is missing: a provider that is not known says where it is, and its dialect")
+    return Provider(local=True, **{key: options.pop(key) for key in ("name", "dialect", "base_url")}).with_options(
+        **options
+    )

@@ -12,7 +12,7 @@ import gc
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -72,6 +72,8 @@ class _Patient(HttpToolsProtocol):
         if self._head > _HEAD_BYTES and sum(len(name) + len(value) for name, value in self.headers) > _HEAD_BYTES:
             raise ValueError("the head of this request is too long")
         super().on_headers_complete()
+        if self.parser.get_http_version() == "1.0" and self.cycle is not None:
+            self.cycle.send = _without_chunks(self.cycle)  # type: ignore[assignment, method-assign]
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
@@ -94,6 +96,22 @@ class _Patient(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             scope: Any = self.cycle.scope
             leave(scope)
+
+
+def _without_chunks(cycle: Any) -> Callable[[Any], Awaitable[None]]:
+    """Answer a client of HTTP/1.0, which knows no chunks: what has no length ends with the connection."""
+    send, sized = cycle.send, True
+
+    async def say(message: Any) -> None:
+        nonlocal sized
+        if message["type"] == "http.response.start":
+            sized = any(name == b"content-length" for name, _ in message["headers"])
+            cycle.chunked_encoding = None if sized else False
+        elif not sized:
+            cycle.expected_content_length = len(message["body"])
+        await send(message)
+
+    return say
 
 
 class _Server(uvicorn.Server):
@@ -132,7 +150,11 @@ def listen(address: str) -> socket.socket:
     opened = socket.socket(family, socket.SOCK_STREAM)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)
-    opened.bind((host, int(port)))
+    try:
+        opened.bind((host, int(port)))
+    except OSError as problem:
+        opened.close()
+        raise type(problem)(problem.errno, problem.strerror, address) from None
     return opened
 
 

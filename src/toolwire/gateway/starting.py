@@ -38,19 +38,22 @@ _SIMULATED = {
 
 def settings_from(path: str | None) -> GatewaySettings:
     """Read a file of settings; without one, nothing is said otherwise."""
-    if path is None:
-        return GatewaySettings()
-    return read_settings(Path(path).read_bytes(), path)
+    return GatewaySettings() if path is None else read_settings(Path(path).read_bytes(), path)
 
 
 def _keys_from(settings: GatewaySettings, path: str | None) -> dict[str, str]:
     """Read the keys that stand in files of their own, found from where the settings are."""
     near = Path(path).parent if path is not None else Path()
-    return {
-        name: (near / said.key_file).read_text(encoding="utf-8-sig").strip()
-        for name, said in settings.providers.items()
-        if said.key_file
-    }
+    keys = {}
+    for name, said in settings.providers.items():
+        if said.key_file:
+            key = (near / said.key_file).read_text(encoding="utf-8-sig", errors="replace").strip()
+            if not (key.isascii() and key.isprintable() and key):
+                raise InvalidField(
+                    "key_file", f"{said.key_file} must hold a key, in one line", path=f"providers.{name}"
+                )
+            keys[name] = key
+    return keys
 
 
 def routes_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Routes:
@@ -74,7 +77,21 @@ def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
     size, seconds = settings.memory.bytes, seconds_of(settings.memory.expires)
     if not settings.server.database:
         return ProcessMemory(size, seconds)
-    return StoredMemory(url_of_database(settings.server.database, path), size, seconds)
+    with _opening():
+        return StoredMemory(url_of_database(settings.server.database, path), size, seconds)
+
+
+@contextlib.contextmanager
+def _opening() -> Iterator[None]:
+    """Say why a database cannot be opened, and nothing of its address: that may hold a password."""
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError  # noqa: PLC0415 - an extra
+
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as problem:
+        why = str(problem.orig).partition("\n")[0] if isinstance(problem, DBAPIError) else type(problem).__name__
+        why = problem.strerror or why if isinstance(problem, OSError) else why
+        raise InvalidField("database", f"cannot be opened: {why}", path="server") from None
 
 
 def url_of_database(url: str, path: str | None) -> str:
@@ -91,15 +108,11 @@ def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
     if not settings.server.database:
         raise InvalidField("database", "must be named: it is where keys are kept", path="server")
     try:
-        from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415 - an extra
-
-        from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - likewise
+        from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra("SQLAlchemy", "serve", "to keep keys") from problem
-    try:
+    with _opening():
         return LimitLedger(url_of_database(settings.server.database, path))
-    except SQLAlchemyError as problem:
-        raise InvalidField("database", f"cannot be opened: {type(problem).__name__}", path="server") from None
 
 
 def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = None, address: str = "") -> Gateway:
@@ -116,7 +129,8 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
     tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.routes.keys())  # noqa: PLW0108 - they are read anew
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
-    places = Places(tuple(settings.server.hosts), tuple(settings.server.origins), host in _LOOPBACK)
+    hosts, origins = (tuple(map(str.lower, said)) for said in (settings.server.hosts, settings.server.origins))
+    places = Places(hosts, origins, host in _LOOPBACK)
     gateway = Gateway(tools, places=places, seen=_log)
     gateway.websocket = settings.server.websocket
     figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
@@ -144,6 +158,10 @@ def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[st
         if not environ.get(variable):
             raise InvalidField("proxy", f"the variable {variable} is not set", path="upstream")
         proxy = environ[variable]
+        if not proxy.startswith(("http://", "https://")):
+            raise InvalidField(
+                "proxy", f"must be http://HOST:PORT, and {variable} holds something else", path="upstream"
+            )
     file = str((Path(path).parent if path is not None else Path()) / said.ca_file) if said.ca_file else ""
     try:
         trusted = ssl.create_default_context() if file else None
@@ -172,8 +190,10 @@ def reload(gateway: Gateway, path: str | None) -> bool:
 
 
 def _log(record: dict[str, Any]) -> None:
-    sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
-    sys.stderr.flush()
+    """Write a line of the log; where nobody reads it any more, requests are answered all the same."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
+        sys.stderr.flush()
 
 
 @contextlib.contextmanager

@@ -14,15 +14,19 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import parse_qs, parse_qsl, urlencode
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from toolwire.gateway.endings import Refused
+from toolwire.dialects import dialect
+from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
+from toolwire.gateway.headers import kind_of
 from toolwire.gateway.memory import Memory
 from toolwire.providers import Provider
-from toolwire.providers.addressing import headers_of, url_of
+from toolwire.providers.addressing import headers_of, key_of, url_of
+from toolwire.streams.accumulation import events_of
 from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
 
@@ -30,9 +34,13 @@ WIRE = "openai-responses"
 _MOST = 16 * 1024 * 1024  # bytes of one kept turn
 _LONGEST_ID = 80
 _RESTS = {"items": "/input_items", "cancel": "/cancel"}
+# What a client may ask of who holds an answer (openai 3.54.0, responses.retrieve and input_items.list; 2026-11-22).
+_ASKED = frozenset("stream starting_after include_obfuscation include include[] after before limit order".split())
+_PAGE, _LONGEST_PAGE = 20, 100
+_EVENTS = "text/event-stream; charset=utf-8"
 _ID = re.compile(rb'"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,100})"')
 _HEAD_BYTES = 4096
-_FIRST_ELSE = 300
+_FIRST_ELSE, _FIRST_ERROR = 300, 400
 _LAST = frozenset({b"response.completed", b"response.incomplete"})
 _ENDS = (b"event: response.completed\n", b"event: response.incomplete\n")
 _OURS = "toolwire-summary:"
@@ -239,14 +247,33 @@ def is_kept(members: Mapping[str, Any]) -> bool:
     return bytes(members.get("store") or b"") != b"false"
 
 
-def listed(kept: StoredTurn) -> dict[str, Any]:
-    """List what was asked in a turn, as its wire does."""
-    items = [
-        {"id": f"item_{at}", **item} if type(item) is dict else item
-        for at, item in enumerate(as_items(_read(kept.asked)))
-    ]
+def _asked_items(kept: StoredTurn) -> list[dict[str, Any]]:
+    """Give what was asked in a turn, each item with an id."""
+    items = enumerate(as_items(_read(kept.asked)))
+    return [{"id": f"item_{at}", **item} for at, item in items if type(item) is dict]
+
+
+def page(items: list[dict[str, Any]], query: str) -> dict[str, Any]:
+    """List some of the items: the newest first, unless the client says otherwise."""
+    asked = parse_qs(query)
+    limit, order, after = (asked.get(name, [""])[-1] for name in ("limit", "order", "after"))
+    if order not in ("", "asc", "desc"):
+        raise Refused("invalid_request", "order: must be asc or desc")
+    most = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 4 else 0
+    if limit and not 1 <= most <= _LONGEST_PAGE:
+        raise Refused("invalid_request", f"limit: must be 1 to {_LONGEST_PAGE}")
+    listed = items if order == "asc" else items[::-1]
+    names = [item["id"] for item in listed]
+    if after and after not in names:
+        raise Refused("not_found", f"Item with id '{after[:80]}' not found.")
+    start, most = names.index(after) + 1 if after else 0, most or _PAGE
+    return as_list(listed[start : start + most], more=len(listed) > start + most)
+
+
+def as_list(items: list[dict[str, Any]], *, more: bool) -> dict[str, Any]:
+    """Give items as a list of their wire."""
     ends = {name: items[at]["id"] if items else None for name, at in (("first_id", 0), ("last_id", -1))}
-    return {"object": "list", "data": items, "has_more": False, **ends}
+    return {"object": "list", "data": items, "has_more": more, **ends}
 
 
 def to_sum_up(body: bytes) -> bytes:
@@ -282,32 +309,64 @@ def _of_user(item: Any, name: str) -> dict[str, Any] | None:
     return {"id": name, "status": "completed", **item, "type": "message", "content": parts}
 
 
-async def fetch(tools: Any, place: Turns, asked: Any, method: str) -> tuple[int, bytes]:
+async def fetch(tools: Any, place: Turns, asked: Any, method: str, query: str, client: Any) -> None:
     """Show, forget or cancel a stored answer, here or where it is."""
     kept = await place.find(asked.subject)
     if kept is None or (kept.there and kept.maker not in tools.routes.providers):
         raise Refused("not_found", f"Response with id '{asked.subject}' not found.")
     if kept.there:
-        return await _fetch_there(tools, place, tools.routes.providers[kept.maker], asked, method)
+        await _fetch_there(tools, place, tools.routes.providers[kept.maker], asked, method, query, client)
+        return
     if asked.action == "cancel":
         raise Refused("invalid_request", "Only an answer that was asked for in the background can be cancelled.")
+    kind, body = "application/json", bytes(kept.answer)
     if method == "DELETE":
         await place.forget(asked.subject)
-        return 200, _write({"id": asked.subject, "object": "response", "deleted": True})
-    return 200, _write(listed(kept)) if asked.action == "items" else bytes(kept.answer)
+        body = _write({"id": asked.subject, "object": "response", "deleted": True})
+    elif asked.action == "items":
+        body = _write(page(_asked_items(kept), query))
+    elif "stream=true" in query.split("&"):
+        kind, body = _EVENTS, _told_again(_read(body), parse_qs(query).get("starting_after", [""])[-1])
+    await client.begin(200, {"content-type": kind, "content-length": str(len(body))})
+    await client.send(body, False)
 
 
-async def _fetch_there(tools: Any, place: Turns, provider: Provider, asked: Any, method: str) -> tuple[int, bytes]:
-    rest = _RESTS.get(asked.action, "")
-    request = HttpRequest(method, url_of(provider, f"/v1/responses/{asked.subject}{rest}"), headers_of(provider), b"")
+def _told_again(answer: dict[str, Any], after: str) -> bytes:
+    """Tell an answer as a stream: what follows an event that the client has seen, and its end in any case."""
+    wire = dialect(WIRE)
+    encoder = wire.encode_stream()
+    told = b"".join(map(encoder.feed, events_of(wire.decode_response(answer)))) + encoder.close()
+    events = told.removesuffix(b"\n\n").split(b"\n\n")
+    seen = int(after) + 1 if after.isascii() and after.isdigit() and len(after) < 10 else 0
+    return b"\n\n".join(events[min(seen, len(events) - 1) :]) + b"\n\n"
+
+
+async def _fetch_there(
+    tools: Any, place: Turns, provider: Provider, asked: Any, method: str, query: str, client: Any
+) -> None:
+    """Have the provider show, forget or cancel what it holds; what it says is handed on."""
+    path = f"/v1/responses/{asked.subject}{_RESTS.get(asked.action, '')}"
+    said = urlencode([pair for pair in parse_qsl(query) if pair[0] in _ASKED and len(pair[1]) <= _LONGEST_ID])
+    url = url_of(provider, f"{path}?{said}" if said else path)
     try:
-        answer = await tools.transport.asend(request, tools.timeouts)
-        data = bytearray()
-        while len(data) <= tools.bounds.bytes and (piece := await answer.aread()):
-            data += piece
-        await answer.afinish()
+        answer = await tools.transport.asend(HttpRequest(method, url, headers_of(provider), b""), tools.timeouts)
     except TransportError as problem:
         raise Refused("server", f"{provider.name} could not be reached: {problem.kind}") from problem
-    if method == "DELETE" and answer.status < _FIRST_ELSE:
-        await place.forget(asked.subject)
-    return answer.status, bytes(data)
+    try:
+        if method == "DELETE" and answer.status < _FIRST_ELSE:
+            await place.forget(asked.subject)
+        if answer.status < _FIRST_ELSE:
+            await client.begin(answer.status, {"content-type": kind_of(answer.headers, "application/json")})
+            while piece := await answer.aread():
+                await client.send(piece, True)
+            await client.send(b"", False)
+            return
+        status, body, read = await error_in(answer, key_of(provider))
+    except TransportError as problem:
+        raise Refused("server", f"{provider.name} broke off its answer: {problem.kind}") from problem
+    finally:
+        await answer.aclose()
+    if isinstance(read, str) or answer.status < _FIRST_ERROR:
+        body = reply_of(error_of(provider, answer, read), WIRE).json
+    await client.begin(status, {"content-type": "application/json", "content-length": str(len(body))})
+    await client.send(body, False)

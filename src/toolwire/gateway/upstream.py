@@ -71,6 +71,8 @@ class Uplink:
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=_PIECE,
+                max_line_size=_PIECE,
+                max_field_size=_PIECE,
                 skip_auto_headers=("User-Agent", "Accept-Encoding"),
                 timeout=aiohttp.ClientTimeout(total=None),
             )

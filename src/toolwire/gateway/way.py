@@ -21,14 +21,16 @@ from toolwire.gateway.attempt import Attempt, Failure, Leg
 from toolwire.gateway.choosing import conversation_of
 from toolwire.gateway.continuing import GoingOn
 from toolwire.gateway.endings import Refused
+from toolwire.gateway.keys import Key
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
-from toolwire.gateway.routes import FoundRoute, Goal
+from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of
 from toolwire.gateway.turn import Answering, Incoming, Served, Tools
 from toolwire.translation.paths import Asked
 from toolwire.wire.bodies import members_of
 
 _OPENAI = {"openai-chat", "openai-responses"}
+_OF_ONE = frozenset({"lossy", "previous_response_not_found"})  # another may lose nothing, or hold what one does not
 _PATIENCE = 2.0  # seconds that a provider may ask to wait, to be asked again for one request
 
 
@@ -41,7 +43,7 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     served.model = name
     if not name:
         raise Refused("invalid_request", "model must say which model is asked", code="missing_model")
-    way = _way(tools, incoming, name)
+    way = way_of(tools.routes, incoming.key, name)
     goals = _payable(tools, incoming, _speaking(incoming, way, name))
     longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
     place = _place(tools, incoming)
@@ -56,11 +58,11 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
         _settle(tools, incoming, reservation, served)
 
 
-def _way(tools: Tools, incoming: Incoming, name: str) -> FoundRoute:
+def way_of(routes: Routes, key: Key | None, name: str) -> FoundRoute:
     """Find where a name leads, for those who may go there."""
-    way = tools.routes.find(name)
-    if incoming.key is not None and not incoming.key.may_ask(name):
-        message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(incoming.key.models)}"
+    way = routes.find(name)
+    if key is not None and not key.may_ask(name):
+        message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(key.models)}"
         raise Refused("permission", message, code="model_not_allowed")
     if way is None:
         message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
@@ -176,7 +178,8 @@ class _Asking(Struct):
         if soon and failures[-1].may_pass:
             first = min(soon, key=lambda one: one.wait or 0.0)
             await asyncio.sleep(first.wait or 0.0)
-            failures = await self._ask_each(way, [first.goal], conversation)
+            again = await self._ask_each(way, [first.goal], conversation)
+            failures = failures if again and failures[-1].goal is not first.goal else again
         longer = self._longer(way, failures)
         if longer is not None:
             await self.ask(longer)
@@ -192,12 +195,19 @@ class _Asking(Struct):
         """Ask until one answers; give what went wrong where none did."""
         strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
         failures: list[Failure] = []
+        refused: Refused | None = None
         for goal in goals:
             attempt = Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
             if way.settings.continue_:
                 attempt.goes_on = partial(self.go_on, way, conversation, strict)
             self.served.goal = goal.name
-            answer = await attempt.ask(self.served)
+            try:
+                answer = await attempt.ask(self.served)
+            except Refused as problem:
+                if problem.error.code not in _OF_ONE:
+                    raise
+                refused = refused or problem
+                continue
             client = self._keeping(attempt)
             failure = answer if isinstance(answer, Failure) else await attempt.answer(answer, client, self.served)
             if failure is None:
@@ -209,6 +219,8 @@ class _Asking(Struct):
                 break
             if len(way.goals) > 1:
                 self.tools.choosing.failed(goal, failure.wait)
+        if refused is not None and not failures:
+            raise refused
         return failures
 
     def _keeping(self, attempt: "Attempt") -> Answering:
