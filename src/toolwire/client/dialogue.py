@@ -7,6 +7,7 @@ Rules of this file:
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
@@ -152,7 +153,7 @@ class Dialogue:
         return (yield from steps if on_chunk is None else through(steps, partial(_showing, on_chunk)))
 
     def prepared(
-        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False, covered: Sequence[Any] = ()
+        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False, covered: Sequence[str | Path] = ()
     ) -> tuple[Upstream, RunSetup]:
         """Say what is asked for, and of whom; `covered` are files that no tool may touch."""
         settings = {**settings, "stream": True} if stream else dict(settings)
