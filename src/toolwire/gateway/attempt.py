@@ -353,7 +353,9 @@ class Attempt:
             lost = used(None, self.incoming.size, len(data), whole=False)
             served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
             return replace(self._broke(problem), wait=_BRIEFLY)
-        body = without_key(bytes(data), self._key)
+        body = bytes(data)
+        if self._key and self._key.encode() in body:
+            body = without_key(body, self._key)
         if (failure := self._no_answer(body, whole=True)) is not None:
             served.answered = None
             return failure
