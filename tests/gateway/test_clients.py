@@ -218,16 +218,21 @@ async def _send_slowly() -> None:
 def test_a_model_that_thinks_long_is_waited_for_with_a_sign_of_life(wire: str) -> None:
     from toolwire.testing import Wait
 
-    turn: Any = ["One", Wait(0.15), " two"]
-    with simulate(Scenario([turn]), strict=False) as model, standing(model.url, keep_alive=0.03) as stood:
-        target = "anthropic" if wire == "openai-chat" else "openai-chat"
-        path, body = question(wire, f"{NAMES[target]}/m")
-        answered = post(stood.url, path, body)
-        signs = answered.data.count(b": waiting\n\n") + answered.data.count(b'data: {"type":"ping"}')
-        assert signs >= 2 if wire in ("openai-chat", "openai-responses", "anthropic") else signs == 0
+    seconds, speaks = 0.15, wire in ("openai-chat", "openai-responses", "anthropic")
+    while True:
+        turn: Any = ["One", Wait(seconds), " two"]
+        with simulate(Scenario([turn]), strict=False) as model, standing(model.url, keep_alive=0.03) as stood:
+            target = "anthropic" if wire == "openai-chat" else "openai-chat"
+            path, body = question(wire, f"{NAMES[target]}/m")
+            answered = post(stood.url, path, body)
         decoder = dialect(wire).decode_stream()
         events = [*decoder.feed(answered.data), *decoder.close()]
         assert "".join(event.text for event in events if hasattr(event, "text")) == "One two"
+        signs = answered.data.count(b": waiting\n\n") + answered.data.count(b'data: {"type":"ping"}')
+        if not speaks or signs >= 2 or seconds > 5:
+            break
+        seconds *= 4  # a machine with much to do is slow to say it
+    assert signs >= 2 if speaks else signs == 0
 
 
 @pytest.mark.row("O11")
