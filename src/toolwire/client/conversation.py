@@ -28,6 +28,7 @@ from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_to
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text import detect
 from toolwire.text.looks import look_of_call
+from toolwire.text.quoting import texts_given
 from toolwire.types import (
     Audio,
     Context,
@@ -347,6 +348,7 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     request = step.request
     sent.tokens, sent.cost = step.tokens, step.cost
     if setup.clearing is not None:
+        sent.given = texts_given(request)
         request = setup.clearing.asked(request)
     if setup.form is not None:
         request = setup.form.asked(request)
