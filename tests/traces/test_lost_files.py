@@ -313,6 +313,9 @@ def test_a_journal_that_is_not_played_back_is_let_be(tmp_path: Path, beginning: 
     Path(f"{path}-journal").write_bytes(beginning)
     with traces.open(f"sqlite:///{path}", create=False) as again:
         assert again.count() == 20
+    with traces.open(f"sqlite:///{path}") as again:
+        record(again, 2)
+        assert (again.count(), again.verify().ok) == (22, True)
 
 
 @pytest.mark.row("T18")

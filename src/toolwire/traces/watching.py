@@ -72,11 +72,13 @@ class FileWatch:
         self._beside: dict[str, _Identity] = {}
         self._noted: _State | None = None
         self._connections: set[int] = set()
+        self._journal: Any = None
         self._mapped = 0
 
     def begin(self) -> None:
         """Take the database that is there for the one that is meant."""
-        self._database = _identity(self._look()[""])
+        state = self._look()
+        self._database, self._journal = _identity(state[""]), state["-journal"]
 
     def connected(self, connection: Any) -> None:
         """Know of a connection of the store's own, and make sure that it is to the database that is meant."""
@@ -129,7 +131,7 @@ class FileWatch:
         for suffix, identity in list(self._beside.items()):
             if state[suffix] is None or _identity(state[suffix]) != identity:
                 self._fail("was removed, moved or replaced while the store was open", suffix)
-        if self._beside and state["-journal"] is not None:
+        if self._beside and state["-journal"] not in (None, self._journal):
             self._fail("was put beside the store while it was open", "-journal")
         if cut:
             self._fail("was cut while the store was open", "-shm")
