@@ -298,7 +298,7 @@ def _ending(setup: RunSetup, step: Done, done: Done, listener: _Listener | None)
 def _finished(setup: RunSetup, done: Done, on_end: OnEnd | None, above: Account | None) -> Done:
     """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
     if above is not None:
-        above.add(done)
+        above.add(done.usage, done.cost)
     done = done if setup.form is None else setup.form.finished(done)
     if on_end is not None:
         on_end(done)
