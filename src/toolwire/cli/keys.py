@@ -58,7 +58,8 @@ def _create(options: argparse.Namespace) -> int:
     now = time.time()
     try:
         expires = None if options.expires is None else now + seconds_of(options.expires)
-    except ValueError as problem:
+        _day(expires)
+    except (ValueError, OverflowError) as problem:
         raise InvalidField("expires", str(problem)) from None
     said = {kind: getattr(options, kind) for kind in _LIMITS}
     limits = [limit_of(kind, text) for kind, text in said.items() if text is not None]
