@@ -49,6 +49,7 @@ _BROKE = "the provider's answer broke off"
 _ERROR_BYTES = 1024 * 1024
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _BRIEFLY = 0.2
+_NO_WORD = 20  # a shorter key, such as `EMPTY`, may be a word of an answer
 _FIRST_ELSE = 300
 _STATUSES = {"connect": 502, "timeout": 504, "reset": 502, "protocol": 502, "cancelled": 499, "too_long": 502}
 
@@ -99,6 +100,7 @@ class Attempt:
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self._key = key_of(goal.provider)
+        self._secret = self._key if len(self._key) >= _NO_WORD else ""
         self._full_path = incoming.full_path
 
     async def ask(self, served: Served) -> "AwaitedResponse | Failure":
@@ -206,7 +208,7 @@ class Attempt:
         body = without_key(bytes(data[:_ERROR_BYTES]), self._key)
         status = answer.status if answer.status >= 400 else 502
         may_pass = status in _PASSING or status >= 500
-        headers = coming_down(answer.headers, self._key)
+        headers = coming_down(answer.headers, self._secret)
         said = self.goal.provider.speaks().decode_error(answer.status, read_error(body), answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400:
@@ -272,7 +274,7 @@ class Attempt:
     async def _answer_other(self, answer: AwaitedResponse, client: Answering, served: Served) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": answer.headers.get("content-type", JSON), "x-toolwire-model": self.goal.name}
-        await client.begin(200, {**head, **coming_down(answer.headers, self._key)})
+        await client.begin(200, {**head, **coming_down(answer.headers, self._secret)})
         try:
             while piece := await answer.aread():
                 await client.send(piece, True)
@@ -293,7 +295,7 @@ class Attempt:
             lost = used(None, self.incoming.size, len(data), whole=False)
             served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
             return replace(self._broke(problem), wait=_BRIEFLY)
-        body = without_key(bytes(data), self._key)
+        body = without_key(bytes(data), self._secret)
         if self.exchange is None:
             await self._read_aside(body, served)
             kind = answer.headers.get("content-type", JSON)
@@ -305,7 +307,7 @@ class Attempt:
         head = {
             "content-type": kind,
             "content-length": str(len(body)),
-            **coming_down(answer.headers, self._key),
+            **coming_down(answer.headers, self._secret),
             **losses,
         }
         served.said = body if served.status == 200 else b""
@@ -358,7 +360,7 @@ class Attempt:
         kind = answer.headers.get("content-type") if shown is None else None
         kind = kind or (JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
-        await client.begin(200, {**head, **coming_down(answer.headers, self._key), **self._told(served)})
+        await client.begin(200, {**head, **coming_down(answer.headers, self._secret), **self._told(served)})
         pulse = Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
         finished = False
         try:
@@ -392,7 +394,7 @@ class Attempt:
     ) -> TransportError | None:
         """Hand an answer on, piece by piece; give what broke it off."""
         size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
-        key = self._key.encode()
+        key = self._secret.encode()
         try:
             while piece := first or await read():
                 first = b""
