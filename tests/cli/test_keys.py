@@ -105,6 +105,7 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
     [
         (["create", "--name", "ci", "--requests", "1/week"], "60/min"),
         (["create", "--name", "ci", "--expires", "soon"], "30s, 15m, 24h or 7d"),
+        (["create", "--name", "ci", "--expires", "99999999999d"], "expires year"),
         (["create", "--name", ""], "1 to 100"),
         (["create", "--name", "ci", "--models", ""], "models must name a model"),
         (["create", "--name", "ci", "--models", " , "], "models must name a model"),

@@ -14,7 +14,7 @@ from toolwire import Client, LoopLimits, ToolCall, Usage, aio, generate, tool
 from toolwire.client.failures import ProviderUnavailable
 from toolwire.errors import InvalidField
 from toolwire.testing import Pace, Wait, simulate
-from toolwire.types import Message, Thinking
+from toolwire.types import Context, Message, Request, Thinking
 from toolwire.wire.transport import Bounds
 
 SECONDS, MORE = 0.2, 0.5
@@ -236,6 +236,30 @@ def test_what_a_sub_agent_uses_belongs_to_the_run(face: str) -> None:
     assert done.content == "Done."
     assert (done.usage.input_tokens, done.usage.output_tokens) == (3100, 13)
     assert done.cost == pytest.approx(3100 * 2.5e-6 + 13 * 1e-5)
+
+
+def test_what_a_tool_asks_once_belongs_to_the_run_as_well() -> None:
+    with simulate(lambda _request, _turn: [Usage(100, 10), "sub"], strict=False) as inner:
+        request = Request(context=Context(None, [Message("user", "?")]), model="gpt-4o")
+
+        @tool
+        def ask(how: str) -> str:
+            """Ask another model."""
+            with Client("openai", "gpt-4o", base_url=inner.url, api_key="k") as client:
+                if how == "chat":
+                    client.chat("?")
+                elif how == "send":
+                    client.send(request)
+                else:
+                    list(client.send_stream(request))
+            return "asked"
+
+        for how in ("chat", "send", "stream"):
+            script = [[Usage(1000, 1), ToolCall(None, "ask", {"how": how})], [Usage(2000, 2), "Done."]]
+            with simulate(script) as model:
+                done = lead("sync", "openai", model.url, "?", model="gpt-4o", tools=[ask]).done
+            assert (done.usage.input_tokens, done.usage.output_tokens) == (3100, 13), how
+            assert done.cost == pytest.approx(3100 * 2.5e-6 + 13 * 1e-5)
 
 
 def test_a_sub_agent_may_use_what_is_left_and_ends_with_its_run() -> None:

@@ -11,6 +11,7 @@ from tests.client.faces import DIALECTS, FACES, lead
 from toolwire import (
     AgentResolver,
     Context,
+    LoopLimits,
     Message,
     Request,
     Text,
@@ -21,6 +22,7 @@ from toolwire import (
     dialect,
     tool,
 )
+from toolwire.client.clearing import Clearing
 from toolwire.testing import simulate
 from toolwire.text_tagged import over, texts_given
 
@@ -161,6 +163,26 @@ def test_a_file_that_is_printed_runs_nothing_and_the_end_says_so(name: str, face
     assert WIPED == []
     assert (done.ending, "~~~tool_call" in (done.content or "")) == ("answer", True)
     assert done.reason.startswith("the answer looks like a call (~~~tool_call), but nothing was run")
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_quotation_is_none_the_less_one_when_its_result_was_cleared(name: str, face: str) -> None:
+    """The model repeats by then what it has said itself, and what it was given is not sent any more."""
+    text = "~~~tool_call\n" + json.dumps({"name": "wipe", "arguments": {"what": "cleared"}}) + "\n~~~"
+    FILES.update({"notes.md": f"Notes.\n{text}\n{'words ' * 3000}", "long.md": "words " * 3000})
+    reads = [ToolCall(None, "read_file", {"path": path}) for path in ("notes.md", *(["long.md"] * 4))]
+    script: list[Any] = [[reads[0]], [Text(f"The notes:\n{text}"), reads[1]], *([one] for one in reads[2:])]
+    script += [[f"Once more:\n\n{text}"], ["Done."]]
+    with simulate(lambda _request, turn: script[turn.number], strict=False) as model:
+        clearing = Clearing(at=2000, keep=1, at_least=10, native=False)
+        limits = LoopLimits(repeats=99)
+        tools = [wipe, read_file]
+        done = lead(face, name, model.url, "Go", tools=tools, clearing=clearing, limits=limits).done
+        assert "Notes." not in str(model.requests[-1].body), "the result was cleared"
+    assert "cleared" not in WIPED
+    assert "it repeats" in done.reason
 
 
 @pytest.mark.sampled

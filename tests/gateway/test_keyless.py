@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.gateway.standing import KEY, NAMES, WIRES, post, standing
+from tests.gateway.standing import KEY, NAMES, WIRES, at, post, standing
 from toolwire.dialects import dialect
 from toolwire.testing import Fail, simulate
 from toolwire.types import Context, Error, Message, Request
@@ -47,3 +47,17 @@ def test_an_error_in_the_middle_of_a_stream_holds_no_key(wire: str, target: str)
     found = told(wire, target, ["Some words.", Fail(Error("server", f"who is {KEY}?", 500))], stream=True)
     assert "who is" in found
     assert KEY not in found
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("target", WIRES[:2])
+def test_a_key_that_is_a_word_changes_no_answer(target: str, *, stream: bool) -> None:
+    name = NAMES[target]
+    encoded = dialect(WIRES[0]).encode_request(
+        Request(context=Context(None, [Message("user", "?")]), model=f"{name}/m", stream=stream)
+    )
+    with simulate([["It is EMPTY."]], strict=False) as model:
+        provider = at(model.url, name).with_options(api_key="EMPTY")
+        with standing(model.url, providers={name: provider}) as gateway:
+            answered = post(gateway.url, encoded.path, json.dumps(encoded.body).encode())
+    assert b"[hidden]" not in answered.data

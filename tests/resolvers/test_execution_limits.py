@@ -77,6 +77,10 @@ def test_cancel_gives_every_call_a_result(run: Face) -> None:
 def test_limits_may_be_a_value_and_unknown_ones_are_refused() -> None:
     found = execute([call(1, "async_echo", text="a", wait=5)], TOOLS, limits=Limits(timeout=0.01))
     assert "longer than 0.01 s" in str(found[0].content)
+    wrong: list[Any] = [float("nan"), -1, "5", True]
+    for amount in wrong:
+        with pytest.raises(InvalidField, match="execute: timeout must be a number, 0 or more, not "):
+            execute([], TOOLS, timeout=amount)
     with pytest.raises(InvalidField, match="time is not a limit; there are: timeout, output, calls, parallel"):
         execute([], TOOLS, time=3)  # type: ignore[call-arg]
 

@@ -136,8 +136,10 @@ def test_what_cannot_cross_is_refused_for_a_queue(runs: Runs) -> None:
 def test_an_unknown_id_and_an_unusable_address_are_said(runs: Runs, tmp_path: Path) -> None:
     with pytest.raises(InvalidField, match="is no run of this database: 'nobody'"):
         runs.run("nobody")
-    with pytest.raises(InvalidField, match="must be sqlite:///FILE or postgresql"):
-        Runs("mysql://x/y")
+    for url in ("mysql://x/y", f"sqlite:///{tmp_path}/is?it.db", "sqlite:///:memory:"):
+        with pytest.raises(InvalidField, match="must be sqlite:///FILE or postgresql"):
+            Runs(url)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(StoreFailed, match="Runs: the database cannot be opened"):
         Runs("postgresql://nobody@127.0.0.1:1/none")
     (tmp_path / "text.db").write_text("no database " * 100)

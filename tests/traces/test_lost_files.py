@@ -106,6 +106,7 @@ LATER: dict[str, Callable[[Path], object]] = {
     "rows taken out": rows_taken_out,
 }
 LOGGED: dict[str, Callable[[Path], object]] = {
+    "the index of the log emptied": lambda path: os.truncate(f"{path}-shm", 0),
     "the log emptied": lambda path: os.truncate(wal(path), 0),
     "the log overwritten": lambda path: overwritten(wal(path), 0, NOISE * 200),
     "the beginning of the log overwritten": lambda path: overwritten(wal(path), 0, NOISE),
@@ -317,6 +318,9 @@ def test_a_journal_that_is_not_played_back_is_let_be(tmp_path: Path, beginning: 
     Path(f"{path}-journal").write_bytes(beginning)
     with traces.open(f"sqlite:///{path}", create=False) as again:
         assert again.count() == 20
+    with traces.open(f"sqlite:///{path}") as again:
+        record(again, 2)
+        assert (again.count(), again.verify().ok) == (22, True)
 
 
 @pytest.mark.row("T18")
@@ -371,6 +375,8 @@ TAKEN: dict[str, tuple[str, dict[str, Any], bool]] = {
     "moved by bash": ("bash", {"command": "mv traces.db moved.db"}, NOTICED),
     "moved with its folder by bash": ("bash", {"command": 'mv "$PWD" "$PWD-2"; mkdir "$PWD"'}, NOTICED),
     "cut by bash": ("bash", {"command": "truncate -s 4096 traces.db; truncate -s 0 traces.db-wal"}, NOTICED),
+    "its index cut by bash": ("bash", {"command": "truncate -s 0 traces.db-shm"}, NOTICED),
+    "all emptied by bash": ("bash", {"command": "truncate -s 0 traces.db*"}, NOTICED),
     "emptied by bash": ("bash", {"command": ": > traces.db"}, NOTICED),
     "overwritten by bash": ("bash", {"command": "head -c 9000 /dev/zero | dd of=traces.db conv=notrunc"}, NOTICED),
     "replaced by bash": ("bash", {"command": "echo other > other; mv other traces.db"}, NOTICED),

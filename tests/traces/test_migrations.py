@@ -268,6 +268,7 @@ def test_a_link_is_refused(tmp_path: Path, suffix: str, dangling: bool) -> None:
         ("sqlite://", "must name a file"),
         ("sqlite:///:memory:", "must name a file"),
         ("sqlite:///file:x?mode=memory&uri=true", "must name a file"),
+        ("sqlite:////nowhere/is?it.db", "must name a file"),
         ("mysql://a@b/c", "must be of sqlite or postgresql, not mysql"),
         ("traces.db", "must be like sqlite:///traces.db"),
         (5, "must be like"),

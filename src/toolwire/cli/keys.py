@@ -59,7 +59,7 @@ def _create(options: argparse.Namespace) -> int:
     try:
         expires = None if options.expires is None else now + seconds_of(options.expires)
         _day(expires)
-    except ValueError as problem:
+    except (ValueError, OverflowError) as problem:
         raise InvalidField("expires", str(problem)) from None
     if expires is not None and expires <= now:
         raise InvalidField("expires", "must be longer than nothing")

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidField
-from toolwire.loop import Cancelled, Done, LoopLimits, RunTools, add_usage
+from toolwire.loop import Cancelled, LoopLimits, RunTools, add_usage
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers.execution import Cancel, aexecute, execute
 from toolwire.types import Response, ToolResult, Usage
@@ -106,11 +106,11 @@ class Account:
             money = None if self._tools.cost is None else self._tools.cost - (self._cost or 0.0)
         return replace(limits, tokens=_least(limits.tokens, tokens), cost=_least(limits.cost, money))
 
-    def add(self, done: Done) -> None:
-        """Add what a run within this one has used."""
+    def add(self, usage: Usage | None, money: float | None) -> None:
+        """Add what a run within this one has used, or an exchange."""
         with self._lock:
-            self._usage = add_usage(self._usage, done.usage)
-            self._cost = self._cost if done.cost is None else (self._cost or 0.0) + done.cost
+            self._usage = add_usage(self._usage, usage)
+            self._cost = self._cost if money is None else (self._cost or 0.0) + money
 
     def taken(self) -> tuple[Usage | None, float | None]:
         """Give what was added since this was asked last."""

@@ -28,6 +28,7 @@ from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_to
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.text import detect
 from toolwire.text.looks import look_of_call
+from toolwire.text.quoting import texts_given
 from toolwire.types import (
     Audio,
     Context,
@@ -297,7 +298,7 @@ def _ending(setup: RunSetup, step: Done, done: Done, listener: _Listener | None)
 def _finished(setup: RunSetup, done: Done, on_end: OnEnd | None, above: Account | None) -> Done:
     """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
     if above is not None:
-        above.add(done)
+        above.add(done.usage, done.cost)
     done = done if setup.form is None else setup.form.finished(done)
     if on_end is not None:
         on_end(done)
@@ -347,6 +348,7 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     request = step.request
     sent.tokens, sent.cost = step.tokens, step.cost
     if setup.clearing is not None:
+        sent.given = texts_given(request)
         request = setup.clearing.asked(request)
     if setup.form is not None:
         request = setup.form.asked(request)

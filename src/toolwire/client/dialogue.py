@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from toolwire.client.budget import Account
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
 from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
@@ -22,6 +23,7 @@ from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
+from toolwire.providers.catalogue import cost
 from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools
 from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
@@ -298,9 +300,19 @@ def _answered(upstream: Upstream, request: Request) -> Work[Response]:
     choice = request.tool_choice
     if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
         return (yield from _insisting(upstream, request))
-    outcome = yield from exchanging(replace(upstream, in_text=set()), request)
+    outcome = yield from _apart(upstream, request, Sent())
     if isinstance(outcome, Error):
         raise exception_of(outcome, upstream.provider.name)
+    return outcome
+
+
+def _apart(upstream: Upstream, request: Request, sent: Sent) -> Work[Response | Error]:
+    """Send a request that no run of its own leads; if a tool does, it is a part of the run around it."""
+    above = Account.of_the_run_around()
+    stop = None if above is None else above.clock.stop
+    outcome = yield from exchanging(replace(upstream, in_text=set()), request, sent, stop)
+    if above is not None and isinstance(outcome, Response):
+        above.add(outcome.usage, cost(outcome.usage, request.model))
     return outcome
 
 
@@ -317,7 +329,7 @@ def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
         given, failed = True, failed or type(event) is ErrorEnd
         return event
 
-    outcome = yield from picking(exchanging(replace(upstream, in_text=set()), request, sent), pick)
+    outcome = yield from picking(_apart(upstream, request, sent), pick)
     if isinstance(outcome, Error):
         if not given:
             raise exception_of(outcome, upstream.provider.name)

@@ -18,6 +18,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
@@ -127,7 +128,8 @@ class Sent(Struct):
     """What an exchange was so far: its request as it went out, how often, and what came of its answer.
 
     `digest` is fed with the bytes of the answer, where somebody wants to know them again. `tokens` and `cost` are what
-    may still be used; `over` says that an answer was given up because it used more.
+    may still be used; `over` says that an answer was given up because it used more. `given` are texts that the model
+    was given before, and that the request does not repeat.
     """
 
     encoded: Encoded | None = None
@@ -138,6 +140,7 @@ class Sent(Struct):
     digest: Any = None
     tokens: int | None = None
     cost: float | None = None
+    given: Iterable[str] = ()
     over: str = ""
 
     @property
@@ -154,7 +157,7 @@ def exchanging(
     sent = Sent() if sent is None else sent
     if upstream.provider.lacks_key():
         return _no_key(upstream.provider)
-    upstream = _wording(upstream, request)
+    upstream = _wording(upstream, request, sent.given)
     sent.encoded = _encoded(upstream, request)
     _warn(upstream, request, sent.encoded.losses)
     http_request = http_request_of(upstream.provider, sent.encoded)
@@ -200,14 +203,14 @@ def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
     logger.warning("%s/%s is not told: %s", upstream.provider.name, request.model, said)
 
 
-def _wording(upstream: Upstream, request: Request) -> Upstream:
+def _wording(upstream: Upstream, request: Request, given: Iterable[str]) -> Upstream:
     """Say how the model is told of its tools, and how it is read."""
     tools = [tool for tool in request.tools if type(tool) is Tool]
     native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
     form = upstream.provider.format if tools else ""
     if native and not form and not upstream.provider.completions and not (upstream.fallback and tools):
         return upstream
-    said: Any = {"given": texts_given(request), "earlier": call_ids(request)}
+    said: Any = {"given": chain(given, texts_given(request)), "earlier": call_ids(request)}
     if upstream.provider.completions:
         return replace(upstream, dialect=raw_completions(upstream.provider, tools, **said))
     said |= {"format": form or "tagged", "readers": upstream.readers, "native": native}

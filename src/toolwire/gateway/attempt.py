@@ -63,6 +63,7 @@ _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider ma
 _BRIEFLY = 0.2
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
+_NO_WORD = 20  # a shorter key, such as `EMPTY`, may be a word of an answer
 _FIRST_ELSE = 300
 _COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
 _PAGE = "text/html"
@@ -117,6 +118,7 @@ class Attempt:
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self._key = key_of(goal.provider)
+        self._secret = self._key if len(self._key) >= _NO_WORD else ""
         self._full_path = incoming.full_path
 
     async def ask(self, served: Served) -> "AwaitedResponse | Failure":
@@ -258,7 +260,7 @@ class Attempt:
         provider = self.goal.provider
         status, body, read = await error_in(answer, self._key)
         may_pass = status in _PASSING or status >= 500
-        headers = coming_down(answer.headers, self._key)
+        headers = coming_down(answer.headers, self._secret)
         said = provider.speaks().decode_error(status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400 and not isinstance(read, str):
@@ -327,7 +329,7 @@ class Attempt:
     async def _answer_other(self, answer: AwaitedResponse, client: Answering, served: Served) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": kind_of(answer.headers, JSON), "x-toolwire-model": self.goal.name}
-        await client.begin(200, {**head, **coming_down(answer.headers, self._key)})
+        await client.begin(200, {**head, **coming_down(answer.headers, self._secret)})
         counted, heard = head["content-type"].startswith(JSON), bytearray()
         try:
             while piece := await answer.aread():
@@ -354,8 +356,8 @@ class Attempt:
             served.before, served.answered = (*served.before, (lost, self.tools.prices.cost(self.goal, lost))), None
             return replace(self._broke(problem), wait=_BRIEFLY)
         body = bytes(data)
-        if self._key and self._key.encode() in body:
-            body = without_key(body, self._key)
+        if self._secret and self._secret.encode() in body:
+            body = without_key(body, self._secret)
         if (failure := self._no_answer(body, whole=True)) is not None:
             served.answered = None
             return failure
@@ -370,7 +372,7 @@ class Attempt:
         head = {
             "content-type": kind,
             "content-length": str(len(body)),
-            **coming_down(answer.headers, self._key),
+            **coming_down(answer.headers, self._secret),
             **losses,
         }
         served.said = body if served.status == 200 else b""
@@ -423,7 +425,7 @@ class Attempt:
         usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
         kind = kind_of(answer.headers, usual) if shown is None else usual
         head = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
-        await client.begin(200, {**head, **coming_down(answer.headers, self._key), **self._told(served)})
+        await client.begin(200, {**head, **coming_down(answer.headers, self._secret), **self._told(served)})
         pulse = Pulse(self.tools.keep_alive, client, None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT))
         finished = False
         try:
@@ -457,7 +459,7 @@ class Attempt:
     ) -> TransportError | None:
         """Hand an answer on, piece by piece; give what broke it off."""
         size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
-        key = self._key.encode()
+        key = self._secret.encode()
         try:
             while piece := first or await read():
                 first = b""

@@ -267,6 +267,9 @@ def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
     if unknown:
         known = ", ".join(Limits.__struct_fields__)
         raise InvalidField(unknown[0], f"is not a limit; there are: {known}", path="execute")
+    for name, amount in options.items():
+        if amount is not None and (type(amount) not in (int, float) or not amount >= 0):  # type: ignore[operator]
+            raise InvalidField(name, f"must be a number, 0 or more, not {amount!r}", path="execute")
     return replace(limits or _USUAL, **options) if options else limits or _USUAL
 
 

@@ -60,7 +60,7 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
         db = sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
         sa.event.listen(db, "handle_error", _tell_away)
         return plain, db, None
-    if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:"):
+    if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:") or "?" in url:
         raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
     files = FileWatch(Path(str(given.database)).absolute(), "Runs")
     try:

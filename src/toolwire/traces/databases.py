@@ -188,6 +188,8 @@ def _write_ahead(engine: Engine, patience: float) -> None:
 @contextlib.contextmanager
 def writing(place: StoreLocation, *, lock: bool = True) -> Iterator[Connection]:
     """Write in one transaction that no other writer is in, and commit it at the end."""
+    if place.files is not None:
+        place.files.check()
     with place.engine.connect() as connection:
         if place.database == "sqlite":
             _begin_sqlite(connection, place, lock=lock)
@@ -222,6 +224,8 @@ def _lock(place: StoreLocation) -> int:
 @contextlib.contextmanager
 def reading(place: StoreLocation) -> Iterator[Connection]:
     """Read; what fails is said without the values of rows."""
+    if place.files is not None:
+        place.files.check()
     with saying("the store cannot be read"), place.engine.connect() as connection:
         yield connection
 

@@ -72,10 +72,13 @@ class FileWatch:
         self._beside: dict[str, _Identity] = {}
         self._noted: _State | None = None
         self._connections: set[int] = set()
+        self._journal: Any = None
+        self._mapped = 0
 
     def begin(self) -> None:
         """Take the database that is there for the one that is meant."""
-        self._database = _identity(self._look()[""])
+        state = self._look()
+        self._database, self._journal = _identity(state[""]), state["-journal"]
 
     def connected(self, connection: Any) -> None:
         """Know of a connection of the store's own, and make sure that it is to the database that is meant."""
@@ -90,7 +93,7 @@ class FileWatch:
 
     def forget(self) -> None:
         """Begin anew, without a connection."""
-        self._connections, self._beside, self._noted = set(), {}, None
+        self._connections, self._beside, self._noted, self._mapped = set(), {}, None, 0
 
     def note(self) -> None:
         """Remember the files as they are after a commit; a database of the host has other writers too."""
@@ -99,7 +102,7 @@ class FileWatch:
         if self._connections:
             beside = {suffix: state[suffix] for suffix in ("-wal", "-shm")}
             self._beside = {suffix: _identity(one) for suffix, one in beside.items() if one is not None}
-            self._noted = state
+            self._noted, self._mapped = state, self._index_size() if "-shm" in self._beside else 0
 
     def check(self) -> None:
         """Raise what became of the files: removed, moved, replaced or emptied."""
@@ -123,12 +126,28 @@ class FileWatch:
             self._fail(f"was cut or overwritten while it was open: {found}")
 
     def _check(self, state: _State) -> None:
+        cut = self._mend_index(state)
         self._check_database(state)
         for suffix, identity in list(self._beside.items()):
             if state[suffix] is None or _identity(state[suffix]) != identity:
                 self._fail("was removed, moved or replaced while the store was open", suffix)
-        if self._beside and state["-journal"] is not None:
+        if self._beside and state["-journal"] not in (None, self._journal):
             self._fail("was put beside the store while it was open", "-journal")
+        if cut:
+            self._fail("was cut while the store was open", "-shm")
+
+    def _mend_index(self, state: _State) -> bool:
+        """Whether the index of the log was cut: it is in SQLite's memory, and to look there would end the process."""
+        is_ours = self._mapped > 0 and _identity(state["-shm"]) == self._beside.get("-shm")
+        if not is_ours or self._index_size() >= self._mapped:
+            return False
+        os.truncate(self._files["-shm"], self._mapped)
+        return True
+
+    def _index_size(self) -> int:
+        with contextlib.suppress(OSError):
+            return Path(self._files["-shm"]).stat().st_size
+        return 0
 
     def _check_database(self, state: _State) -> None:
         if self._database is None:

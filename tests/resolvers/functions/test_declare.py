@@ -80,6 +80,13 @@ def test_options_say_what_the_function_does_not() -> None:
     assert anything.sensitive_fields() == ["key"]
 
 
+@pytest.mark.parametrize("name", ["timeout", "output_limit"])
+@pytest.mark.parametrize("amount", [0, -1, float("nan"), "5", True])
+def test_a_limit_that_would_limit_nothing_is_refused(name: str, amount: Any) -> None:
+    with pytest.raises(InvalidField, match=f"tool: {name} must be a number above 0, not "):
+        tool(name="one", **{name: amount})(lambda: None)
+
+
 def test_an_option_that_is_not_there_is_refused() -> None:
     with pytest.raises(InvalidField, match=r"tool: paralel is not an option; there are: context, custom, description"):
         tool(paralel=True)  # type: ignore[call-overload]

@@ -182,6 +182,10 @@ def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) ->
     name = options.get("name") or name
     if not name or name == "<lambda>":
         raise InvalidField("name", "is missing: the declared object has no name of its own", path="tool")
+    for limit in ("timeout", "output_limit"):
+        amount = options.get(limit)
+        if amount is not None and (type(amount) not in (int, float) or not amount > 0):
+            raise InvalidField(limit, f"must be a number above 0, not {amount!r}", path="tool")
     metadata = dict(options.get("metadata") or {})
     metadata |= {key: options[key] for key in _RUNNING if options.get(key) is not None}
     if options.get("effects") is not None:
