@@ -35,7 +35,7 @@ def read_message(line: bytes | str) -> SessionMessage:
     return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
 
 
-def error_message(number: int | str | None, words: str, code: int = PARSE_ERROR) -> SessionMessage:
+def _error_message(number: int | str | None, words: str, code: int = PARSE_ERROR) -> SessionMessage:
     """Give the error that answers the request of this number."""
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=words)))
 
@@ -50,7 +50,7 @@ def read_request(line: bytes) -> tuple[SessionMessage | None, SessionMessage | N
     except ValidationError as problem:
         return None, _refusal(line, problem)
     if isinstance(message.message, JSONRPCNotification) and "id" in _members(line):
-        return None, error_message(None, "the id of a request is a text or a whole number", INVALID_REQUEST)
+        return None, _error_message(None, "the id of a request is a text or a whole number", INVALID_REQUEST)
     return message, None
 
 
@@ -61,7 +61,7 @@ def _refusal(line: bytes, problem: ValidationError) -> SessionMessage | None:
     first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"][1:]))
     words = f"the message cannot be read: {f'{place}: ' if place else ''}{first['msg']}"
-    return error_message(
+    return _error_message(
         _number_in(members), words, PARSE_ERROR if first["type"] == "json_invalid" else INVALID_REQUEST
     )
 
@@ -102,7 +102,7 @@ def _unread(line: bytes, problem: Exception) -> list[str]:
         shown = scrub_text(line[:200].decode(errors="replace"))
         logger.warning("a server wrote a line that is not a message to its standard output: %r", shown)
         return []
-    error = error_message(number, f"the answer cannot be read: {str(problem)[:200]}")
+    error = _error_message(number, f"the answer cannot be read: {str(problem)[:200]}")
     return [error.message.model_dump_json(by_alias=True, exclude_unset=True)]
 
 
