@@ -32,6 +32,7 @@ KEYS = {
     "json with a quote in json": 'said {\\"access_token\\": \\"a\\\\\\"SENTINEL 5f2c\\"} and went on',
     "bytes": "failed: {'password': b'SENTINEL 5f2c'}",
     "object": "failed: {'password': SecretStr('SENTINEL 5f2c')}",
+    "object of bytes": "failed: password=SecretBytes(b'SENTINEL 5f2c')",
     "typed": 'api_key: str | None = "SENTINEL 5f2c"',
     "in brackets": """settings["DB_PASSWORD"] = 'SENTINEL 5f2c'""",
     "arrow": "[password] => SENTINEL5f2c",

@@ -165,6 +165,14 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         ],
     ),
     ("nothing", {}, {}, []),
+    ("no list", {"model_list": 5}, {}, ["model_list"]),
+    ("a map", {"model_list": {"model_name": "a"}}, {}, ["model_list"]),
+    (
+        "odd notes",
+        {"model_list": [{"model_name": "m", "litellm_params": {"model": "openai/m"}, "model_info": 5}]},
+        {"routes": {"m": {"to": ["openai/m"]}}},
+        [],
+    ),
     ("what is none", {"model_list": ["x", {"model_name": "y"}]}, {}, ["model_list[0]", "model_list[1]"]),
 ]
 

@@ -367,7 +367,8 @@ UNASKED = [
 def test_a_request_that_cannot_be_read_is_answered_over_stdio() -> None:
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "n", "version": "1"}}
     first = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}).encode()
-    last = b'{"jsonrpc":"2.0","id":99,"method":"ping"}'
+    pings = b'{"jsonrpc":"2.0","id":98,"method":"ping"},7,{"jsonrpc":"2.0","id":99,"method":"ping"}'
+    last = b"\xef\xbb\xbf[" + pings + b"]\r"
     with subprocess.Popen(
         [sys.executable, SERVED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **PATHS}
     ) as served:
@@ -375,11 +376,11 @@ def test_a_request_that_cannot_be_read_is_answered_over_stdio() -> None:
         assert served.stdout is not None
         served.stdin.write(b"\n".join([first, *UNASKED, *(line for line, _, _ in UNREADABLE), last, b""]))
         served.stdin.flush()
-        answers = [json.loads(served.stdout.readline()) for _ in range(len(UNREADABLE) + 2)]
+        answers = [json.loads(served.stdout.readline()) for _ in range(len(UNREADABLE) + 3)]
     assert served.returncode == 0
     errors = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
     assert errors == [(number, code) for _, number, code in UNREADABLE]
-    assert {one["id"] for one in answers if "result" in one} == {0, 99}
+    assert {one["id"] for one in answers if "result" in one} == {0, 98, 99}
 
 
 @pytest.mark.parametrize("text", ['"\\ud800"', '{"\\udc00": 1}', "[" * 3000 + "]" * 3000, "[" * 3000, "9" * 5000])

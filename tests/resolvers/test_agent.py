@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import AgentResolver, Image, Text, Tool, ToolCall, ToolError, ToolResult, UnknownTool, tool
+from toolwire import AgentResolver, Document, Image, Text, Tool, ToolCall, ToolError, ToolResult, UnknownTool, tool
 from toolwire.errors import InvalidField
 from toolwire.resolvers import ToolResolver
 
@@ -252,6 +252,18 @@ CIRCLE.append(CIRCLE)
         ({3, 1, 2}, "[1,2,3]"),
         (b"ab", '"YWI="'),
         ("half \ud800", "half \ufffd\ufffd\ufffd"),
+        (["half \ud800", "é", {1, 2}], '["half \ufffd\ufffd\ufffd","é",[1,2]]'),
+        ({"\udcff": b"ab"}, '{"\ufffd\ufffd\ufffd":"YWI="}'),
+        (Text("half \ud800"), [Text("half \ufffd\ufffd\ufffd")]),
+        (
+            ["\ud800", {"a": "\ud800"}, Document(text="\ud800", name="é")],
+            [
+                Text("\ufffd\ufffd\ufffd"),
+                Text('{"a":"\ufffd\ufffd\ufffd"}'),
+                Document(text="\ufffd\ufffd\ufffd", name="é"),
+            ],
+        ),
+        (ToolResult("other", "other", [Text("\ud800")], is_error=True), [Text("\ufffd\ufffd\ufffd")]),
         (Text("a"), [Text("a")]),
         (["see", Image("https://x/y.png")], [Text("see"), Image("https://x/y.png")]),
         (("ok", "x"), '["ok","x"]'),
@@ -274,6 +286,7 @@ def test_a_value_is_the_content_of_the_result(value: Any, content: Any) -> None:
         CIRCLE,
         float("nan"),
         {"x": [float("inf")]},
+        {"\ud800": [float("inf")]},
         object(),
         (n for n in "ab"),
         {1: {2: object()}},

@@ -236,6 +236,8 @@ ORDINARY = [
     '{"password": {"type": "string"}, "api_key": {"description": "a key"}}',
     "2026-11-21T22:00:00.123456Z 123e4567-e89b-12d3-a456-426614174000 d41d8cd98f00b204e9800998ecf8427e",
     "if a == b: x = y != z",
+    "def log_in(user: str, password: str) -> bool: return check(token=None, secret=True)",
+    "class Key: token: bytes | None = None",
     "[token]: https://example.com/a and `secret` => nothing; if token == x or token >= y",
     '{"a": 1, "a": 2}'[:8] + "}",
     "{broken json: [",

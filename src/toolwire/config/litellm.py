@@ -74,7 +74,7 @@ class _Import:
         self.left += [
             f"{place}.litellm_params.{key}: has no setting here" for key in said if key not in _READ and said[key] != ""
         ]
-        info = {**(entry.get("model_info") or {}), **said}
+        info = {**_map_of(entry.get("model_info")), **said}
         costs = {ours: _number(info.get(key)) for key, ours in _PRICES.items()}
         price = {ours: cost * 1e6 for ours, cost in costs.items() if cost is not None and 0 <= cost < 1}
         if {"input", "output"} <= price.keys():
@@ -184,14 +184,19 @@ def _pairs(value: list[Any]) -> Iterator[tuple[str, list[str]]]:
             yield str(source), [str(other) for other in (others if type(others) is list else [others])]
 
 
+def _map_of(value: Any) -> dict[Any, Any]:
+    return value if type(value) is dict else {}
+
+
 def read_litellm(tables: Any, addresses: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Give LiteLLM's settings as ours, and what was not taken over; `addresses` says where our providers are."""
     done = _Import(addresses)
-    tables = tables if type(tables) is dict else {}
-    for at, entry in enumerate(tables.get("model_list") or ()):
+    tables = _map_of(tables)
+    models = tables.get("model_list")
+    for at, entry in enumerate(models if type(models) is list else ()):
         done.model(f"model_list[{at}]", entry)
     for name, said in tables.items():
-        if name == "model_list":
+        if name == "model_list" and (models is None or type(models) is list):
             continue
         if type(said) is not dict:
             done.left.append(f"{name}: has no setting here")

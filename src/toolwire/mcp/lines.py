@@ -23,6 +23,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolwire.scrubbing import scrub_text
+from toolwire.wire.framing import BOM
 from toolwire.work.results import sayable
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
@@ -40,11 +41,21 @@ def _error_message(number: int | str | None, words: str, code: int = PARSE_ERROR
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=words)))
 
 
-def read_request(line: bytes) -> tuple[SessionMessage | None, SessionMessage | None]:
-    """Read what a client wrote: the message, or the error that answers what is none.
+def read_requests(line: bytes) -> list[tuple[SessionMessage | None, SessionMessage | None]]:
+    """Read what a client wrote: each message, or the error that answers what is none.
 
-    Both are None for what names no request that waits.
+    Both are None for what names no request that waits. Earlier protocols take several messages, as a list.
     """
+    line = line.removeprefix(BOM)
+    if line.lstrip()[:1] != b"[":
+        return [_read_request(line)] if line.strip() else []
+    try:
+        return [_read_request(json.dumps(one).encode()) for one in json.loads(line)]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _read_request(line: bytes) -> tuple[SessionMessage | None, SessionMessage | None]:
     try:
         message = read_message(line)
     except ValidationError as problem:

@@ -242,17 +242,17 @@ async def _hand_over(lines: "_Lines", to_server: Any, outgoing: Any) -> None:
     """Give the server the messages of lines; what is none is answered with an error."""
     import anyio  # noqa: PLC0415 - the extra may be absent
 
-    from toolwire.mcp.lines import read_request  # noqa: PLC0415 - the extra may be absent
+    from toolwire.mcp.lines import read_requests  # noqa: PLC0415 - the extra may be absent
 
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_server:
             async for line in lines:
-                message, refusal = read_request(line) if line.strip() else (None, None)
-                if message is not None:
-                    await to_server.send(message)
-                elif refusal is not None:
-                    logger.warning("a client wrote a line of %d bytes that is not a message", len(line))
-                    await outgoing.send(refusal)
+                for message, refusal in read_requests(line):
+                    if message is not None:
+                        await to_server.send(message)
+                    elif refusal is not None:
+                        logger.warning("a client wrote a line of %d bytes that is not a message", len(line))
+                        await outgoing.send(refusal)
 
 
 @contextlib.contextmanager

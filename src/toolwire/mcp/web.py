@@ -25,6 +25,7 @@ _BAD = 400
 _MISSING = 404  # an unknown method, or a session that is no more: the official transport tells them apart
 _SESSION = "mcp-session-id"
 _EVENTS = "text/event-stream"
+_MARK = 64  # bytes, at most, in which an event says that it has data
 
 
 class _GuardedClient(httpx2.AsyncClient):
@@ -164,6 +165,6 @@ async def http_streams(target: Http, terms: Terms) -> AsyncIterator[tuple[Any, A
     headers = {"accept-encoding": "identity", **target.headers}
     async with (
         _GuardedClient(terms.max_message, timeout=timeout, headers=headers) as client,
-        streamable_http_client(target.url, http_client=client, max_sse_event_size=terms.max_message) as streams,
+        streamable_http_client(target.url, http_client=client, max_sse_event_size=terms.max_message + _MARK) as streams,
     ):
         yield streams

@@ -22,12 +22,16 @@ _SIGN = re.compile("=>|:=|[=:]")
 # A name in brackets: `settings["token"] = ...`, `[token] => ...`.
 _SUBSCRIPT = re.compile(r"\[([\"']?[\w.-]{1,60}[\"']?)\]\Z")
 # What stands before a quote belongs to it: `b'...'`, `SecretStr('...')`.
-_OPENING = re.compile(r"\s{0,8}(?:(?:[A-Za-z_][\w.]{0,40}\(|[A-Za-z]{1,2})(?=\\{0,80}[\"']))?(\\{0,80}[\"'])?")
+_OPENING = re.compile(r"\s{0,8}(?:(?:[A-Za-z_][\w.]{0,40}\()?[A-Za-z]{0,2}(?=\\{0,80}[\"']))?(\\{0,80}[\"'])?")
 # How a value ends that has no quotes: after `=`, and after a name in quotes.
 _BARE = re.compile(r"[^\s&;,\"'<>]+")
 _BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
-# What follows a type that stands between a name and its value: `token: str | None = "..."`.
-_TYPED = re.compile(r"(?: \| [\w.\[\]]{1,40}){0,4} = (?!=)")
+# The type that stands between a name and its value: `token: str | None = "..."`.
+_TYPED = re.compile(r"[ \t]{0,8}[\w.\[\]]{1,60}(?: \| [\w.\[\]]{1,40}){0,4} = (?!=)")
+# What stands for no secret: words of languages, and what a parameter is.
+_WORDS = frozenset(
+    "true false null None True False str bytes bool int float string number boolean object Any undefined".split()
+)
 _LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'](?:=\\{0,8}\"[^\"\r\n]*\"?|=\\{0,8}'[^'\r\n]*'?|[^\r\n\"'])*)")
 _OPENED = re.compile(r"\\{0,80}[\"']\Z")
 # What stands for a key in a text that explains one: `Bearer YOUR_KEY`, `<token>`, `$OPENAI_API_KEY`.
@@ -163,13 +167,11 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
             value = _line(text, sign.end(), _OPENED.search(key, 0, len(key) - len(name)))
         else:
             value = _value(text, sign.end(), quoted=quoted, whole=whole)
-        if value is not None:
-            yield (*value, label)
-            after = _TYPED.match(text, value[1]) if sign[0] == ":" and not quoted else None
-            assigned = None if after is None else _value(text, after.end(), quoted=False, whole=whole)
-            if assigned is not None:
-                yield (*assigned, label)
-            past = value[1]
+        typed = _TYPED.match(text, sign.end()) if sign[0] == ":" and not quoted else None
+        assigned = None if typed is None else _value(text, typed.end(), quoted=False, whole=whole)
+        for start, end in filter(None, (value, assigned)):
+            yield start, end, label
+            past = end if end - start > _LONGEST_NAME or (start, end) == value else past
 
 
 def _last_name(key: str) -> str:
@@ -200,7 +202,7 @@ def _value(text: str, at: int, *, quoted: bool, whole: bool) -> tuple[int, int] 
     if text[start : start + 1] in ("{", "["):
         return (start, _bracketed(text, start)) if whole else None
     bare = (_BARE_IN_JSON if quoted else _BARE).match(text, start)
-    if bare is None or bare[0] in ("true", "false", "null", "None", "True", "False") or bare[0][0] == "=":
+    if bare is None or bare[0].rstrip(")]}") in _WORDS or bare[0][0] == "=":
         return None
     return bare.span()
 

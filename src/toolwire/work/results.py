@@ -12,6 +12,7 @@ Rules of this file:
 - Durations are taken from a clock that nobody sets back.
 """
 
+import json
 import logging
 import math
 import re
@@ -182,10 +183,11 @@ def result_of(value: Any, call: ToolCall) -> ToolResult:
         case str():
             return ToolResult(call.id, call.name, sayable(value))
         case ToolResult():
-            content = sayable(value.content) if isinstance(value.content, str) else value.content
+            content = value.content
+            content = sayable(content) if isinstance(content, str) else [_sayable_part(part) for part in content]
             return replace(value, tool_call_id=call.id, name=call.name, content=content)
         case Text() | Image() | Document() | Audio():
-            return ToolResult(call.id, call.name, [value])
+            return ToolResult(call.id, call.name, [_sayable_part(value)])
         case list() if value and any(isinstance(item, PARTS) for item in value):
             return ToolResult(call.id, call.name, [_part_of(item) for item in value])
     try:
@@ -204,7 +206,17 @@ def answer_of(value: Any, call: ToolCall) -> ToolResult:
 
 
 def _part_of(item: Any) -> Part:
-    return item if isinstance(item, PARTS) else Text(item if isinstance(item, str) else write_json(item))
+    if isinstance(item, PARTS):
+        return _sayable_part(item)
+    return Text(sayable(item) if isinstance(item, str) else write_json(item))
+
+
+def _sayable_part(part: Part) -> Part:
+    """Give a part whose texts every wire can carry."""
+    names = getattr(part, "__struct_fields__", ())
+    texts = {name: text for name in names if type(text := getattr(part, name)) is str and not text.isascii()}
+    changed = {name: said for name, text in texts.items() if (said := sayable(text)) is not text}
+    return replace(part, **changed) if changed else part
 
 
 def sayable(text: str) -> str:
@@ -236,7 +248,11 @@ def spelled(found: re.Match[str]) -> str:
 def write_json(value: Any) -> str:
     """Write a value as JSON; where a set is inside, all is sorted, so that the text is always the same."""
     order: Any = "deterministic" if _holds(value, lambda one: isinstance(one, set | frozenset)) else None
-    written = msgspec.json.encode(value, enc_hook=_plain, order=order)
+    try:
+        written = msgspec.json.encode(value, enc_hook=_plain, order=order)
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, enc_hook=_plain, order=order)
+        return sayable(json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     if b"null" in written and _holds(value, lambda one: type(one) is float and not math.isfinite(one)):
         raise ValueError("a number is not finite")
     return written.decode()
