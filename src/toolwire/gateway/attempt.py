@@ -65,6 +65,7 @@ _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "m
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _FIRST_ELSE = 300
 _COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
+_COMMENTS = 4096  # bytes that are no word of an answer yet
 _PAGE = "text/html"
 # What no other provider does better: the request itself is wrong.
 _OF_REQUEST = frozenset({"invalid_request", "too_large", "context_length", "not_found"})
@@ -298,7 +299,7 @@ class Attempt:
         first = b""
         try:
             async with asyncio.timeout(self.tools.keep_alive):
-                while not first or (first[:1] == b":" and b"data:" not in first):  # a comment is no word of an answer
+                while not first or (first[:1] == b":" and b"data:" not in first and len(first) < _COMMENTS):
                     if not (piece := await answer.aread()):
                         return self._broke(TransportError("reset", "an answer without a word"))
                     first += piece
