@@ -65,6 +65,7 @@ _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "m
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _FIRST_ELSE = 300
 _COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
+_NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
 _COMMENTS = 4096  # bytes that are no word of an answer yet
 _PAGE = "text/html"
 # What no other provider does better: the request itself is wrong.
@@ -232,7 +233,8 @@ class Attempt:
     def _refused(self, error: Error, wait: float | None = None) -> Failure:
         """Give an error that stands in no body of the provider's wire."""
         reply = self.wire.encode_error(error)
-        return Failure(self.goal, reply.status, reply.json, reply.headers, error.kind not in _OF_REQUEST, wait)
+        may_pass, too_long = error.kind not in _OF_REQUEST, error.kind == "context_length"
+        return Failure(self.goal, reply.status, reply.json, reply.headers, may_pass, wait, too_long)
 
     def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
         """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
@@ -241,10 +243,8 @@ class Attempt:
         there, error = self.goal.provider.speaks(), None
         try:
             if whole:
-                said = members_of(data).get("error")
-                error = (
-                    there.decode_error(None, read_error(data)) if said is not None and bytes(said) != b"null" else None
-                )
+                failed = bytes(members_of(data).get("error") or b"null") not in _NO_ERROR
+                error = there.decode_error(None, read_error(data)) if failed else None
             else:
                 events = (event for event in there.decode_stream().feed(data) if type(event) is not MessageStart)
                 first = next(events, None)
