@@ -26,6 +26,15 @@ from toolwire.wire.bodies import members_of, place_of
 # The members of an answer in which the wires count its tokens.
 _COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class _Spoken(msgspec.Struct):
+    """Who says a content of Gemini's."""
+
+    role: Any = None
+
+
+_read_role = msgspec.json.Decoder(_Spoken).decode
 _FOREIGN = FOREIGN.encode()
 _CALL = b'"functionCall"'
 # The id of a thought that was written for a client of Responses; OpenAI's own are twice as long (2026-11-23).
@@ -45,7 +54,7 @@ def without_shown(wire: str, body: bytes, members: dict[str, Any]) -> bytes:
     match wire:
         case "anthropic" if _FOREIGN in body:
             return _filtered(body, members, "messages", _unshown_message)
-        case "openai-responses" if _MADE.search(body) is not None:
+        case "openai-responses" if b'"rs_' in body and _MADE.search(body) is not None:
             return _filtered(body, members, "input", _unshown_item)
     return body
 
@@ -92,11 +101,11 @@ def with_stand_ins(body: bytes, members: dict[str, Any]) -> bytes:
 
     def sign(content: bytes) -> bytes:
         nonlocal stepped
-        read = members_of(content)
-        stepped = stepped and bytes(read.get("role", b"")) == b'"model"'
-        if stepped or bytes(read.get("role", b"")) != b'"model"' or _CALL not in content:
+        by_model = content.startswith(b"{") and _read_role(content).role == "model"
+        stepped = stepped and by_model
+        if stepped or not by_model or _CALL not in content:
             return content
-        return _filtered(content, read, "parts", sign_first)
+        return _filtered(content, members_of(content), "parts", sign_first)
 
     def sign_first(part: bytes) -> bytes:
         nonlocal stepped
