@@ -25,6 +25,7 @@ from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on,
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
 from toolwire.gateway.headers import coming_down, going_up, kind_of
 from toolwire.gateway.passing import (
+    OtherAnswer,
     PassedStream,
     counts_in,
     may_be_signed,
@@ -64,7 +65,6 @@ _BRIEFLY = 0.2
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _FIRST_ELSE = 300
-_COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
 _NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
 _COMMENTS = 4096  # bytes that are no word of an answer yet
 _PAGE = "text/html"
@@ -328,17 +328,14 @@ class Attempt:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": kind_of(answer.headers, JSON), "x-toolwire-model": self.goal.name}
         await client.begin(200, {**head, **coming_down(answer.headers)})
-        counted, heard = head["content-type"].startswith(JSON), bytearray()
+        heard = OtherAnswer(self.wire, head["content-type"])
         try:
             while piece := await answer.aread():
-                if counted and len(heard) < _COUNTED_BYTES:
-                    heard += piece
+                served.heard = heard.feed(piece)
                 await client.send(piece, True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
-        with contextlib.suppress(ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
-            served.usage = self.wire.decode_response(counts_in(bytes(heard))).usage if counted else None
-        served.ending = "answer"
+        served.usage, served.ending = heard.usage, "answer"
         await client.send(b"", False)
 
     async def _answer_whole(self, answer: AwaitedResponse, client: Answering, served: Served) -> "Failure | None":
