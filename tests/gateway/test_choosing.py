@@ -193,6 +193,27 @@ def test_what_is_too_long_goes_to_the_route_for_it(wire: str) -> None:
     _three([Fail(Error("context_length", message, 400, code="context_length_exceeded"))], then, wire)
 
 
+@pytest.mark.parametrize("error", ["null", '""', "{}", "false"])
+def test_an_answer_whose_error_is_none_is_an_answer(error: str) -> None:
+    def then(stood: Stood, _models: list[Any]) -> None:
+        answered = _asked(stood, "both")
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "first/m")
+
+    said = '{"choices": [{"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}], "error": %s}'
+    _three(Raw((said % error).encode()), then)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_too_long_under_a_good_status_goes_to_the_route_for_it(stream: bool) -> None:
+    def then(stood: Stood, models: list[Any]) -> None:
+        answered = _asked(stood, "both", stream=stream)
+        assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "third/m")
+        assert [len(model.requests) for model in models] == [1, 0, 1]
+
+    said = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
+    _three(Raw(b"data: %s\n\n" % said if stream else said), then)
+
+
 def test_a_whole_answer_that_breaks_off_is_given_by_another() -> None:
     def then(stood: Stood, models: list[Any]) -> None:
         answered = _asked(stood, "both")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.gateway.standing import WIRES, ask, at, post, standing
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolResult
 from toolwire.config import read_settings
+from toolwire.dialects import dialect
 from toolwire.errors import InvalidField
 from toolwire.gateway.routes import Routes
 from toolwire.testing import simulate
@@ -71,6 +72,23 @@ def test_a_client_with_tools_speaks_to_a_model_that_only_writes_text(
     assert told.index("Paris") < told.index("25 degrees") < told.index("26 degrees")
     assert one["messages"][0] == two["messages"][0], "the beginning of a conversation stays"
     assert model.problems == []
+
+
+@pytest.mark.parametrize("upstream", ["openai-responses", "openai", "anthropic"])
+@pytest.mark.parametrize("after", ["", "\nThat was it."])
+def test_an_item_of_a_stream_ends_under_the_id_that_it_began_with(upstream: str, after: str) -> None:
+    settings = f'[routes.m]\nto = ["{upstream}/small"]\nformat = "hermes"'
+    with simulate([[said("hermes") + after]]) as model, standing(model.url, settings) as stood:
+        body = dialect("openai-responses").encode_request(asked("openai-responses", stream=True)).json
+        answered = post(stood.url, "/v1/responses", body)
+    events = [json.loads(line[6:]) for line in answered.data.split(b"\n") if line.startswith(b"data: {")]
+    begun, ended = (
+        [event["item"]["id"] for event in events if event["type"] == f"response.output_item.{step}"]
+        for step in ("added", "done")
+    )
+    assert [item["id"] for item in events[-1]["response"]["output"]] == begun == ended
+    assert {event["item_id"] for event in events if "item_id" in event} == set(begun)
+    assert len(begun) >= 3
 
 
 @pytest.mark.sampled

@@ -8,7 +8,8 @@ import pytest
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
-from toolwire.gateway.passing import with_model, with_stand_ins, without_shown
+from toolwire.dialects import dialect
+from toolwire.gateway.passing import OtherAnswer, with_model, with_stand_ins, without_shown
 from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
 from toolwire.types import Thinking, ToolCall
@@ -269,6 +270,41 @@ def test_a_conversation_comes_back_to_a_model_that_signs_its_calls(other: str, s
         sent = [one.raw for one in stood.requests if one.dialect == "gemini"]
         assert [data.count(STAND_IN) for data in sent] == [1, 2]
         assert sent[1].startswith(sent[0].partition(b'], "tools"')[0])
+
+
+OTHERS: list[tuple[str, str, bytes, tuple[int, int | None, int | None]]] = [
+    ("openai-chat", "application/json", b'{"data":[],"usage":{"prompt_tokens":17,"total_tokens":17}}', (0, 17, None)),
+    ("openai-chat", "audio/mpeg", b'\n\n{"usage":{"prompt_tokens":17}}\n\n', (0, None, None)),
+    (
+        "openai-chat",
+        "text/event-stream; charset=utf-8",
+        (
+            b'data: {"choices":[{"text":"a"}]}\n\ndata: {"usage":{"prompt_tokens":3,"completion_tokens":5}}'
+            b"\n\ndata: [DONE]\n\n"
+        ),
+        (12, 3, 5),
+    ),
+    ("openai-chat", "text/event-stream", b'data: {"choices":[{"text":"usage: \\"data:"}]}\n\n' * 9, (36, None, None)),
+    (
+        "ollama",
+        "application/x-ndjson",
+        b'{"response":"a"}\n{"response":"","done":true,"prompt_eval_count":3,"eval_count":5}\n',
+        (8, 3, 5),
+    ),
+    ("ollama", "application/json", b"", (0, None, None)),
+]
+
+
+@pytest.mark.parametrize(("wire", "kind", "data", "expected"), OTHERS)
+def test_what_passes_of_older_wires_is_counted(wire: str, kind: str, data: bytes, expected: Any) -> None:
+    for size in (1 << 20, 7):
+        answer, heard = OtherAnswer(dialect(wire), kind), 0
+        for start in range(0, len(data), size):
+            heard = answer.feed(data[start : start + size])
+        usage = answer.usage
+        counts = (None, None) if usage is None else (usage.input_tokens, usage.output_tokens)
+        assert counts == expected[1:]
+        assert heard == expected[0] or size == 7
 
 
 TOOL = {"type": "object", "properties": {}}

@@ -25,6 +25,7 @@ from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on,
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
 from toolwire.gateway.headers import coming_down, going_up, kind_of, without_key
 from toolwire.gateway.passing import (
+    OtherAnswer,
     PassedStream,
     counts_in,
     may_be_signed,
@@ -65,7 +66,8 @@ _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "m
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _NO_WORD = 20  # a shorter key, such as `EMPTY`, may be a word of an answer
 _FIRST_ELSE = 300
-_COUNTED_BYTES = 8 * 1024 * 1024  # of what is no answer of a model, in which its tokens are looked for
+_NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
+_COMMENTS = 4096  # bytes that are no word of an answer yet
 _PAGE = "text/html"
 # What no other provider does better: the request itself is wrong.
 _OF_REQUEST = frozenset({"invalid_request", "too_large", "context_length", "not_found"})
@@ -234,7 +236,8 @@ class Attempt:
     def _refused(self, error: Error, wait: float | None = None) -> Failure:
         """Give an error that stands in no body of the provider's wire."""
         reply = self.wire.encode_error(error)
-        return Failure(self.goal, reply.status, reply.json, reply.headers, error.kind not in _OF_REQUEST, wait)
+        may_pass, too_long = error.kind not in _OF_REQUEST, error.kind == "context_length"
+        return Failure(self.goal, reply.status, reply.json, reply.headers, may_pass, wait, too_long)
 
     def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
         """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
@@ -243,10 +246,8 @@ class Attempt:
         there, error = self.goal.provider.speaks(), None
         try:
             if whole:
-                said = members_of(data).get("error")
-                error = (
-                    there.decode_error(None, read_error(data)) if said is not None and bytes(said) != b"null" else None
-                )
+                failed = bytes(members_of(data).get("error") or b"null") not in _NO_ERROR
+                error = there.decode_error(None, read_error(data)) if failed else None
             else:
                 events = (event for event in there.decode_stream().feed(data) if type(event) is not MessageStart)
                 first = next(events, None)
@@ -301,7 +302,7 @@ class Attempt:
         first = b""
         try:
             async with asyncio.timeout(self.tools.keep_alive):
-                while not first or (first[:1] == b":" and b"data:" not in first):  # a comment is no word of an answer
+                while not first or (first[:1] == b":" and b"data:" not in first and len(first) < _COMMENTS):
                     if not (piece := await answer.aread()):
                         return self._broke(TransportError("reset", "an answer without a word"))
                     first += piece
@@ -330,17 +331,14 @@ class Attempt:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         head = {"content-type": kind_of(answer.headers, JSON), "x-toolwire-model": self.goal.name}
         await client.begin(200, {**head, **coming_down(answer.headers, self._secret)})
-        counted, heard = head["content-type"].startswith(JSON), bytearray()
+        heard = OtherAnswer(self.wire, head["content-type"])
         try:
             while piece := await answer.aread():
-                if counted and len(heard) < _COUNTED_BYTES:
-                    heard += piece
+                served.heard = heard.feed(piece)
                 await client.send(piece, True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
-        with contextlib.suppress(ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
-            served.usage = self.wire.decode_response(counts_in(bytes(heard))).usage if counted else None
-        served.ending = "answer"
+        served.usage, served.ending = heard.usage, "answer"
         await client.send(b"", False)
 
     async def _answer_whole(self, answer: AwaitedResponse, client: Answering, served: Served) -> "Failure | None":

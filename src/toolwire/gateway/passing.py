@@ -8,6 +8,7 @@ Rules of this file:
 - What an answer says of its cost, and who signed what, is read on the side.
 """
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Iterator
@@ -18,14 +19,27 @@ import msgspec
 from toolwire.dialects import Dialect
 from toolwire.dialects.anthropic.messages import runs_unthought
 from toolwire.encoding.finish import ending
+from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
 from toolwire.translation.exchange import FOREIGN
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
 from toolwire.wire.bodies import members_of, place_of
 
+_FRAME_ENDS = {"event-stream": b"\n\n", "ndjson": b"\n"}
+_TAIL = 65_536
+_COUNTED_BYTES = 8 * 1024 * 1024
 # The members of an answer in which the wires count its tokens.
 _COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class _Spoken(msgspec.Struct):
+    """Who says a content of Gemini's."""
+
+    role: Any = None
+
+
+_read_role = msgspec.json.Decoder(_Spoken).decode
 _FOREIGN = FOREIGN.encode()
 _CALL = b'"functionCall"'
 # The id of a thought that was written for a client of Responses; OpenAI's own are twice as long (2026-11-23).
@@ -45,7 +59,7 @@ def without_shown(wire: str, body: bytes, members: dict[str, Any]) -> bytes:
     match wire:
         case "anthropic" if _FOREIGN in body:
             return _filtered(body, members, "messages", _unshown_message)
-        case "openai-responses" if _MADE.search(body) is not None:
+        case "openai-responses" if b'"rs_' in body and _MADE.search(body) is not None:
             return _filtered(body, members, "input", _unshown_item)
     return body
 
@@ -92,11 +106,11 @@ def with_stand_ins(body: bytes, members: dict[str, Any]) -> bytes:
 
     def sign(content: bytes) -> bytes:
         nonlocal stepped
-        read = members_of(content)
-        stepped = stepped and bytes(read.get("role", b"")) == b'"model"'
-        if stepped or bytes(read.get("role", b"")) != b'"model"' or _CALL not in content:
+        by_model = content.startswith(b"{") and _read_role(content).role == "model"
+        stepped = stepped and by_model
+        if stepped or not by_model or _CALL not in content:
             return content
-        return _filtered(content, read, "parts", sign_first)
+        return _filtered(content, members_of(content), "parts", sign_first)
 
     def sign_first(part: bytes) -> bytes:
         nonlocal stepped
@@ -152,6 +166,35 @@ def signatures_of(parts: list[Part]) -> Iterator[str]:
                 yield f"made:{hashlib.sha256(signature.encode()).hexdigest()}"
             case ToolCall(opaque=Opaque(value=dict(value))) if "thoughtSignature" in value:
                 yield f"made:{hashlib.sha256(str(value['thoughtSignature']).encode()).hexdigest()}"
+
+
+class OtherAnswer:
+    """What is no answer of a model as it passes: vectors, sound, a stream of an older wire; its tokens are counted."""
+
+    def __init__(self, wire: Dialect, kind: str) -> None:
+        self._wire, self._heard, self._tokens = wire, bytearray(), 0
+        self._end = next((end for name, end in _FRAME_ENDS.items() if name in kind), b"")
+        self._most = _TAIL if self._end else _COUNTED_BYTES if kind.startswith("application/json") else 0
+
+    def feed(self, data: bytes) -> int:
+        """Give how many characters were written so far: each frame of a stream is taken for a token."""
+        if self._end:
+            self._tokens += data.count(self._end)
+            self._heard = (self._heard + data)[-self._most :]
+        elif len(self._heard) < self._most:
+            self._heard += data
+        return 4 * self._tokens
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the provider has counted, in the body or in one of the last frames."""
+        heard = bytes(self._heard).strip()
+        for frame in heard.split(self._end)[:-4:-1] if self._end else [heard]:
+            with contextlib.suppress(ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
+                counts = counts_in(frame.strip().removeprefix(b"data:").strip())
+                if (usage := self._wire.decode_response(counts).usage) is not None:
+                    return usage
+        return None
 
 
 class PassedStream:

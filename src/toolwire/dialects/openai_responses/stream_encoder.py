@@ -263,6 +263,11 @@ class Encoder(SequentialEncoder):
         del (before or [])[size:]
         self._items.open = before
         self._write(part)
+        forms = [form_of(getattr(one, "opaque", None), DIALECT) for one in (self._part, part)]
+        if type(part) is Text and len(self._items.bodies) > place and not all("item" in form for form in forms):
+            begun = self._place if self._place.get("output_index") == place else {}
+            if begun.get("item_id"):  # an item ends under the id that it began with
+                self._items.bodies[place]["id"] = begun["item_id"]
         data = self._end_part(part, place)
         self._ended.append(part)
         return data
