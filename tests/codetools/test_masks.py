@@ -143,6 +143,7 @@ def test_nothing_is_read_and_nothing_written(tmp_path: Path, part: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # two of the trees have 50,000 entries
 @pytest.mark.parametrize("part", range(20))
 def test_nothing_is_read_and_nothing_written_often(tmp_path: Path, part: int, tally: Counter[str]) -> None:
     for seed in range(FAST + part, FAST + SLOW, 20):
