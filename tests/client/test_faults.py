@@ -345,8 +345,8 @@ def test_what_is_no_http_is_an_error(face: str) -> None:
     ("base", "kind"),
     [
         ("ftp://127.0.0.1", ProviderError),
-        ("no url", ProviderError),
-        ("http://", ProviderError),
+        ("no url", InvalidField),
+        ("http://", InvalidField),
         ("http://[::1", InvalidField),
     ],
 )
