@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -50,23 +51,23 @@ def _responses_stream(client: openai.OpenAI, model: str) -> Any:
         return events.get_final_response().output_parsed
 
 
-def _messages(client: anthropic.Anthropic, model: str) -> Any:
-    return client.messages.parse(model=model, max_tokens=99, messages=ASKED, output_format=City).parsed_output
+def _messages(client: anthropic.Anthropic, model: str, kind: Any = City) -> Any:
+    return client.messages.parse(model=model, max_tokens=99, messages=ASKED, output_format=kind).parsed_output
 
 
-def _messages_stream(client: anthropic.Anthropic, model: str) -> Any:
-    with client.messages.stream(model=model, max_tokens=99, messages=ASKED, output_format=City) as events:
+def _messages_stream(client: anthropic.Anthropic, model: str, kind: Any = City) -> Any:
+    with client.messages.stream(model=model, max_tokens=99, messages=ASKED, output_format=kind) as events:
         return events.get_final_message().parsed_output
 
 
-def _gemini(client: genai.Client, model: str) -> Any:
-    config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=City)
+def _gemini(client: genai.Client, model: str, kind: Any = City) -> Any:
+    config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=kind)
     return client.models.generate_content(model=model, contents="Where?", config=config).parsed
 
 
-def _ollama(client: Any, model: str) -> Any:
-    answer = client.chat(model=model, messages=ASKED, format=City.model_json_schema())
-    return City.model_validate_json(answer.message.content)
+def _ollama(client: Any, model: str, kind: Any = City) -> Any:
+    read = TypeAdapter(kind)
+    return read.validate_json(client.chat(model=model, messages=ASKED, format=read.json_schema()).message.content)
 
 
 PARSERS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
@@ -94,36 +95,18 @@ def test_an_answer_is_read_into_a_type(how: str, wire: str, strict_model: Playin
 CITIES, LISTED = [CITY, CITY], TypeAdapter(list[City])
 
 
-def _listed_messages(client: anthropic.Anthropic, model: str) -> Any:
-    return client.messages.parse(model=model, max_tokens=99, messages=ASKED, output_format=list[City]).parsed_output
-
-
-def _listed_messages_stream(client: anthropic.Anthropic, model: str) -> Any:
-    with client.messages.stream(model=model, max_tokens=99, messages=ASKED, output_format=list[City]) as events:
-        return events.get_final_message().parsed_output
-
-
-def _listed_gemini(client: genai.Client, model: str) -> Any:
-    config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=list[City])
-    return client.models.generate_content(model=model, contents="Where?", config=config).parsed
-
-
 def _listed_gemini_stream(client: genai.Client, model: str) -> Any:
     config = genai.types.GenerateContentConfig(response_mime_type="application/json", response_schema=list[City])
     chunks = client.models.generate_content_stream(model=model, contents="Where?", config=config)
     return LISTED.validate_json("".join(chunk.text or "" for chunk in chunks))
 
 
-def _listed_ollama(client: Any, model: str) -> Any:
-    return LISTED.validate_json(client.chat(model=model, messages=ASKED, format=LISTED.json_schema()).message.content)
-
-
 LISTS: dict[str, tuple[str, Callable[[Any, str], Any]]] = {
-    "messages.parse": ("anthropic", _listed_messages),
-    "messages.stream": ("anthropic", _listed_messages_stream),
-    "response_schema": ("gemini", _listed_gemini),
+    "messages.parse": ("anthropic", partial(_messages, kind=list[City])),
+    "messages.stream": ("anthropic", partial(_messages_stream, kind=list[City])),
+    "response_schema": ("gemini", partial(_gemini, kind=list[City])),
     "response_schema, streamed": ("gemini", _listed_gemini_stream),
-    "format": ("ollama", _listed_ollama),
+    "format": ("ollama", partial(_ollama, kind=list[City])),
 }
 
 

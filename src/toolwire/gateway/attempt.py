@@ -165,15 +165,15 @@ class Attempt:
         body = incoming.body
         if incoming.asked.action != "other":
             body = await self._without_others(body)
+        members = self.members if body is incoming.body else members_of(body)
         if incoming.asked.dialect != "gemini":
-            given = text_of(self.members["model"])
-            named = with_model(body, self.members if body is incoming.body else members_of(body), model)
-            return incoming.path, body if model == given else named
-        if incoming.asked.action == "answer" and family_of(model).signed_calls:
-            body = with_stand_ins(body, self.members if body is incoming.body else members_of(body))
+            named = with_model(body, members, model)
+            return incoming.path, body if model == text_of(self.members["model"]) else named
         verb = incoming.path.rpartition(":")[2]
         if incoming.asked.action != "answer":
-            body = with_models(body, self.members, f"models/{model}")
+            body = with_models(body, members, f"models/{model}")
+        elif family_of(model).signed_calls:
+            body = with_stand_ins(body, members)
         query = "?alt=sse" if "alt=sse" in incoming.query.split("&") else ""
         return f"/v1beta/models/{model}:{verb}{query}", body
 

@@ -79,18 +79,23 @@ class Refused(Exception):
         return refused
 
 
+def _status_of(answer: AwaitedResponse) -> int:
+    """Give the status of an error; one that HTTP does not have, or that is none, is a 502."""
+    return answer.status if answer.status in _ERRORS else 502
+
+
 async def error_in(answer: AwaitedResponse, key: str) -> tuple[int, bytes, Any]:
     """Read a provider's error: a status that HTTP has, the body without the provider's key, and what it says."""
     data = bytearray()
     while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
         data += piece
     body = without_key(bytes(data[:_ERROR_BYTES]), key)
-    return answer.status if answer.status in _ERRORS else 502, body, read_error(body)
+    return _status_of(answer), body, read_error(body)
 
 
 def error_of(provider: Provider, answer: AwaitedResponse, read: Any) -> Error:
     """Give the error that a provider has told in no wire's form: to people, or by its status alone."""
-    status = answer.status if answer.status in _ERRORS else 502
+    status = _status_of(answer)
     said = provider.speaks().decode_error(status, read, answer.headers)
     form = kind_of(answer.headers, "no type")[:80]
     none = answer.status not in _ERRORS

@@ -180,7 +180,8 @@ class OtherAnswer:
         """Give how many characters were written so far: each frame of a stream is taken for a token."""
         if self._end:
             self._tokens += data.count(self._end)
-            self._heard = (self._heard + data)[-self._most :]
+            self._heard += data
+            del self._heard[: -self._most]
         elif len(self._heard) < self._most:
             self._heard += data
         return 4 * self._tokens

@@ -23,7 +23,7 @@ from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import patient
-from toolwire.traces.databases import driven
+from toolwire.traces.databases import driven, words_of
 from toolwire.traces.watching import FileWatch, files_of, refuse_journal
 
 _NAME = "toolwire.run"
@@ -91,8 +91,7 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
 
 
 def _cannot_be_opened(problem: sa.exc.DatabaseError) -> StoreFailed:
-    words = str(problem.orig).partition("\n")[0]
-    return StoreFailed(f"the database cannot be opened: {words}", path="Runs")
+    return StoreFailed(f"the database cannot be opened: {words_of(problem)}", path="Runs")
 
 
 def _tell_away(failure: sa.ExceptionContext) -> None:
