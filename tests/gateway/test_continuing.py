@@ -60,11 +60,16 @@ def route(*wires: str, more: str = "continue = true") -> str:
 
 
 @contextlib.contextmanager
-def played(model: Playing, turns: Any, *wires: str, more: str = "continue = true") -> Iterator[Before]:
-    """Play turns behind a gateway that has one route."""
+def played(
+    model: Playing, turns: Any, *wires: str, more: str = "continue = true", keys: dict[str, str] | None = None
+) -> Iterator[Before]:
+    """Play turns behind a gateway that has one route; `keys` of providers, by name."""
     with model(turns) as before:
         tools = before.gateway.tools
-        routes = Routes(read_settings(route(*wires, more=more)), tools.routes.providers)
+        providers = tools.routes.providers
+        if keys is not None:
+            providers = {name: one.with_options(api_key=keys[name]) for name, one in providers.items()}
+        routes = Routes(read_settings(route(*wires, more=more)), providers)
         before.gateway.tools = replace(tools, routes=routes, choosing=Choosing())
         try:
             yield before
@@ -96,6 +101,19 @@ def test_an_answer_of_responses_has_one_name(turns: Any, first: str, strict_mode
         assert events[-1]["type"] == "response.completed"
         assert len(names) == 3
         assert len(set(names)) == 1
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_who_goes_on_tells_its_key_to_nobody(wire: str, strict_model: Playing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolwire.gateway.delivery.MOST", 1)
+    keys = {name: f"sk-{name}-0123456789abcdef" for name in NAMES.values()}
+    for target in WIRES:
+        key = keys[NAMES[target]]
+        broken = ["Five.", Fail(Error("server", f"who is {key}?", 500))]
+        with played(strict_model, [[*COUNTED], broken], wire, target, keys=keys) as stood:
+            answered = asked(stood.url, wire)
+        assert b"who is [hidden]" in answered.data
+        assert key.encode() not in answered.data
 
 
 def losses(stood: Before, answered: Answered) -> list[dict[str, Any]]:
@@ -243,7 +261,7 @@ def test_blanks_that_were_not_sent_are_not_said_twice(wire: str, strict_model: P
 def test_an_answer_in_one_piece_is_asked_for_again(
     source: str, strict_model: Playing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolwire.gateway.attempt._BRIEFLY", 0.005)
+    monkeypatch.setattr("toolwire.gateway.delivery.BRIEFLY", 0.005)
     for target in WIRES:
         cut = ["One, two, three.", Cut(bytes=40)]
         with played(strict_model, Scenario([cut, REST]), target) as stood:

@@ -17,9 +17,10 @@ from toolwire.dialects import dialect
 from toolwire.errors import ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Reservation
-from toolwire.gateway.attempt import Attempt, Failure, Leg
+from toolwire.gateway.attempt import Attempt, Failure
 from toolwire.gateway.choosing import conversation_of
 from toolwire.gateway.continuing import GoingOn
+from toolwire.gateway.delivery import Delivery, Leg
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
@@ -191,15 +192,13 @@ class _Asking(Struct):
         """How the conversation began, by which it is known."""
         return {"input": self.incoming.turns[-1].asked} if self.incoming.turns else self.members
 
-    async def _ask_each(self, way: FoundRoute, goals: list[Goal], conversation: bytes) -> "list[Failure]":
+    async def _ask_each(self, way: FoundRoute, goals: list[Goal], conversation: bytes) -> list[Failure]:
         """Ask until one answers; give what went wrong where none did."""
         strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
         failures: list[Failure] = []
         refused: Refused | None = None
         for goal in goals:
             attempt = Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
-            if way.settings.continue_:
-                attempt.goes_on = partial(self.go_on, way, conversation, strict)
             self.served.goal = goal.name
             try:
                 answer = await attempt.ask(self.served)
@@ -208,8 +207,11 @@ class _Asking(Struct):
                     raise
                 refused = refused or problem
                 continue
-            client = self._keeping(attempt)
-            failure = answer if isinstance(answer, Failure) else await attempt.answer(answer, client, self.served)
+            if isinstance(answer, Failure):
+                failure: Failure | None = answer
+            else:
+                goes_on = partial(self.go_on, way, conversation, strict) if way.settings.continue_ else None
+                failure = await Delivery(attempt, answer, self._keeping(attempt), self.served, goes_on).deliver()
             if failure is None:
                 if len(way.goals) > 1 and not self.served.legs:  # else who went on is noted
                     self.tools.choosing.answered(goal, conversation)
@@ -223,7 +225,7 @@ class _Asking(Struct):
             raise refused
         return failures
 
-    def _keeping(self, attempt: "Attempt") -> Answering:
+    def _keeping(self, attempt: Attempt) -> Answering:
         """Keep an answer on its way to the client, if it wants that."""
         name = conversations.named_in(self.members) if self.place is not None else ""
         if self.place is None or not (name or is_kept(self.members)):
@@ -235,7 +237,7 @@ class _Asking(Struct):
             keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
         return Answering(self.client.begin, keeper.send)
 
-    async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> "Leg | None":
+    async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> Leg | None:
         """Ask who may go on with a text that broke off: the next providers, and at last the same one again."""
         several = len(way.goals) > 1
         if several:
@@ -249,7 +251,7 @@ class _Asking(Struct):
                 return leg
         return None
 
-    async def _leg(self, goal: Goal, text: str, strict: bool) -> "Leg | None":
+    async def _leg(self, goal: Goal, text: str, strict: bool) -> Leg | None:
         """Ask one provider to go on; None where it does not, or the key has nothing left for it."""
         incoming, reservation, served, answer = self.incoming, None, Served(goal=goal.name), None
         try:
@@ -269,7 +271,7 @@ class _Asking(Struct):
             if answer is None or isinstance(answer, Failure):
                 _settle(self.tools, incoming, reservation, served, requests=0)
 
-    def _longer(self, way: FoundRoute, failures: "list[Failure]") -> FoundRoute | None:
+    def _longer(self, way: FoundRoute, failures: list[Failure]) -> FoundRoute | None:
         """Give the route for what is too long for this one."""
         if not (failures and failures[-1].too_long and way.settings.on_context):
             return None

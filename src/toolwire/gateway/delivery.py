@@ -1,0 +1,379 @@
+"""A provider's answer on its way to the client: whole, as a stream, or as it comes.
+
+Rules of this file:
+- A page for people (a login, a proxy's error) is no answer of a model. Where another provider may be asked, neither is
+  an answer that begins with an error or cannot be read.
+- An answer that breaks off ends in the client's form of an error. One whose client is gone ends its provider's.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.encoding.finish import GAVE_UP
+from toolwire.errors import ToolwireError
+from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
+from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
+from toolwire.gateway.endings import Refused
+from toolwire.gateway.headers import coming_down, kind_of, without_key
+from toolwire.gateway.passing import OtherAnswer, PassedStream, counts_in, may_be_signed, signatures_of
+from toolwire.gateway.prices import used
+from toolwire.gateway.pulse import Pulse
+from toolwire.gateway.reports import header_of
+from toolwire.gateway.routes import Goal
+from toolwire.gateway.turn import JSON, Answering, Served
+from toolwire.translation.exchange import Exchange, ExchangedStream
+from toolwire.translation.paths import stream_quirks, wants_stream
+from toolwire.translation.translate import read_error
+from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Part, Text, Thinking, ToolCall
+from toolwire.wire.bodies import members_of, read_body
+from toolwire.wire.transport import AwaitedResponse, TransportError
+
+_STREAMS = {"ollama": "application/x-ndjson"}
+_EVENTS = "text/event-stream; charset=utf-8"
+_KEEP_ALIVES = {
+    "openai-chat": b": waiting\n\n",
+    "openai-responses": b": waiting\n\n",
+    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
+}
+_BROKE = "the provider's answer broke off"
+_NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
+_COMMENTS = 4096  # bytes that are no word of an answer yet
+
+
+class Leg(Struct):
+    """An answer of a provider that goes on with that of another."""
+
+    goal: Goal
+    answer: AwaitedResponse
+    served: Served
+    settle: Callable[[], None]
+    losses: tuple[Loss, ...]
+    left: str
+
+
+GoesOn = Callable[[Goal, str], Awaitable[Leg | None]]
+"""Asks who may go on with a text that broke off at a goal."""
+
+
+class Delivery:
+    """The answer to one request, on its way to the client."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        answer: AwaitedResponse,
+        client: Answering,
+        served: Served,
+        goes_on: GoesOn | None = None,
+    ) -> None:
+        self.attempt, self.answer, self.client, self.served = attempt, answer, client, served
+        self.goes_on = goes_on
+        self.tools, self.incoming, self.wire = attempt.tools, attempt.incoming, attempt.wire
+
+    async def deliver(self) -> Failure | None:
+        """Give the answer to the client; what failed before its first byte is given back."""
+        answer, exchange = self.answer, self.attempt.exchange
+        streams = exchange.streams if exchange is not None else self._wants_stream()
+        self.served.status = 200
+        try:
+            if self.incoming.asked.action == "other":
+                await self._deliver_other()
+            elif streams:
+                first = await self._first()
+                if isinstance(first, Failure):
+                    await answer.aclose()
+                    self.served.answered = None
+                    return first
+                await self._deliver_stream(first)
+            elif (failure := await self._deliver_whole()) is not None:
+                await answer.aclose()
+                return failure
+        except BaseException:
+            await answer.aclose()
+            raise
+        await answer.afinish()
+        return None
+
+    async def _first(self) -> bytes | Failure:
+        """Wait a while for an answer's first piece, where another provider may still be asked."""
+        if not self.attempt.several:
+            return b""
+        first = b""
+        try:
+            async with asyncio.timeout(self.tools.keep_alive):
+                while not first or (first[:1] == b":" and b"data:" not in first and len(first) < _COMMENTS):
+                    if not (piece := await self.answer.aread()):
+                        return self.attempt.broke(TransportError("reset", "an answer without a word"))
+                    first += piece
+            return self._no_answer(first, whole=False) or first
+        except TimeoutError:
+            return first
+        except TransportError as problem:
+            return self.attempt.broke(problem)
+
+    def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
+        """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
+        if not self.attempt.several or self.incoming.asked.action != "answer" or not (whole or b"error" in data):
+            return None
+        provider, error = self.attempt.goal.provider, None
+        try:
+            if whole:
+                failed = bytes(members_of(data).get("error") or b"null") not in _NO_ERROR
+                error = provider.speaks().decode_error(None, read_error(data)) if failed else None
+            else:
+                events = provider.speaks().decode_stream().feed(data)
+                first = next((event for event in events if type(event) is not MessageStart), None)
+                error = first.error if isinstance(first, ErrorEnd) else None
+        except ToolwireError:
+            error = Error("server", f"the answer of {provider.name} cannot be read")
+        return None if error is None else self.attempt.refused(replace(error, status=None))
+
+    def _wants_stream(self) -> bool:
+        """Whether what passes through comes as a stream."""
+        said = self.attempt.members.get("stream")
+        body = {} if said is None else {"stream": bytes(said) == b"true"}
+        return self.incoming.asked.action == "answer" and wants_stream(self.wire.DIALECT, body, self.incoming.path)
+
+    def _head(self, kind: str) -> dict[str, str]:
+        """Give the headers of an answer: its kind, what its provider says, who answers, and what was lost."""
+        attempt, served = self.attempt, self.served
+        served.losses = attempt.request_losses
+        wires = f"{self.wire.DIALECT}>{attempt.goal.provider.dialect}"
+        counted = header_of(self.tools.reports.new(self.incoming.owner, wires, served.losses))
+        head = {"content-type": kind, **coming_down(self.answer.headers, attempt.secret)}
+        head["x-toolwire-model"] = attempt.goal.name
+        return {**head, "x-toolwire-losses": counted} if counted else head
+
+    async def _deliver_other(self) -> None:
+        """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
+        served, send = self.served, self.client.send
+        kind = kind_of(self.answer.headers, JSON)
+        head = {"content-type": kind, "x-toolwire-model": self.attempt.goal.name}
+        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self.attempt.secret)})
+        heard = OtherAnswer(self.wire, kind)
+        try:
+            while piece := await self.answer.aread():
+                served.heard = heard.feed(piece)
+                await send(piece, True)
+        except TransportError as problem:
+            raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
+        served.usage, served.ending = heard.usage, "answer"
+        await send(b"", False)
+
+    async def _deliver_whole(self) -> Failure | None:
+        """Give an answer that comes in one piece."""
+        served, attempt = self.served, self.attempt
+        data = bytearray()
+        try:
+            while piece := await self.answer.aread():
+                data += piece
+                _check_size(len(data), self.tools.bounds.bytes)
+        except TransportError as problem:
+            return self._broken_whole(problem, len(data))
+        body = bytes(data)
+        if attempt.secret and attempt.secret.encode() in body:
+            body = without_key(body, attempt.secret)
+        if (failure := self._no_answer(body, whole=True)) is not None:
+            served.answered = None
+            return failure
+        if attempt.exchange is None:
+            await self._read_aside(body)
+            kind = kind_of(self.answer.headers, JSON)
+        else:
+            body, kind = self._translated(attempt.exchange, body), JSON
+        head = self._head(kind)
+        head["content-length"] = str(len(body))
+        served.ending = served.ending or "answer"
+        served.heard = len(body) if served.usage is None else 0
+        served.said = body if served.status == 200 else b""
+        await self._keep()
+        await self.client.begin(served.status, head)
+        await self.client.send(body, False)
+        return None
+
+    def _broken_whole(self, problem: TransportError, size: int) -> Failure:
+        """Give what broke off a whole answer; where others may go on with one, it is asked for again, and paid."""
+        failure = self.attempt.broke(problem)
+        if self.goes_on is None:
+            return failure
+        served, lost = self.served, used(None, self.incoming.size, size, whole=False)
+        served.before = (*served.before, (lost, self.tools.prices.cost(self.attempt.goal, lost)))
+        served.answered = None
+        return replace(failure, wait=BRIEFLY)
+
+    def _translated(self, exchange: Exchange, body: bytes) -> bytes:
+        """Translate a whole answer; one that cannot be read is the provider's error."""
+        served = self.served
+        try:
+            read = read_body(body)
+            encoded = exchange.response(read)
+        except ToolwireError as problem:
+            served.status, served.ending = 502, "error"
+            return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
+        served.usage = exchange.usage
+        if exchange.failed or (read.get("error") and not exchange.choices):
+            reply = exchange.error(200, read) if read.get("error") else self.wire.encode_error(GAVE_UP)
+            served.status, served.ending = reply.status, "error"
+            return reply.json
+        self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)
+        return encoded.json
+
+    async def _read_aside(self, body: bytes) -> None:
+        """Read what an answer that passes says of its cost, and who signed it."""
+        if self.incoming.asked.action != "answer":
+            return
+        whole = self.attempt.shares_wire and may_be_signed(body)
+        try:
+            response = self.wire.decode_response(msgspec.json.decode(body) if whole else counts_in(body))
+        except (ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
+            return
+        self.served.usage = response.usage
+        await self._note_maker(response.message.parts)
+
+    async def _note_maker(self, parts: list[Part]) -> None:
+        """Remember who has signed what stands in an answer, where others speak its wire too."""
+        if self.attempt.shares_wire:
+            maker = self.attempt.goal.provider.name.encode()
+            pairs = [(mark, maker) for mark in signatures_of(parts)]
+            if pairs:
+                await self.tools.memory.keep(self.incoming.owner, pairs)
+
+    async def _keep(self) -> None:
+        """Keep what an answer has that its client's wire has no place for."""
+        exchange = self.attempt.exchange
+        if exchange is not None and exchange.learned:
+            await self.tools.memory.keep(self.incoming.owner, exchange.learned)
+
+    async def _deliver_stream(self, first: bytes) -> None:
+        """Give an answer that comes in pieces."""
+        served, seams, attempt = self.served, self._seams(), self.attempt
+        shown = attempt.exchange
+        array = stream_quirks(self.wire.DIALECT, {}, attempt.full_path).get("stream_array", False)
+        stream: ExchangedStream | PassedStream
+        stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
+        usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
+        head = self._head(kind_of(self.answer.headers, usual) if shown is None else usual)
+        await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
+        waiting = None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT)
+        pulse = Pulse(self.tools.keep_alive, self.client, waiting)
+        finished = False
+        try:
+            if seams is not None and isinstance(stream, ExchangedStream):
+                stream.decoder = seams
+                stream, problem = await self._hand_on_seamed(first, stream, seams, pulse)
+            else:
+                problem = await self._hand_on(self.answer, first, stream, pulse)
+            finished = problem is None
+        finally:
+            pulse.stop()
+            if self.tools.audit is not None:
+                served.said = stream.parts if seams is None else seams.parts
+            if seams is None:
+                _note(stream, served, finished=finished)
+        error = None if problem is None else Error("server", f"{_BROKE}: {problem.kind}", code="incomplete")
+        last = stream.close(error)
+        if seams is None:
+            _note(stream, served, finished=not stream.broken)
+        served.ending = "broke off" if stream.broken else "continued" if served.legs else "answer"
+        served.losses = (*served.losses, *stream.losses)
+        if last is None:
+            raise Refused("server", f"{_BROKE} where no word can follow")
+        if attempt.passes:
+            await self._note_maker(stream.parts if seams is None else seams.parts)
+        await self._keep()
+        await self.client.send(last, False)
+
+    async def _hand_on(
+        self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse
+    ) -> TransportError | None:
+        """Hand an answer on, piece by piece; give what broke it off."""
+        size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
+        key = self.attempt.secret.encode()
+        try:
+            while piece := first or await read():
+                first = b""
+                if key and key in piece:
+                    piece = piece.replace(key, b"[hidden]")
+                size = _check_size(size + len(piece), self.tools.bounds.bytes)
+                if said := feed(piece):
+                    pulse.beat()
+                    await send(said, True)
+        except TransportError as problem:
+            return problem
+        return None
+
+    def _seams(self) -> SeamedDecoder | None:
+        """Give what reads an answer that others may go on with, where the route says so and the request allows it."""
+        if self.goes_on is None:
+            return None
+        attempt = self.attempt
+        with contextlib.suppress(ToolwireError):
+            shown = attempt.exchange or attempt.exchange_with(attempt.goal)
+            if may_go_on(shown.request):
+                attempt.exchange = shown
+                return SeamedDecoder(shown.target.decode_stream())
+        return None
+
+    async def _hand_on_seamed(
+        self, first: bytes, stream: ExchangedStream, seams: SeamedDecoder, pulse: Pulse
+    ) -> tuple[ExchangedStream, TransportError | None]:
+        """Hand an answer on, and have others go on with a text that breaks off; give what breaks off at last."""
+        attempt, answer, served = self.attempt, self.answer, self.served
+        now, settle = served, _nothing
+        while True:
+            try:
+                problem = await self._hand_on(answer, first, stream, pulse)
+                broke = seams.breaks() and (problem is None or problem.kind != "too_long")
+                now.ending = "" if broke else "answer"
+            finally:
+                now.usage, now.heard = seams.usage, seams.heard
+                settle()
+                await answer.aclose()
+            text = seams.text
+            if self.goes_on is None or not broke or text is None or len(served.legs) == MOST:
+                return stream, problem
+            leg = await self.goes_on(attempt.goal, text)
+            if leg is None:
+                return stream, problem
+            told = seam(attempt.goal, leg.goal, text)
+            served.losses, served.legs = (*served.losses, *leg.losses, told), (*served.legs, leg.served)
+            answer, first, now, settle = leg.answer, b"", leg.served, leg.settle
+            attempt.goal, attempt.exchange = leg.goal, attempt.exchange_with(leg.goal)
+            said = stream.tell(seams.join(attempt.exchange.target.decode_stream(), leg.left))
+            stream = attempt.exchange.stream(stream, seams.begun)
+            if words := said + comment(self.wire, told):
+                await pulse.client.send(words, True)
+
+
+def _nothing() -> None:
+    """Settle nothing: the first answer is settled with its request."""
+
+
+def _note(stream: ExchangedStream | PassedStream, served: Served, *, finished: bool) -> None:
+    """Note what a stream has said so far; who leaves once all is said has an answer."""
+    served.usage, served.ending = stream.usage, "answer" if stream.whole else ""
+    if not finished or served.usage is None:
+        served.heard = _length(stream.parts)
+
+
+def _length(parts: Iterable[Part]) -> int:
+    """Count the characters that a model has written."""
+    length = 0
+    for part in parts:
+        match part:
+            case ToolCall(raw=raw, arguments=arguments):
+                length += len(raw or str(arguments))
+            case Text(text=str(text)) | Thinking(text=str(text)):
+                length += len(text)
+    return length
+
+
+def _check_size(size: int, most: int) -> int:
+    if size > most:
+        raise TransportError("too_long", f"more than {most} bytes")
+    return size
