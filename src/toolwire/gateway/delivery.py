@@ -56,7 +56,7 @@ class Leg(Struct):
     left: str
 
 
-GoesOn = Callable[[Goal, str], Awaitable[Leg | None]]
+_GoesOn = Callable[[Goal, str], Awaitable[Leg | None]]
 """Asks who may go on with a text that broke off at a goal."""
 
 
@@ -69,7 +69,7 @@ class Delivery:
         answer: AwaitedResponse,
         client: Answering,
         served: Served,
-        goes_on: GoesOn | None = None,
+        goes_on: _GoesOn | None = None,
     ) -> None:
         self.attempt, self.answer, self.client, self.served = attempt, answer, client, served
         self.goes_on = goes_on
