@@ -47,6 +47,25 @@ elif name == "gemini":
     body = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
     answer = sent(url, body, **{"x-goog-api-key": told["GEMINI_API_KEY"]})
     answer = answer["candidates"][0]["content"]["parts"][0]["text"]
+elif name == "copilot":
+    said = {key.removeprefix("COPILOT_PROVIDER_"): value for key, value in told.items() if "PROVIDER" in key}
+    model = {"model": told["COPILOT_MODEL"]}
+    if said["TYPE"] == "anthropic":
+        answer = sent(said["BASE_URL"] + "/v1/messages", {**ask, **model, "max_tokens": 9})["content"][0]["text"]
+    elif said.get("WIRE_API") == "responses":
+        answer = sent(said["BASE_URL"] + "/responses", {**model, "input": "Hello"})["output"][0]["content"][0]["text"]
+    else:
+        answer = sent(said["BASE_URL"] + "/chat/completions", {**ask, **model})["choices"][0]["message"]["content"]
+elif name == "pi":
+    given = dict(zip(words[::2], words[1::2]))
+    said, written = open(given["--extension"]).read(), "registerProvider('" + given["--provider"] + "', "
+    provider, _ = json.JSONDecoder().raw_decode(said[said.index(written) + len(written):])
+    [model] = provider["models"]
+    assert model["id"] == given["--model"] and told[provider["apiKey"]]
+    own = provider["api"] == "anthropic-messages"
+    body = {**ask, "model": model["id"], "max_tokens": 9}
+    answer = sent(provider["baseUrl"] + ("/v1/messages" if own else "/chat/completions"), body)
+    answer = answer["content"][0]["text"] if own else answer["choices"][0]["message"]["content"]
 elif name == "opencode":
     settings = json.loads(told["OPENCODE_CONFIG_CONTENT"])
     provider, _, model = settings["model"].partition("/")

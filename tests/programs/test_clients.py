@@ -18,8 +18,8 @@ TRIED: dict[tuple[str, str, str], str] = {}
 READS = tuple(name for name in WORDS_OF if name != "aider")  # it has no tools: it writes files in its own text
 # Each cell takes seconds: those that stop for good at a 503 are not tried with faults.
 ECHOES = ("claude", "codex", "codex-http", "gemini", "opencode")  # others look for the tools of servers by a search
-LOOKS = (*ECHOES, "qwen")
-RETRIES = ("claude", "codex", "codex-http", "gemini", "opencode")
+LOOKS = (*ECHOES, "qwen", "pi")  # Copilot shows no picture to a model that it does not know
+RETRIES = ("claude", "codex", "codex-http", "gemini", "opencode", "copilot", "pi")
 
 
 def places() -> list[str]:

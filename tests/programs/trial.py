@@ -49,6 +49,8 @@ WORDS_OF: dict[str, list[str]] = {
     ],
     "gemini": ["-y", "-p", TASK],
     "opencode": ["run", TASK],
+    "copilot": ["-p", TASK, "--allow-all-tools", "--allow-all-paths"],
+    "pi": ["-p", TASK],
     "qwen": ["-y", "-p", TASK],
     "aider": [
         "--message",
@@ -63,12 +65,23 @@ WORDS_OF: dict[str, list[str]] = {
     "llm": ["--functions", _FUNCTIONS, "--no-log", TASK],
 }
 QUIET = {"CI": "1", "NO_COLOR": "1", "IS_SANDBOX": "1", "LANG": "C.UTF-8", "DISABLE_TELEMETRY": "1"}
-QUIET |= {"GEMINI_CLI_TRUST_WORKSPACE": "true", "OPENCODE_DISABLE_MODELS_FETCH": "1", "LLM_LOAD_PLUGINS": ""}
+QUIET |= {
+    "PI_OFFLINE": "1",
+    "COPILOT_OFFLINE": "true",
+    "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "LLM_LOAD_PLUGINS": "",
+}
 
 
 def _patched(offered: set[str]) -> str:
     """Name the field of a patch: Codex takes free text, opencode an object."""
     return "input" if "exec_command" in offered else "patchText"
+
+
+def _file(offered: set[str]) -> str:
+    """Name the field of a file: opencode's and pi's tools are called alike."""
+    return "filePath" if "glob" in offered else "path"
 
 
 def writing(folder: str, offered: set[str]) -> ToolCall | None:
@@ -80,7 +93,8 @@ def writing(folder: str, offered: set[str]) -> ToolCall | None:
         "shell_command": {"command": _SHELL},
         "Write": {"file_path": file, "content": WORDS},
         "write_file": {"file_path": file, "content": WORDS},
-        "write": {"filePath": file, "content": WORDS},
+        "write": {_file(offered): file, "content": WORDS},
+        "create": {"path": file, "file_text": WORDS},
         "put": {"path": file, "content": WORDS},
     }
     return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
@@ -94,7 +108,8 @@ def reading(folder: str, offered: set[str]) -> ToolCall | None:
         "shell_command": {"command": "cat note.txt"},
         "Read": {"file_path": file},
         "read_file": {"file_path": file},
-        "read": {"filePath": file},
+        "read": {_file(offered): file},
+        "view": {"path": file},
         "get": {"path": file},
     }
     return next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
@@ -150,7 +165,7 @@ def looking(folder: str, offered: set[str]) -> list[ToolCall]:
     file = f"{folder}/dot.png"
     echo = next((name for name in sorted(offered) if "tiny" in name and "echo" in name), None)
     known = {"view_image": {"path": file}, "Read": {"file_path": file}, "read_file": {"file_path": file}}
-    known["read"] = {"filePath": file}
+    known |= {"read": {_file(offered): file}, "view": {"path": file}}
     show = next((ToolCall(None, name, said) for name, said in known.items() if name in offered), None)
     called = ToolCall(None, echo, {"text": "gr\u00fcn"}) if echo else None
     return [call for call in (called, show) if call is not None]

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from toolwire.cli.keeping import state_folder
 from toolwire.cli.parsing import wanting
 from toolwire.cli.programs import PROGRAMS, Entrance, Program, Told
+from toolwire.encoding.families import family_of
 from toolwire.errors import UserError
 from toolwire.providers import catalogue, named
 
@@ -137,7 +138,14 @@ def _place(program: Program, routes: Any, model: str, url: str, folder: str) -> 
         goal.provider.dialect if goal is not None else "",
         known.context_window if known is not None else None,
         known.max_output if known is not None else None,
+        goal is not None and _thinks(goal.model, goal.provider.dialect),
     )
+
+
+def _thinks(model: str, dialect: str) -> bool:
+    """Whether a model may be asked to think by a program that does not know it."""
+    family = family_of(model)
+    return bool(family.reasons) or (dialect in ("anthropic", "gemini") and family.thinking_budget is not False)
 
 
 def _environment(program: Program, told: Told, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -5,8 +5,8 @@ Rules of this file:
 - Nothing that belongs to the user is written. What a user types after `--` stands last, and so is heard.
 - Variables that would lead the program elsewhere are taken out.
 
-Sources: claude-code 2.1.197, codex 0.169.0, gemini-cli 0.61.0, opencode 1.18.33, qwen-code, aider and llm as their
-pages in docs/programs/ say, as of 2026-11-22.
+Sources: claude-code 2.1.197, codex 0.169.0, gemini-cli 0.61.0, opencode 1.18.33, copilot 1.0.102, pi 0.73.1, qwen-code,
+aider and llm as their pages in docs/programs/ say, as of 2026-11-23.
 """
 
 import json
@@ -26,6 +26,7 @@ class Entrance(Struct, frozen=True):
     dialect: str = ""
     window: int | None = None
     output: int | None = None
+    thinks: bool = False
 
 
 class Told(Struct, frozen=True):
@@ -107,6 +108,43 @@ def _opencode(place: Entrance) -> Told:
     return Told({"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
 
 
+def _copilot(place: Entrance) -> Told:
+    """Choose of its wires the one of the provider, so that bytes pass as they are."""
+    anthropic = place.dialect == "anthropic"
+    said = {
+        "BASE_URL": place.url if anthropic else f"{place.url}/v1",
+        "TYPE": "anthropic" if anthropic else "openai",
+        "API_KEY": place.key,
+        **({"WIRE_API": "responses"} if place.dialect == "openai-responses" else {}),
+        **({"MAX_OUTPUT_TOKENS": str(place.output)} if place.output else {}),
+    }
+    if place.window and place.output:
+        said["MAX_PROMPT_TOKENS"] = str(place.window - place.output)
+    return Told({"COPILOT_MODEL": place.model, **{f"COPILOT_PROVIDER_{name}": value for name, value in said.items()}})
+
+
+# The wires of pi that are the gateway's, and where each begins there.
+_PI_WIRES = {
+    "openai-chat": ("openai-completions", "/v1"),
+    "openai-responses": ("openai-responses", "/v1"),
+    "anthropic": ("anthropic-messages", ""),
+    "gemini": ("google-generative-ai", "/v1beta"),
+}
+
+
+def _pi(place: Entrance) -> Told:
+    """Add a provider, of the wire of the model's own, by an extension that stands beside the user's."""
+    wire, path = _PI_WIRES.get(place.dialect, _PI_WIRES["openai-chat"])
+    free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
+    limits = {"contextWindow": place.window or 128_000, "maxTokens": place.output or 16_384}
+    model = {"id": place.model, "name": place.model, "reasoning": place.thinks, "input": ["text", "image"]}
+    provider: dict[str, Any] = {"baseUrl": place.url + path, "apiKey": "TOOLWIRE_LAUNCH_KEY", "api": wire}
+    provider["models"] = [{**model, "cost": free, **limits}]
+    extension = f"export default (pi) => pi.registerProvider('toolwire', {json.dumps(provider)});\n"
+    arguments = ("--extension", f"{place.folder}/toolwire.mjs", "--provider", "toolwire", "--model", place.model)
+    return Told({"TOOLWIRE_LAUNCH_KEY": place.key}, arguments, {"toolwire.mjs": extension})
+
+
 def _qwen(place: Entrance) -> Told:
     variables = {"OPENAI_BASE_URL": f"{place.url}/v1", "OPENAI_API_KEY": place.key, "OPENAI_MODEL": place.model}
     return Told(variables, ("--auth-type", "openai", "--model", place.model))
@@ -148,6 +186,13 @@ PROGRAMS = {
         ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
     ),
     "opencode": Program("opencode", "npm install -g opencode-ai", _opencode),
+    "copilot": Program(
+        "copilot",
+        "npm install -g @github/copilot",
+        _copilot,
+        removed=("COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_WIRE_MODEL"),
+    ),
+    "pi": Program("pi", "npm install -g @mariozechner/pi-coding-agent", _pi),
     "qwen": Program("qwen", "npm install -g @qwen-code/qwen-code", _qwen),
     "aider": Program("aider", "pipx install aider-chat", _aider),
     "llm": Program("llm", "pipx install llm", _llm),
