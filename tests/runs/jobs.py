@@ -91,27 +91,29 @@ class _Question(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.server.begin()
         try:
-            self._answer()
+            said = self._answer()
         finally:
-            self.server.end()
-
-    def _answer(self) -> None:
-        self.server.full.wait(30)
-        time.sleep(self.server.seconds)
-        sent = self.rfile.read(int(self.headers["content-length"]))
-        if not sent:  # who asked was killed
+            self.server.end()  # before the answer is sent, for the next question may come with it
+        if not said:  # who asked was killed
             return
-        body = json.loads(sent)
-        message = {"role": "assistant", "content": None, **say(body["messages"])}
-        reason = "tool_calls" if message.get("tool_calls") else "stop"
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        choice = {"index": 0, "message": message, "finish_reason": reason}
-        said = json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(said)))
         self.end_headers()
         self.wfile.write(said)
+
+    def _answer(self) -> bytes:
+        self.server.full.wait(30)
+        time.sleep(self.server.seconds)
+        sent = self.rfile.read(int(self.headers["content-length"]))
+        if not sent:
+            return b""
+        body = json.loads(sent)
+        message = {"role": "assistant", "content": None, **say(body["messages"])}
+        reason = "tool_calls" if message.get("tool_calls") else "stop"
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        return json.dumps({"id": "x", "model": "m", "choices": [choice], "usage": usage}).encode()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
