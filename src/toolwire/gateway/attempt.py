@@ -5,6 +5,7 @@ Rules of this file:
 - Nothing of a client's choosing becomes a part of an address or a header, but by a table.
 """
 
+import time
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
 BRIEFLY = 0.2
 """Seconds after which a provider that was away for a moment may be asked again."""
 
+_DATED = frozenset({"openai-chat", "openai-responses", "ollama"})  # wires that say when an answer was made
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
@@ -83,6 +85,8 @@ class Attempt:
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
         self.full_path = incoming.full_path
+        self.began = time.monotonic_ns()
+        self._now = int(time.time())
 
     async def ask(self, served: Served) -> AwaitedResponse | Failure:
         """Send the request; give the answer's head, or what went wrong."""
@@ -235,8 +239,9 @@ class Attempt:
             over=wording(goal.provider, goal.format),
             reuse=self.tools.reuse.of(incoming.owner),
         )
-        if self.wire.DIALECT == WIRE != goal.provider.dialect:
-            made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}"
+        if goal.provider.dialect != self.wire.DIALECT:
+            made.created = self._now if self.wire.DIALECT in _DATED else None
+            made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}" if self.wire.DIALECT == WIRE else None
         return made
 
 

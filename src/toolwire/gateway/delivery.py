@@ -8,6 +8,7 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -29,10 +30,11 @@ from toolwire.gateway.turn import JSON, Answering, Served
 from toolwire.translation.exchange import Exchange, ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
-from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Part, Text, Thinking, ToolCall
+from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Text, Thinking, ToolCall
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
+_TIMED = "ollama"  # says how long an answer took
 _STREAMS = {"ollama": "application/x-ndjson"}
 _EVENTS = "text/event-stream; charset=utf-8"
 _KEEP_ALIVES = {
@@ -74,6 +76,7 @@ class Delivery:
         self.attempt, self.answer, self.client, self.served = attempt, answer, client, served
         self.goes_on = goes_on
         self.tools, self.incoming, self.wire = attempt.tools, attempt.incoming, attempt.wire
+        self._begins = time.monotonic_ns()
 
     async def deliver(self) -> Failure | None:
         """Give the answer to the client; what failed before its first byte is given back."""
@@ -221,7 +224,15 @@ class Delivery:
             served.status, served.ending = reply.status, "error"
             return reply.json
         self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)
+        if self.wire.DIALECT == _TIMED:
+            return msgspec.json.encode({**encoded.body, **self._taken()})
         return encoded.json
+
+    def _taken(self) -> dict[str, int]:
+        """Give the nanoseconds that an answer took: clients of Ollama divide by them."""
+        now, began = time.monotonic_ns(), self.attempt.began
+        waited, spoke = self._begins - began, now - self._begins
+        return {"total_duration": now - began, "prompt_eval_duration": waited, "eval_duration": spoke}
 
     async def _read_aside(self, body: bytes) -> None:
         """Read what an answer that passes says of its cost, and who signed it."""
@@ -256,6 +267,8 @@ class Delivery:
         array = stream_quirks(self.wire.DIALECT, {}, attempt.full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
+        if isinstance(stream, ExchangedStream) and self.wire.DIALECT == _TIMED:
+            stream.at_end = lambda: Opaque(_TIMED, self._taken())
         usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
         head = self._head(kind_of(self.answer.headers, usual) if shown is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})

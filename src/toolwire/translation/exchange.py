@@ -11,7 +11,7 @@ Rules of this file:
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -44,6 +44,7 @@ from toolwire.types import (
     FinishReason,
     Loss,
     Message,
+    MessageDelta,
     MessageEnd,
     MessageStart,
     Opaque,
@@ -75,6 +76,7 @@ _OF_CALLS = (CallStart, CallDelta, CallEnd)
 _OF_TEXT = (PartStart, TextDelta, PartEnd)
 _SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
+_Head = TypeVar("_Head", bound=MessageStart | MessageDelta)
 _Learned = list[tuple[str, bytes]]
 _Over = Callable[[Dialect, Request], Dialect]
 
@@ -136,6 +138,7 @@ class Exchange:
         self.choices: int = 0
         self.failed = False
         self.answer_id: str | None = None
+        self.created: int | None = None
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._given, self._path, self._billed = body, path, Billed()
         if source.DIALECT == "anthropic" != self.target.DIALECT:
@@ -278,8 +281,7 @@ class Exchange:
         response, formed = Settling(self.brief).response(response), self.formed()
         response = response if formed is None else formed.response(response)
         told = self._learn(response.message.parts)
-        response = self.called(MessageStart(response)).response
-        response, back = _shown_response(response, self._shows), returning(self.brief)
+        response, back = _shown_response(self.named(response), self._shows), returning(self.brief)
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
@@ -300,11 +302,18 @@ class Exchange:
             error = replace(error, status=None)  # an error that came with a good status must not look like success
         return self.source.encode_error(error)
 
-    def called(self, start: MessageStart) -> MessageStart:
-        """Give an answer of another wire its name: that of `answer_id`, where one is wanted."""
-        if self.answer_id is None:
-            return start
-        return replace(start, response=replace(start.response, id=self.answer_id, provider_state=None))
+    def named(self, response: Response) -> Response:
+        """Give an answer of another wire its name, and its time where its provider told none, if they are wanted."""
+        if self.answer_id is not None:
+            response = replace(response, id=self.answer_id, provider_state=None)
+        if self.created is not None and response.created is None:
+            response = replace(response, created=self.created)
+        return response
+
+    def headed(self, event: _Head) -> _Head:
+        """Give an event with the head of an answer as it is named."""
+        named = self.named(event.response)
+        return event if named is event.response else replace(event, response=named)
 
     def formed(self) -> Unwrapping | None:
         """Give the way back of an answer that stands in an object, as no client of this wire asked for it."""
@@ -330,13 +339,17 @@ class Exchange:
 
 
 class ExchangedStream:
-    """An answer's stream on its way to the client; `losses` and `usage` grow while it runs."""
+    """An answer's stream on its way to the client; `losses` and `usage` grow while it runs.
+
+    `at_end` gives what its last words say beside, in the client's wire.
+    """
 
     def __init__(self, exchange: Exchange, quirks: dict[str, Any], after: "ExchangedStream | None" = None) -> None:
         self.usage: Usage | None = None
         self.broken: bool = False
         self.decoder: StreamDecoder = exchange.target.decode_stream() if after is None else after.decoder
         self.encoder: StreamEncoder = exchange.source.encode_stream(**quirks) if after is None else after.encoder
+        self.at_end: Callable[[], Opaque] | None = None if after is None else after.at_end
         self._exchange = exchange
         self._told: tuple[Loss, ...] = ()
         self._reason: FinishReason | None = None
@@ -369,12 +382,11 @@ class ExchangedStream:
                     self._reason = event.choice.finish_reason
                 case ErrorEnd():
                     said.append(self._fail())
-                case MessageEnd() if self._reason == "error" and not self._failed and self._way is not None:
-                    event = ErrorEnd(GAVE_UP)  # noqa: PLW2901
-                    said.append(self._fail())
-                case MessageStart():
+                case MessageEnd():
+                    event = self._end(event, said)  # noqa: PLW2901
+                case MessageStart() | MessageDelta():
                     self._begun = True
-                    event = self._exchange.called(event)  # noqa: PLW2901
+                    event = self._exchange.headed(event)  # noqa: PLW2901
             if self._way is None or self._heard is None:
                 said.append(write(event))
                 continue
@@ -385,12 +397,21 @@ class ExchangedStream:
                     said += [write(shown)] if self._back is None else map(write, self._back.events(shown))
         return b"".join(said)
 
+    def _end(self, event: MessageEnd, said: list[bytes]) -> Event:
+        """Give the end of an answer: an error where its provider gave up, else what is said with it goes before."""
+        if self._reason == "error" and not self._failed and self._way is not None:
+            said.append(self._fail())
+            return ErrorEnd(GAVE_UP)
+        if self.at_end is not None and event.complete and not self._failed:
+            said.append(self.encoder.feed(OpaqueDelta(opaque=self.at_end())))
+        return event
+
     def _fail(self) -> bytes:
         """Note that the answer failed; OpenAI's SDK takes no error of no response."""
         self._failed = True
         if self._begun or self._way is None:
             return b""
-        return self.encoder.feed(self._exchange.called(MessageStart(Response())))
+        return self.encoder.feed(MessageStart(self._exchange.named(Response())))
 
     def hear(self, event: Event) -> None:
         """Note an event that was written before."""
