@@ -2,16 +2,26 @@
 
 import http.client
 import json
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, WIRES, post
+from tests.gateway.standing import NAMES, WIRES, post, send
+from toolwire.dialects import dialect
 from toolwire.testing import Scenario
+from toolwire.types import Context, Message, Request
 
 ASK: dict[str, Any] = {"max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+BASES = {
+    "openai-chat": ("", "/v1", "/v1/v1"),
+    "openai-responses": ("", "/v1", "/v1/v1"),
+    "anthropic": ("", "/v1", "/v1/v1"),
+    "gemini": ("", "/v1beta", "/v1beta/v1beta", "/v1"),
+    "ollama": ("/api", "/v1/api"),
+}
 BETAS = {"anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14", "anthropic-version": "2023-06-01"}
 
 
@@ -68,3 +78,20 @@ def test_models_are_listed_with_their_windows(headers: dict[str, str], window: s
         known = [one for name, one in models.items() if name.startswith("anthropic/")]
         assert known
         assert sum(one.get(window, 0) >= 100_000 for one in known) >= 3
+
+
+@pytest.mark.parametrize("wire", BASES)
+def test_a_base_address_may_hold_the_version_or_not(wire: str, strict_model: Playing) -> None:
+    encoded = dialect(wire).encode_request(Request(model=f"{NAMES[wire]}/m", context=Context(None, [Message("Hello")])))
+    path = re.sub("^/(v1beta|v1|api)", "", encoded.path)
+    with strict_model(Scenario([["Hi."]] * len(BASES[wire]))) as stood:
+        for base in BASES[wire]:
+            answered = post(stood.url, base + path, encoded.json)
+            assert answered.status == 200, (base, answered.data)
+
+
+def test_models_are_listed_below_each_base_address(strict_model: Playing) -> None:
+    with strict_model(Scenario([])) as stood:
+        listed = [send(stood.url, "GET", f"{base}/models", None).data for base in ("", "/v1", "/v1/v1")]
+        assert listed[0] == listed[1] == listed[2]
+        assert send(stood.url, "GET", "/v2/models", None).status == 404

@@ -33,7 +33,7 @@ from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
 from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
 from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
-from toolwire.translation.paths import Asked, read_path
+from toolwire.translation.paths import Asked, read_path, with_one_version
 from toolwire.types import Error
 from toolwire.wire.bodies import members_of, read_body
 
@@ -159,7 +159,7 @@ class _Request:
         self.gateway, self.scope, self._receive, self._asgi_send = gateway, scope, receive, send
         self.identity = f"tw_{secrets.token_hex(12)}"
         self.method: str = scope["method"]
-        self.path: str = scope["path"]
+        self.path: str = with_one_version(scope["path"])
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self.begun = False
         self.ended = False

@@ -67,6 +67,10 @@ _OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
 _CONVERSATION = re.compile(
     r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
 )
+_TWICE = re.compile(r"(?:/v1(?:beta|alpha)?)+(?=/(?:v1|v1beta|v1alpha|api)/)")
+_BARE = re.compile(
+    r"/(?:chat|responses|messages|conversations|models|embeddings|completions|moderations|images|audio)(?:/.*)?"
+)
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
@@ -86,6 +90,18 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
         return None
     action, method, streams = _VERBS[gemini["verb"]]
     return Asked(action, "gemini", method, unquote(gemini["model"]), streams)
+
+
+def with_one_version(path: str) -> str:
+    """Give a path as its vendor writes it: the base address that a client was told may name the version, or not."""
+    if path in _FIXED:
+        return path
+    if (twice := _TWICE.match(path)) is not None:
+        return path[twice.end() :]
+    if _BARE.fullmatch(path) is None:
+        return path
+    gemini = _GEMINI.fullmatch(f"/v1beta{path}")
+    return f"/v1beta{path}" if gemini is not None and gemini["verb"] else f"/v1{path}"
 
 
 def vendor_of(headers: Mapping[str, str]) -> str | None:
