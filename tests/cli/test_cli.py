@@ -291,6 +291,7 @@ def test_arguments_that_cannot_be_used(arguments: tuple[str, ...], capsys: pytes
 
 
 MEANT: list[tuple[tuple[str, ...], str]] = [
+    (("serve", "--port", "1"), "toolwire serve: error: unknown option --port; did you mean --listen HOST:PORT?"),
     (("run", "--modle", "x", "hi"), "toolwire run: error: unknown option --modle; did you mean --model?"),
     (("run", "fix", "the", "test"), 'a task of several words needs quotes: toolwire run "fix the test"'),
     (("run", "x", "--max-steps", "0"), "--max-steps: must be a whole number from 1 on, not '0'"),

@@ -50,10 +50,17 @@ class _Parser(argparse.ArgumentParser):
         task = getattr(options, "task", None)
         if unknown is not None:
             name = unknown.partition("=")[0]
-            self.error(f"unknown option {name}{meant(name, self._option_string_actions)}")
+            named = next((f"; did you mean {option}?" for option in self._taking(name.strip("-").upper())), "")
+            self.error(f"unknown option {name}{meant(name, self._option_string_actions) or named}")
         if task is not None:
             self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
         self.error(f"unexpected: {' '.join(more)}")
+
+    def _taking(self, word: str) -> Iterator[str]:
+        """Give the options that take what is called so, as `--listen HOST:PORT` does a port."""
+        for action in self._actions:
+            if action.option_strings and word in str(action.metavar).split(":"):
+                yield f"{action.option_strings[0]} {action.metavar}"
 
 
 @contextlib.contextmanager
