@@ -30,7 +30,7 @@ from toolwire.gateway.routes import Goal
 from toolwire.gateway.stored import WIRE, text_of, whole
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
 from toolwire.gateway.wording import wording
-from toolwire.providers.addressing import headers_of, key_of, url_of
+from toolwire.providers.addressing import key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange
 from toolwire.types import Error, ErrorKind, Loss, Message, Part, Thinking, ToolCall
@@ -93,7 +93,7 @@ class Attempt:
         self._recall()
         path, body = await self._passed() if self.passes else await self._exchanged()
         provider = self.goal.provider
-        headers = headers_of(provider)
+        headers = self.tools.routes.headers(provider)
         if self.passes:
             headers |= going_up(provider.dialect, self.incoming.headers)
         request = HttpRequest("POST", url_of(provider, path), headers, body)

@@ -54,9 +54,10 @@ class Prices:
         if hour != self._hour or len(self._known) > 10_000:
             self._hour, self._today = hour, date.today()  # noqa: DTZ011 - a day of a list of prices
             self._known.clear()
-        if goal.name not in self._known:
-            self._known[goal.name] = self._said.get(goal.name) or _listed(goal.name, self._today, goal.model)
-        return self._known[goal.name]
+        name = goal.name
+        if name not in self._known:
+            self._known[name] = self._said.get(name) or _listed(goal, self._today)
+        return self._known[name]
 
     def cost(self, goal: Goal, tokens: Tokens) -> int:
         """Say what tokens cost; what has no price costs nothing."""
@@ -72,8 +73,12 @@ class Prices:
         return math.ceil(_NANO_OF_MILLION * float(dear))
 
 
-def _listed(name: str, day: date, model: str) -> Any:
-    entry = catalogue.model(name) or catalogue.model(model)
+def _entry(goal: Goal) -> Any:
+    return catalogue.model(goal.name) or catalogue.model(goal.model)
+
+
+def _listed(goal: Goal, day: date) -> Any:
+    entry = _entry(goal)
     return entry.price.on(day) if entry is not None and entry.price is not None else None
 
 
@@ -82,7 +87,7 @@ def estimate(size: int, members: Mapping[str, Any], goal: Goal) -> Tokens:
     said = [_count(members[name]) for name in _SAID if name in members]
     said += [_count(_inner(members[outer], inner)) for outer, inner in _NESTED if outer in members]
     output = max(said, default=0)
-    known = catalogue.model(goal.name) or catalogue.model(goal.model)
+    known = _entry(goal)
     most = known.max_output if known is not None else None
     output = min(output or _UNSAID, most or output or _UNSAID)
     if "n" in members or "generationConfig" in members:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
 from toolwire.dialects import dialect
@@ -32,11 +32,10 @@ class Goal(Struct, frozen=True):
     model: str
     weight: float = 0.0
     format: str = ""
+    name: str = ""  # as settings and answers name it
 
-    @property
-    def name(self) -> str:
-        """The goal as settings and answers name it."""
-        return f"{self.provider.name}/{self.model}"
+    def __post_init__(self) -> None:
+        force_setattr(self, "name", f"{self.provider.name}/{self.model}")
 
 
 class Upward(Struct, frozen=True):
@@ -64,6 +63,7 @@ class Routes:
     def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
         self.providers: Mapping[str, Provider] = providers
         self._everything = everything
+        self._headers: dict[str, dict[str, str]] = {}
         self._ways = {
             name: FoundRoute(name, tuple(self._goals(name, route)), route) for name, route in settings.routes.items()
         }
@@ -106,6 +106,12 @@ class Routes:
                 return self._ways[self._everything]
             goal = self._goal(self._everything) or Goal(self.providers[self._everything], name)
         return None if goal is None else FoundRoute(name, (goal,))
+
+    def headers(self, provider: Provider) -> dict[str, str]:
+        """Give the headers of a request to one of the providers; they are made once."""
+        if provider.name not in self._headers:
+            self._headers[provider.name] = headers_of(provider)
+        return self._headers[provider.name].copy()
 
     def knows(self, name: str) -> bool:
         """Whether a name is a route, or one of a provider's."""
