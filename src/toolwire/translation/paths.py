@@ -67,7 +67,7 @@ _OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
 _CONVERSATION = re.compile(
     r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
 )
-_TWICE = re.compile(r"(?:/v1(?:beta|alpha)?)+(?=/(?:v1|v1beta|v1alpha|api)/)")
+_TWICE = re.compile(r"(?:/v1(?:beta|alpha)?)+(?P<path>/(?:v1|v1beta|v1alpha|api)/.*)")
 _BARE = re.compile(
     r"/(?:chat|responses|messages|conversations|models|embeddings|completions|moderations|images|audio)(?:/.*)?"
 )
@@ -96,8 +96,8 @@ def with_one_version(path: str) -> str:
     """Give a path as its vendor writes it: the base address that a client was told may name the version, or not."""
     if path in _FIXED:
         return path
-    if (twice := _TWICE.match(path)) is not None:
-        return path[twice.end() :]
+    if (twice := _TWICE.fullmatch(path)) is not None:
+        return twice["path"]
     if _BARE.fullmatch(path) is None:
         return path
     gemini = _GEMINI.fullmatch(f"/v1beta{path}")
