@@ -143,7 +143,7 @@ def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolR
     return _Job(
         without_nulls(call, tool),
         metadata.get("parallel") is True,
-        limits.timeout if _is_no_amount(timeout) else timeout,
+        limits.timeout if timeout is None or _is_no_amount(timeout) else timeout,
         limits.output if output is None or _is_no_amount(output) else int(output),
         refusal,
     )
@@ -176,9 +176,9 @@ def planned(calls: Sequence[ToolCall], resolve: Any, limits: Limits) -> list[lis
 
 
 def _working(job: _Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
-    """Run one job to its result, as steps; only what stops the program is raised."""
+    """Give the steps that run one job to its result; only what stops the program is raised."""
     steps = _resolved(job, resolve, context)
-    return (yield from steps if record is None else record.keeping(job.call, steps))
+    return steps if record is None else record.keeping(job.call, steps)
 
 
 def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
