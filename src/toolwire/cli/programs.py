@@ -108,6 +108,9 @@ def _opencode(place: Entrance) -> Told:
     return Told({"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
 
 
+_COPILOT_OTHERS = ("API_KEY_COMMAND", "BEARER_TOKEN", "HEADERS", "MODEL_ID", "TRANSPORT", "WIRE_API", "WIRE_MODEL")
+
+
 def _copilot(place: Entrance) -> Told:
     """Choose of its wires the one of the provider, so that bytes pass as they are."""
     anthropic = place.dialect == "anthropic"
@@ -190,7 +193,7 @@ PROGRAMS = {
         "copilot",
         "npm install -g @github/copilot",
         _copilot,
-        removed=("COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_WIRE_MODEL"),
+        removed=tuple(f"COPILOT_PROVIDER_{name}" for name in _COPILOT_OTHERS),
     ),
     "pi": Program("pi", "npm install -g @mariozechner/pi-coding-agent", _pi),
     "qwen": Program("qwen", "npm install -g @qwen-code/qwen-code", _qwen),

@@ -86,7 +86,7 @@ class Attempt:
         self.request_losses: tuple[Loss, ...] = ()
         self.full_path = incoming.full_path
         self.began = time.monotonic_ns()
-        self._now = int(time.time())
+        self._created = int(time.time())
 
     async def ask(self, served: Served) -> AwaitedResponse | Failure:
         """Send the request; give the answer's head, or what went wrong."""
@@ -240,7 +240,7 @@ class Attempt:
             reuse=self.tools.reuse.of(incoming.owner),
         )
         if goal.provider.dialect != self.wire.DIALECT:
-            made.created = self._now if self.wire.DIALECT in _DATED else None
+            made.created = self._created if self.wire.DIALECT in _DATED else None
             made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}" if self.wire.DIALECT == WIRE else None
         return made
 
