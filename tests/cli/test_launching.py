@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from toolwire.cli import main
-from toolwire.cli.launching import _environment
+from toolwire.cli.launching import _environment, _thinks
 from toolwire.cli.programs import PROGRAMS, Entrance
 from toolwire.testing import Scenario, simulate
 
@@ -242,3 +242,21 @@ def test_variables_that_lead_elsewhere_are_taken_out() -> None:
     before = {"ANTHROPIC_API_KEY": "mine", "CLAUDE_CODE_USE_BEDROCK": "1", "EDITOR": "ed", "ANTHROPIC_BASE_URL": "x"}
     after = _environment(PROGRAMS["claude"], told, before)
     assert after == {"EDITOR": "ed", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "ANTHROPIC_AUTH_TOKEN": "key"}
+
+
+@pytest.mark.parametrize(
+    ("model", "dialect", "thinks"),
+    [
+        ("gpt-5", "openai-responses", True),
+        ("gpt-4.1", "openai-chat", False),
+        ("claude-sonnet-4-5", "anthropic", True),
+        ("claude-opus-4-8", "anthropic", False),  # it takes no number of tokens to think with
+        ("gemini-2.5-pro", "gemini", True),
+        ("llama3.1", "ollama", False),
+        ("deepseek-chat", "openai-chat", False),
+    ],
+)
+def test_a_program_is_told_that_a_model_thinks_where_that_is_known(model: str, dialect: str, thinks: bool) -> None:
+    assert _thinks(model, dialect) is thinks
+    told = PROGRAMS["pi"].told(Entrance("http://h", "k", "/f", model, dialect, thinks=thinks))
+    assert f'"reasoning": {json.dumps(thinks)}' in told.files["toolwire.mjs"]
