@@ -109,9 +109,9 @@ class Terminal:
         os.close(inner)
         os.close(taken)
 
-    def until(self, words: str) -> str:
-        """Read until it has written something; give all of it."""
-        return self.when(lambda: words in self.said)
+    def until(self, words: str, times: int = 1) -> str:
+        """Read until it has written something so often; give all of it."""
+        return self.when(lambda: self.said.count(words) >= times)
 
     def when(self, condition: Callable[[], object]) -> str:
         """Read until something holds; give all that was written."""

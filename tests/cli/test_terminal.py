@@ -260,8 +260,10 @@ def test_lines_that_come_together_are_one_prompt(tmp_path: Path, how: str, term:
     with simulate(turns) as model, terminal(tmp_path, "chat", *at(model, tmp_path), columns=80, TERM=term) as shown:
         for keys, answer in ((PASTED[how], "First."), (["four\r"], "Second."), (["\x04"], "")):
             shown.prompted()
-            for key in keys:
+            for number, key in enumerate(keys, 1):
                 shown.type(key)
+                if key.endswith("\\\r"):  # what is typed before the next line is asked for comes together with it
+                    shown.until("...>", number)
                 time.sleep(0.3)
             shown.until(answer)
         assert (shown.end(), shown.is_as_it_was()) == (0, True)

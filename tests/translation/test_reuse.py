@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from toolwire.translation import reuse
 from toolwire.translation.reuse import Reuse
 
 OFF = Reuse(0)
+EDITS = 5000 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 500  # of each of 20 pairs
 PAIRS = [(source, target) for source in NAMES for target in NAMES if source != target]
 KEYS = {"gemini": "contents", "openai-responses": "input"}
 TEXTS = ["Go on.", "", "  ", "{}", "é\u2028\U0001f600", "ERROR: no", "[error] no", '"messages":[', "JSON"]
@@ -204,9 +206,9 @@ def test_edits_anywhere_change_nothing_of_what_is_given(source: str, target: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_hundred_thousand_edits_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
-    wander(2, 5000, source, target)
-    assert sum(hits) > 100
+def test_many_edits_change_nothing_of_what_is_given(source: str, target: str, hits: list[bool]) -> None:
+    wander(2, EDITS, source, target)
+    assert sum(hits) > EDITS // 50
 
 
 @pytest.mark.sampled
@@ -219,10 +221,10 @@ def test_edits_anywhere_change_nothing_of_an_exchange(source: str, target: str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_hundred_thousand_edits_change_nothing_of_an_exchange(source: str, target: str, hits: list[bool]) -> None:
-    wander(5, 2500, source, target, exchanged)
-    wander(6, 2500, source, named(SERVERS[target]), exchanged)
-    assert sum(hits) > 100
+def test_many_edits_change_nothing_of_an_exchange(source: str, target: str, hits: list[bool]) -> None:
+    wander(5, EDITS // 2, source, target, exchanged)
+    wander(6, EDITS // 2, source, named(SERVERS[target]), exchanged)
+    assert sum(hits) > EDITS // 50
 
 
 def test_servers_that_deviate_are_told_apart() -> None:
