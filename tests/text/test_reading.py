@@ -1,5 +1,6 @@
 """How texts are read: what counts as a call, what stays words, and how long it takes."""
 
+import os
 from typing import Any
 
 import pytest
@@ -181,7 +182,8 @@ def seconds(name: str, text: str, step: int) -> float:
     return least(read_all, 1)
 
 
-TIMED = [("hermes", 2_000), *(pytest.param(name, 100_000, marks=pytest.mark.slow) for name in SHAPES.values())]
+LONG = 100_000 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 20_000
+TIMED = [("hermes", 2_000), *(pytest.param(name, LONG, marks=pytest.mark.slow) for name in SHAPES.values())]
 
 
 @pytest.mark.parametrize(("name", "size"), TIMED)
