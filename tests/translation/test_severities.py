@@ -1,7 +1,7 @@
 """What strictness refuses of the requests and answers that programs and servers really send, and what it lets pass.
 
 The bodies are written by hand in the shapes of captured ones: claude-code 2.1.197, codex 0.169.0,
-gemini-cli 0.61.0, opencode 1.18.33 (2026-11-22).
+gemini-cli 0.61.0, opencode 1.18.33 (2026-11-22), pi 0.73.1 (2026-11-23).
 """
 
 import json
@@ -108,6 +108,18 @@ PROGRAMS: dict[str, tuple[str, str, dict[str, Any]]] = {
                 },
                 {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "one"}]},
             ],
+        },
+    ),
+    "pi": (
+        "anthropic",
+        "",
+        {
+            "model": "claude-sonnet-4-5",
+            "max_tokens": 16384,
+            "stream": True,
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "tools": [{"name": "read", "description": "Reads.", "input_schema": SCHEMA, "eager_input_streaming": True}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": WORDS}]}],
         },
     ),
     "gemini-cli": (

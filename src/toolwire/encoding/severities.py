@@ -60,8 +60,9 @@ def weigh(concept: str, action: Action, of: Body = "request") -> Severity:
 # Keys that say how a body travels, who it is for, what it costs, or which of several it is (openai 3.54.0,
 # anthropic 2.12.0, google-genai 3.4.0, ollama 0.6.3; OpenRouter, Groq, llama.cpp, Cohere; 2026-11-22).
 _ENVELOPE = frozenset(
-    "anthropic_version cache_control client_metadata closed expires_at id include index item.status item_id keep_alive "
-    "output_index prompt_cache_options prompt_cache_retention status stream_options system_fingerprint type".split()
+    "anthropic_version cache_control client_metadata closed eager_input_streaming expires_at id include index "
+    "item.status item_id keep_alive output_index prompt_cache_options prompt_cache_retention status stream_options "
+    "system_fingerprint type".split()
 )
 _MINOR_KEYS = frozenset({"context_management", "defer_loading", "namespace", "prediction"})
 _OF_ANSWERS = frozenset(
