@@ -13,7 +13,6 @@ Rules of this file:
 
 import copy
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -21,12 +20,12 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.naive import READERS
 from tests.stream_cases import decode
 from toolwire import ErrorEnd, accumulate
 from toolwire.dialects import NAMES
 
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 TIMES = [
     pytest.param(60, id="few"),
     pytest.param(40_000 if FULL else 4_000, id="many", marks=[pytest.mark.slow, pytest.mark.timeout(3600)]),

@@ -4,7 +4,6 @@ The oddity is kept: what is decoded from an odd body is encoded to that body aga
 """
 
 import json
-import os
 import random
 from base64 import b64decode
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.amounts import FULL
 from tests.corpus import Recording
 from tests.wires import DIALECTS, differences, is_error, of_dialect, requests_of, responses_of
 from toolwire import translate
@@ -187,7 +187,7 @@ def test_there_and_back_raises_nothing(source: str, target: str, corpus: Any) ->
 @pytest.mark.parametrize("name", NAMES)
 def test_many_mutations_of_recorded_bodies(name: str, corpus: Any, capsys: Any) -> None:
     assert corpus
-    rounds = 20_000 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 5000
+    rounds = 20_000 if FULL else 5000
     fuzz(name, rounds)
     with capsys.disabled():
         print(f"\n{rounds} mutated bodies of {name}: no undocumented exception, each came back as it was")  # noqa: T201 - what the long run found

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gc
-import os
 import threading
 import time
 import types
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.client.faces import DIALECTS, FACES, TOKYO, awaited, get_weather, lead, legal, options_at, tasks_left
 from toolwire import Cancel, Context, Message, TextDelta, ToolCall, aio
 from toolwire.client import sync
@@ -149,7 +149,7 @@ def test_a_run_can_be_cancelled_at_some_points(name: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.row("J5")
 def test_a_run_can_be_cancelled_at_every_point(tally: Counter[str]) -> None:
-    step = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 3
+    step = 1 if FULL else 3
     points = sum(sweep(name, step, shown=shown) for name in DIALECTS for shown in (False, True))
     tally["points at which a run was cancelled"] += points
     assert points * step >= 500

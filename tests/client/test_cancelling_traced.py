@@ -5,7 +5,6 @@ Async code is stopped at each point at which it waits, sync code at each thing t
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.client.faces import DIALECTS, get_weather, legal, options_at, tasks_left
 from tests.client.test_cancelling import cancelled_at, idle, plays, waiting
 from toolwire import Cancel, Message, ToolCall, ToolResult, aio, traces
@@ -95,7 +95,7 @@ async def stopped(name: str, url: str, point: int, given: Any, *, shown: bool) -
 
 
 # The slow tests stop at some of the points, and at all of them where everything is to be seen.
-STEP = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 19
+STEP = 1 if FULL else 19
 
 
 def sweep(name: str, step: int, store: Any, *, shown: bool) -> int:

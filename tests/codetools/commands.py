@@ -14,7 +14,6 @@ from toolwire.codetools.sandbox import in_force
 from toolwire.types import ToolCall, ToolResult
 
 LEVELS = ("bubblewrap", "none")
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 
 # {0} is how long they would sleep, which tells them apart.
 ESCAPES = {

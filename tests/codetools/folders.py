@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from toolwire import CodeTools, ToolCall
 from toolwire.codetools import paths
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 KEPT = "outside: root:x:0:0"
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 NOBODY = 65534
 
 

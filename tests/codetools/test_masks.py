@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.codetools.commands import names_in, run, said, tools_at
 from tests.timing import least
 from toolwire.codetools import masks, sandbox
@@ -21,7 +22,7 @@ SENTINEL = "sentinel-5f1c"
 SECRETS = (".env", ".ENV", ".Env.local", ".env.production", ".eNv. ")
 REPOSITORIES = (".git", ".GIT", ".Git")
 DEEPEST, CROWD, SMALL_CROWD = 30, 50_000, 12_000
-FAST, SLOW = 3, 1_009 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 309
+FAST, SLOW = 3, 1_009 if FULL else 309
 CROWDED = 50  # one tree of so many has a crowd in it
 ATTACK = f"""
 attack() {{

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.codetools.commands import (
     ESCAPES,
-    FULL,
     LEVELS,
     bearing,
     descriptors,

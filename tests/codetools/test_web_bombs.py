@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.codetools.web_lab import Answer, answer, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,6 @@ def pack(body: bytes, kind: str = "text/html", coding: str = "gzip") -> bytes:
     return answer(gzip.compress(body, 6), 200, kind, ("Content-Encoding", coding))
 
 
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 SIZE = (200 if FULL else 20) * MIB
 
 

@@ -1,7 +1,6 @@
 """A fetch that is cancelled leaves nothing behind, however far it came."""
 
 import asyncio
-import os
 import socket
 import time
 from collections import Counter
@@ -10,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.codetools.web_lab import PUBLIC, Mapped, Server, serving
 from toolwire.codetools.addresses import FetchRules
 from toolwire.codetools.fetching import fetch, headers_of
 
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 OPEN_FILES = Path("/proc/self/fd")
 
 

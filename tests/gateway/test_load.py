@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.gateway.standing import Stood, standing
 from tests.gateway.test_clients import connect, head, question, slow_model, until
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.keys import limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

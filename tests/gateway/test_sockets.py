@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import os
 import resource
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from tests.amounts import FULL
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, TWO_WIRES, WIRES, standing
 from tests.gateway.test_keys import FRESH, Guarded, guarded
@@ -426,7 +426,7 @@ def test_a_hundred_conversations_at_once_and_cuts_at_every_event() -> None:
 @pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")  # likewise
 def test_connections_leave_nothing_behind() -> None:
     """Ten minutes in `make torture`, seconds otherwise: what the process holds does not grow."""
-    seconds = 600 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 20
+    seconds = 600 if FULL else 20
 
     async def lead(url: str) -> None:
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="key") as client:

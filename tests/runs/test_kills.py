@@ -1,6 +1,5 @@
 """Kill -9 at every moment at which something is written, and at random ones: every run ends right."""
 
-import os
 import random
 import signal
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.runs.killing import begun, check, ended
 from toolwire.runs.failpoints import POINTS
 
@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed as POSIX does it"),
 ]
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 TIMES, RANDOM = (50, 1000) if FULL else (1, 7)
 PARKING = ("before-park", "in-release", "after-park")
 SEED = 11

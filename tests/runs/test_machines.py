@@ -3,7 +3,6 @@
 Each worker takes itself for one of another machine, so that its lease alone says that it is dead.
 """
 
-import os
 import random
 import select
 import signal
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.runs.jobs import serving, started
 from tests.runs.test_workers import worker
 from tests.traces.postgres import Database, Postgres
@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed as POSIX does it"),
 ]
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 RUNS, TURNS, RESTARTS = (500, 10, (5, 15)) if FULL else (24, 10, (3,))
 EVERY, LEASE, GRACE = 2.0, 5.0, 2.0
 WORKERS = 4

@@ -5,7 +5,6 @@ what is written for another one is not refused there, or for a listed reason.
 """
 
 import itertools
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.amounts import FULL
 from tests.testing.histories import LEGAL, NEWEST, judged
 from tests.wires import DIALECTS, PAIRS, requests_of
 from toolwire import (
@@ -111,9 +111,8 @@ def refusals(request: Request, target: str, tally: Counter[str]) -> Iterator[tup
 def test_recorded_bodies_are_taken_elsewhere(source: str, target: str, corpus: Any, tally: Counter[str]) -> None:
     assert corpus
     recorded = list(requests_of(source))
-    full = os.environ.get("TOOLWIRE_TORTURE") == "full"
     refused, before = [], tally.total()
-    for recording, body in recorded if full else recorded[::10]:
+    for recording, body in recorded if FULL else recorded[::10]:
         request = DIALECTS[source].decode_request(body, recording.path)
         if not is_taken(source, body, request.model or ""):
             tally["recorded bodies that their own vendor refuses"] += 1

@@ -1,12 +1,12 @@
 """How texts are read: what counts as a call, what stays words, and how long it takes."""
 
-import os
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.amounts import FULL
 from tests.text.offers import SHAPES, TOOLS, raw_block, read
 from tests.timing import least
 from toolwire import CallEnd, TextDelta, Thinking, ToolCall
@@ -182,7 +182,7 @@ def seconds(name: str, text: str, step: int) -> float:
     return least(read_all, 1)
 
 
-LONG = 100_000 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 20_000
+LONG = 100_000 if FULL else 20_000
 TIMED = [("hermes", 2_000), *(pytest.param(name, LONG, marks=pytest.mark.slow) for name in SHAPES.values())]
 
 

@@ -1,6 +1,5 @@
 """Kill -9 while traces are written: what was acknowledged is there, and the chain is whole."""
 
-import os
 import random
 import signal
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import FULL
 from tests.traces.making import asked
 from tests.traces.test_writers import process
 from toolwire import traces
@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed as POSIX does it"),
 ]
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 KILLS, CONTROLS = (1000, 20) if FULL else (10, 4)
 SEED = 7
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
+from tests.amounts import FULL
 from tests.client.faces import lead
 from tests.traces.making import change, made, record
 from toolwire import LoopLimits, ToolCall, tool, traces
@@ -455,7 +456,7 @@ class Around:
                 one.close()
 
 
-EVERY = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 3
+EVERY = 1 if FULL else 3
 AT = [(taken, moment, ("sync", "async")[place % 2]) for taken in TAKEN for place, moment in enumerate(MOMENTS)]
 
 

@@ -1,6 +1,5 @@
 """What a store is asked: filters, pages that stay put, sums; nothing that is asked becomes a statement."""
 
-import os
 import threading
 import time
 from collections import Counter
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.traces.making import change, made, record
 from toolwire import traces
 from toolwire.errors import InvalidField
@@ -240,7 +240,7 @@ def million(url: str, rows: int) -> None:
 
 @pytest.mark.slow
 def test_a_conversation_of_a_million_rows_is_found_at_once(store_url: str, tally: Counter[str]) -> None:
-    rows = 1_000_000 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 100_000
+    rows = 1_000_000 if FULL else 100_000
     with traces.open(store_url) as store:
         million(store_url, rows)
         if store_url.startswith("postgresql"):

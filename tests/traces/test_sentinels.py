@@ -10,7 +10,6 @@ import contextlib
 import io
 import itertools
 import logging
-import os
 import shutil
 import sqlite3
 import traceback
@@ -24,6 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.amounts import FULL
 from tests.client.faces import lead
 from tests.traces.making import made
 from tests.traces.placements import KEY, MARK, PLACES, VISIBLE, WORD, Case
@@ -37,7 +37,6 @@ from toolwire.errors import InvalidField, StoreFailed
 from toolwire.testing import Scenario, simulate
 from toolwire.types import CallDelta
 
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 ENDINGS = ("success", "failure", "timeout", "cancellation", "interrupt", "broken store")
 WAYS = tuple(itertools.product(("sync", "async"), (False, True)))
 ENDS_BADLY = ("interrupt", "broken store")

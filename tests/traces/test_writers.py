@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.timing import within
 from tests.traces.making import Between, asked, made
 from toolwire import traces
@@ -19,7 +20,6 @@ from toolwire.traces.store import Store
 pytestmark = pytest.mark.slow  # threads and processes write at the same time
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FULL = os.environ.get("TOOLWIRE_TORTURE") == "full"
 THREADS, PROCESSES, ROWS = (50, 10, 1000) if FULL else (10, 4, 200)
 
 

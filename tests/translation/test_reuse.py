@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import os
 import random
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.amounts import FULL
 from toolwire import Message, Opaque, Response, ToolCall, translate
 from toolwire.dialects import NAMES, dialect
 from toolwire.errors import ToolwireError
@@ -19,7 +19,7 @@ from toolwire.translation import reuse
 from toolwire.translation.reuse import Reuse
 
 OFF = Reuse(0)
-EDITS = 5000 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 500  # of each of 20 pairs
+EDITS = 5000 if FULL else 500  # of each of 20 pairs
 PAIRS = [(source, target) for source in NAMES for target in NAMES if source != target]
 KEYS = {"gemini": "contents", "openai-responses": "input"}
 TEXTS = ["Go on.", "", "  ", "{}", "é\u2028\U0001f600", "ERROR: no", "[error] no", '"messages":[', "JSON"]

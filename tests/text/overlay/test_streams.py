@@ -1,6 +1,5 @@
 """Streams over a wire whose model calls in its text: what the user sees, and what is called, at any cut."""
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.stream_cases import disorder, plain
 from tests.stream_examples import EXAMPLES
 from tests.text.tagged.texts import BLOCK, BODY, TOOLS, cuts, written
@@ -141,7 +141,7 @@ def test_no_fence_of_any_text_is_shown(name: str, tally: Counter[str]) -> None:
         tally["streams in which no fence was shown"] += 1
 
 
-LEAST = 1 if os.environ.get("TOOLWIRE_TORTURE") == "full" else 5
+LEAST = 1 if FULL else 5
 STEPS = [pytest.param(131, id="some"), pytest.param(LEAST, id="more", marks=pytest.mark.slow)]
 
 
