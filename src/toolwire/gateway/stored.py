@@ -25,7 +25,7 @@ from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
 from toolwire.gateway.headers import kind_of
 from toolwire.gateway.memory import Memory
 from toolwire.providers import Provider
-from toolwire.providers.addressing import headers_of, key_of, url_of
+from toolwire.providers.addressing import key_of, url_of
 from toolwire.streams.accumulation import events_of
 from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
@@ -349,7 +349,9 @@ async def _fetch_there(
     said = urlencode([pair for pair in parse_qsl(query) if pair[0] in _ASKED and len(pair[1]) <= _LONGEST_ID])
     url = url_of(provider, f"{path}?{said}" if said else path)
     try:
-        answer = await tools.transport.asend(HttpRequest(method, url, headers_of(provider), b""), tools.timeouts)
+        answer = await tools.transport.asend(
+            HttpRequest(method, url, tools.routes.headers(provider), b""), tools.timeouts
+        )
     except TransportError as problem:
         raise Refused("server", f"{provider.name} could not be reached: {problem.kind}") from problem
     try:

@@ -67,7 +67,7 @@ _OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
 _CONVERSATION = re.compile(
     r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
 )
-_TWICE = re.compile(r"(?:/v1(?:beta|alpha)?)+(?P<path>/(?:v1|v1beta|v1alpha|api)/.*)")
+_TWICE = re.compile(r"(?:/v1(?:beta|alpha)?)+(?P<path>/(?:v1(?:beta|alpha)?|api)/.*)")
 _BARE = re.compile(
     r"/(?:chat|responses|messages|conversations|models|embeddings|completions|moderations|images|audio)(?:/.*)?"
 )
