@@ -152,7 +152,9 @@ def test_a_budget_ends_a_run(case: str, face: str) -> None:
         done = lead(face, "openai", model.url, "?", model="gpt-4o", tools=[look], limits=limits).done
     assert done.ending == ("limit" if case == "turns" else "budget")
     assert reason in done.reason
-    assert done.turns == len(model.requests) <= 3
+    left = len(model.requests) - done.turns  # time may be over while an answer is on its way
+    assert left in (0, case == "time")
+    assert done.turns + left <= 3
     assert legal(done.messages)
 
 

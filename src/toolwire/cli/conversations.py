@@ -26,6 +26,7 @@ from toolwire.cli.keeping import state_folder
 from toolwire.cli.screen import shortened
 from toolwire.client.saving import Saved, load_as, written
 from toolwire.errors import ToolwireError, UserError
+from toolwire.types.readable import readable
 from toolwire.work.results import safe
 
 _ID = re.compile(r"(?=.*\d)[0-9a-f-]+")
@@ -33,6 +34,7 @@ _WORDS = 60
 _LISTS = "`toolwire conversations` lists them"
 
 
+@readable
 class Kept(Saved, frozen=True, kw_only=True):
     """A conversation, the project folder that it is about, and how it ended; it may not have ended yet."""
 
@@ -57,6 +59,7 @@ class Kept(Saved, frozen=True, kw_only=True):
         return sum(message.role == "assistant" for message in self.context.messages)
 
 
+@readable
 class _Beginning(msgspec.Struct):
     """What is read of a file to find it."""
 

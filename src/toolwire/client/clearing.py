@@ -34,12 +34,14 @@ from toolwire.types import (
     ToolResult,
     Usage,
 )
+from toolwire.types.readable import readable
 
 _CHARACTERS = 4  # of one token, where nobody has counted
 _MEDIUM = 6000  # characters that are as much as a picture, a file or a sound
 _BINDING = frozenset({"anthropic"})
 
 
+@readable
 class Clearing(Struct, frozen=True, kw_only=True):
     """When old results are cleared, and which.
 

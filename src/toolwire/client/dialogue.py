@@ -40,11 +40,14 @@ from toolwire.types import (
     ThinkingDelta,
     ToolResult,
 )
+from toolwire.types.readable import readable
 from toolwire.wire.transport import Bounds, Timeouts, Transport
 from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
 T = TypeVar("T")
 _REACHED = ("timeouts", "retries", "bounds", "fallback", "readers")
+for _kind in (Timeouts, Retries, Bounds, LoopLimits, Limits):
+    readable(_kind)
 
 
 class Dialogue:

@@ -18,9 +18,11 @@ from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import provider_of
 from toolwire.types import Context, Loss, Request
 from toolwire.types.encoded import write_json
+from toolwire.types.readable import readable
 from toolwire.wire.framing import BOM
 
 
+@readable
 class Saved(Struct, frozen=True, kw_only=True):
     """A conversation, and where it was led; `conversation` is its id in traces, if it has one."""
 

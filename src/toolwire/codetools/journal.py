@@ -25,6 +25,7 @@ from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, held, saying
 from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
+from toolwire.types.readable import readable
 
 PLANNED = ".toolwire-journal.new"
 COMMITTED = ".toolwire-journal"
@@ -50,6 +51,7 @@ class Change(Struct, frozen=True):
         return self.found.spot
 
 
+@readable
 class _Change(Struct, frozen=True):
     """A change in the note: the path, the names beside it, and what the file holds before and after, hashed.
 

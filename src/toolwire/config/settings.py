@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from toolwire.dialects import ALIASES, NAMES
 from toolwire.errors import UserError, meant
+from toolwire.types.readable import readable
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -143,6 +144,8 @@ _KINDS: dict[str, Any] = {
     "traces": TraceSettings,
     "prices": dict[str, PriceSettings],
 }
+for _kind in _KINDS.values():
+    readable(_kind)
 
 
 def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySettings:

@@ -16,6 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolwire.types.readable import readable
+
 _FILE = Path(__file__).with_name("families.json")
 # A longer name is nobody's, and is not kept.
 _LONGEST = 256
@@ -23,6 +25,7 @@ _BEFORE = re.compile(r"(?:.*/)?(?:ft:)?(?:[a-z-]+\.)*")
 _VERSION = r"(?P<version>\d{1,2}(?:[.-]\d{1,2}(?![\da-z]))?)(?!\d)"
 
 
+@readable
 class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of one model by its family; None is what nobody has told."""
 
@@ -56,6 +59,7 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it is held to a schema where tools are declared too."""
 
 
+@readable
 class _FamilyRow(Struct, frozen=True, forbid_unknown_fields=True):
     """Some facts of some models, with their source."""
 

@@ -21,6 +21,7 @@ from msgspec import Raw, Struct
 
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.stored import StoredTurn, Turns, as_items, as_list, page
+from toolwire.types.readable import readable
 
 _log = logging.getLogger(__name__)
 _MOST = 8 * 1024 * 1024  # bytes of one conversation
@@ -32,6 +33,7 @@ _read = msgspec.json.decode
 _write = msgspec.json.encode
 
 
+@readable
 class _Conversation(Struct):
     """What is kept of a conversation."""
 

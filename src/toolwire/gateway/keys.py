@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from toolwire.errors import InvalidField
 from toolwire.gateway.endings import Refused
+from toolwire.types.readable import readable
 
 NANO = 1_000_000_000
 WINDOWS = {"min": 60, "hour": 3600, "day": 86_400}
@@ -29,6 +30,7 @@ _IN_QUERY = re.compile(r"(?:^|&)(?:key|api_key|api-key|x-api-key|access_token)="
 _WHO = "a key of this gateway is needed: Authorization: Bearer tw-..., x-api-key or x-goog-api-key"
 
 
+@readable
 class Limit(Struct, frozen=True):
     """So much of something in a window; dollars are told in billionths."""
 

@@ -27,6 +27,7 @@ from toolwire.gateway.memory import Memory
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of, url_of
 from toolwire.streams.accumulation import events_of
+from toolwire.types.readable import readable
 from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
 
@@ -54,6 +55,7 @@ _read = msgspec.json.decode
 _write = msgspec.json.encode
 
 
+@readable
 class StoredTurn(Struct, frozen=True, omit_defaults=True):
     """A turn: who answered, whether its server holds it, what came before, and what was asked and answered."""
 

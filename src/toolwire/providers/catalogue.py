@@ -23,6 +23,7 @@ from msgspec.structs import asdict, replace
 
 from toolwire.errors import InvalidField
 from toolwire.types.answer import is_count
+from toolwire.types.readable import readable
 
 if TYPE_CHECKING:
     from toolwire.types import Usage
@@ -56,6 +57,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
         return self.after.on(day) if self.after else None
 
 
+@readable
 class Model(Struct, frozen=True, forbid_unknown_fields=True):
     """One model as one source describes it; `words` are the source's own, by heading or column."""
 
@@ -129,6 +131,7 @@ class Layer(Struct, frozen=True, forbid_unknown_fields=True):
     retirements: tuple[Retirement, ...] = ()
 
 
+@readable
 class _CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A catalogue file: its layers, oldest first."""
 

@@ -19,10 +19,13 @@ from toolwire.resolvers import fields_of
 from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.scrubbing.forms import HIDDEN
 from toolwire.types import Context, Error, Message, Request, Response, Text, ToolCall, ToolResult
+from toolwire.types.readable import readable
 from toolwire.wire.arguments import input_of
 
 _LONG = 200
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Done, Error, Message, Request, Response, ToolResult)}
+_KINDS: dict[str, Any] = {
+    kind.__name__: readable(kind) for kind in (Done, Error, Message, Request, Response, ToolResult)
+}
 Keep = Callable[[dict[str, str]], None]
 
 

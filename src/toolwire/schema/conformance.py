@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
+from msgspec.json import Decoder
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
 from toolwire.schema.draft import FORMS, is_names
@@ -41,6 +42,8 @@ class _OpenParameters(_Parameters, forbid_unknown_fields=True, gc=False):
 
 
 _USUAL: Mapping[str, type[_Parameters]] = {"ollama": _Parameters, "gemini": _OpenParameters}
+for _shape in _USUAL.values():
+    Decoder(_shape)  # while one thread alone imports this: the rules of types/readable.py
 _STRUCTURE = frozenset({"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"})
 _BELOW = _STRUCTURE - {"type"}
 _OBJECT = frozenset({"properties", "required", "additionalProperties"})

@@ -18,6 +18,7 @@ from toolwire.streams.accumulation import accumulate
 from toolwire.text.format import format
 from toolwire.text.values import json_of
 from toolwire.types import Response, Text, Thinking
+from toolwire.types.readable import readable
 
 _FOLDER = Path(__file__).parent / "cases"
 
@@ -40,6 +41,7 @@ class Case(Struct, frozen=True):
     issue: str = ""
 
 
+@readable
 class _Cases(Struct):
     format: str
     tools: str

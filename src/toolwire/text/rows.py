@@ -18,12 +18,14 @@ import msgspec
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, UnknownFormat
+from toolwire.types.readable import readable
 
 _FILE = Path(__file__).parent / "formats.toml"
 _SPLIT = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 Pair = tuple[str, str]
 
 
+@readable
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
     """What a table says of a format.
 

@@ -62,6 +62,7 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
+from toolwire.types.readable import readable
 from toolwire.wire.arguments import argument_text
 from toolwire.wire.bodies import read_body
 from toolwire.wire.names import was_made
@@ -81,6 +82,7 @@ _Learned = list[tuple[str, bytes]]
 _Over = Callable[[Dialect, Request], Dialect]
 
 
+@readable
 class _Kept(Struct, frozen=True):
     """A turn as its provider told it."""
 

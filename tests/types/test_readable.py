@@ -1,0 +1,113 @@
+"""Many threads may be the first to read JSON as one class: msgspec has looked at it before."""
+
+import ast
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "toolwire"
+# What no class of ours is: msgspec keeps nothing of these.
+PLAIN = frozenset({"Any", "Raw", "bytes", "dict", "float", "int", "list", "msgspec", "str", "tuple"})
+# Names that stand for a class which was looked at elsewhere.
+STAND_FOR = {
+    ("client/options.py", "_kinds()[name]"),  # fields of a request
+    ("client/options.py", "kind"),  # client/dialogue.py
+    ("client/saving.py", "form"),  # Saved, and what is made of it
+    ("config/settings.py", "kind"),  # its _KINDS
+    ("providers/catalogue.py", "kind"),  # its TypeVar names both
+    ("resolvers/functions/annotations.py", "make"),  # no class with fields
+    ("runs/records.py", "_KINDS[said['kind']]"),
+    ("schema/conformance.py", "shape"),  # its _USUAL
+    ("types/readable.py", "kind"),
+}
+
+
+def trees() -> dict[str, ast.Module]:
+    texts = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+    words = ("@readable", "type=", "convert(", "json.Decoder(")
+    return {name: ast.parse(text) for name, text in texts.items() if any(word in text for word in words)}
+
+
+def kinds_read(tree: ast.AST) -> Iterator[ast.expr]:
+    """Give what stands for a type in each call of msgspec that a function makes."""
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    ]
+    for call in (node for function in functions for node in ast.walk(function)):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="convert") | ast.Name(id="convert"), args=[_, kind, *_]):
+                yield kind
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="json"), attr="Decoder"), args=[kind, *_]):
+                yield kind
+            case ast.Call(func=ast.Attribute(attr="decode") | ast.Name(id="_read"), keywords=keywords):
+                yield from (keyword.value for keyword in keywords if keyword.arg == "type")
+
+
+def readable_in(tree: ast.Module) -> set[str]:
+    """Name the classes of a module that are looked at while it is imported."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {one.name for one in classes if any(ast.unparse(word) == "readable" for word in one.decorator_list)}
+
+
+def test_every_class_that_is_read_was_looked_at() -> None:
+    known = trees()
+    readable = {name for tree in known.values() for name in readable_in(tree)}
+    assert {"Row", "StoredTurn", "Limit", "Family"} <= readable
+    read = [(file, kind) for file, tree in known.items() for kind in kinds_read(tree)]
+    assert len(read) > 10
+    unknown = [
+        (file, ast.unparse(kind))
+        for file, kind in read
+        if (file, ast.unparse(kind)) not in STAND_FOR
+        if not {node.id for node in ast.walk(kind) if isinstance(node, ast.Name)} <= PLAIN | readable
+    ]
+    assert unknown == []
+
+
+# Each class holds one that is as new: while msgspec looks at the inner one, it has noted half of the outer one.
+RACE = """
+import sys, threading
+from typing import Any
+import msgspec
+from toolwire.types.readable import readable
+sys.setswitchinterval(1e-6)
+for number in range(200):
+    names: dict[str, Any] = {{"msgspec": msgspec, "__name__": "__main__"}}
+    exec(f'''
+class Inner{{number}}(msgspec.Struct):
+    a: "int | None" = None
+    b: "list[str] | None" = None
+    c: "dict[str, list[str]] | None" = None
+class Outer{{number}}(msgspec.Struct):
+    inner: "Inner{{number}} | None" = None
+    x: "int | None" = None
+''', globals())
+    kind = {look}(globals()[f"Outer{{number}}"])
+    at_once = threading.Barrier(8)
+    def read():
+        at_once.wait()
+        assert msgspec.convert({{"x": 1}}, kind).x == 1
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+
+
+def raced(look: str) -> int:
+    program = [sys.executable, "-c", RACE.format(look=look)]
+    return subprocess.run(program, capture_output=True, check=False, timeout=50).returncode
+
+
+def test_threads_that_read_for_the_first_time_at_once() -> None:
+    assert raced("readable") == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSEGV"), reason="it is a signal of POSIX")
+def test_control_without_it_the_process_ends() -> None:
+    if (code := raced("")) == 0:
+        pytest.skip("this msgspec reads in threads: types/readable.py can go")
+    assert code == -signal.SIGSEGV
