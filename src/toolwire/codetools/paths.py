@@ -369,7 +369,7 @@ def _is_of_the_system(status: os.stat_result) -> bool:
 def real_parts(fd: int, place: ProjectPath) -> tuple[str, ...]:
     """Give the names that lead to what was opened; where the system cannot say, links are refused."""
     try:
-        top, path = (os.readlink(f"/proc/self/fd/{number}") for number in (place.root.fd, fd))
+        top, path = os.readlink(f"/proc/self/fd/{place.root.fd}"), os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
         try:
             os.close(_walk(place.root.fd, place.parts, _HANDLE, 0, links=0))

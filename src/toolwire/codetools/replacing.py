@@ -17,6 +17,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from operator import attrgetter
 
 from toolwire.codetools.files import STALE, Standing, read_all
 from toolwire.codetools.locks import identity
@@ -33,6 +34,7 @@ _UNCONFIRMED = "it is written, but the disk did not confirm it: read it again"
 _OVERTAKEN = "something else changed it at once: read it again"
 _MAX_SWEPT = 10_000
 _swept: set[tuple[int, int]] = set()
+_as_it_was = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_mode", "st_uid", "st_gid")
 _can = {"unnamed": hasattr(os, "O_TMPFILE")}
 
 
@@ -165,16 +167,9 @@ def check_still(spot: FileSpot, old: Standing | None) -> None:
         if old is None:
             return
     else:
-        if old is not None and _same(old.status, now):
+        if old is not None and _as_it_was(old.status) == _as_it_was(now):
             return
     raise PathRefused("stale", spot.given, STALE)
-
-
-def _same(one: os.stat_result, other: os.stat_result) -> bool:
-    return all(
-        getattr(one, field) == getattr(other, field)
-        for field in ("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_mode", "st_uid", "st_gid")
-    )
 
 
 def _dress(fd: int, old: Standing) -> None:

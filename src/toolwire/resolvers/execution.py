@@ -246,9 +246,9 @@ def execute(
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
-    groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
-    plain = cancel is None and all(len(group) == 1 and group[0].timeout is None for group in groups)
-    if plain:
+    jobs = _jobs_of(list(calls), resolve, tools, limits)
+    groups = _groups_of(jobs)
+    if cancel is None and len(groups) == len(jobs) and {job.timeout for job in jobs} <= {None}:
         return [run(_working(job, resolve, context, record)) for [job] in groups]
     return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
 
