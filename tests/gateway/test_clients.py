@@ -23,6 +23,7 @@ from toolwire.types import Context, Message, Request
 GONE = 200
 READERS = 300
 SENDERS = 500
+ON_THE_WAY = 16 * 1024 * 1024  # bytes for one reader, in the buffers of the system most of all
 
 
 class SlowModel:
@@ -174,14 +175,16 @@ async def _read_slowly() -> None:
                 writer.write(head(path, body) + body)
                 held.append((reader, writer))
             await until(lambda: model.asked == READERS, 30)
-            sent = -1
-            async with asyncio.timeout(60):  # until the buffers on the way are full
-                while model.sent != sent:
+            sent, still = -1, 0
+            async with asyncio.timeout(120):  # until the buffers are full, and not only late
+                while still < 5:
+                    still = still + 1 if model.sent == sent else 0
                     sent = model.sent
                     await asyncio.sleep(1)
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             await asyncio.sleep(2)
             assert model.sent == sent, "the provider is not held up"
+            assert sent < READERS * ON_THE_WAY
             assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
             assert await health(stood.url) < 1
             for _, writer in held:
