@@ -9,6 +9,7 @@ import pytest
 
 from tests.codetools.commands import needs
 from tests.runs.scripted import given, turns
+from tests.runs.test_workers import worker
 from toolwire import Runs, tool
 from toolwire.codetools import CodeTools
 from toolwire.errors import StoreFailed
@@ -58,6 +59,8 @@ def test_no_other_tool_of_a_run_reaches_it_either(tmp_path: Path, made_runs: Pat
     assert "is neither read nor written here" in str(done.messages[1].parts[0].content)
 
 
+# The engine looks for runs in a thread of its own, and may meet what stands there now.
+@pytest.mark.filterwarnings("ignore:Exception in thread queue-worker:pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("command", [COMMANDS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in COMMANDS[1:])])
 def test_where_it_is_taken_away_no_further_tool_runs(tmp_path: Path, made_runs: Path, command: str) -> None:
     ran, problem = led(tmp_path, made_runs, "bash", {"command": command}, "none")
@@ -76,3 +79,54 @@ def test_a_journal_that_would_overwrite_it_is_refused(
     with pytest.raises(StoreFailed, match="would overwrite the store"):
         Runs(f"sqlite:///{path}")
     assert path.stat().st_size == size
+
+
+REMOVED = ("rm", "mv", "replace")
+
+
+def take_away(path: Path, way: str) -> None:
+    """Take a database away, with what lies beside it."""
+    if way == "mv":
+        path.rename(path.with_name("moved"))
+    else:
+        for file in path.parent.glob(f"{path.name}*"):
+            file.unlink()
+    if way == "replace":
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("way", REMOVED)
+@pytest.mark.filterwarnings("ignore:Exception in thread queue-worker:pytest.PytestUnhandledThreadExceptionWarning")
+def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: Path, way: str) -> None:
+    path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
+    say: dict[str, Any] = {"provider": "openai", "model": "m"}
+    with Runs(f"sqlite:///{path}") as runs:
+        queued = runs.start("Go", queue="jobs", id="one", **say)
+        assert queued.state == "queued"
+        take_away(path, way)
+        asked = (
+            lambda: runs.start("Go", queue="jobs", id="two", **say),
+            lambda: runs.limit("openai", at_once=2),
+            queued.cancel,
+            queued.resume,
+            queued.result,
+        )
+        for one in asked:
+            with pytest.raises(StoreFailed, match=r"runs\.db was removed, moved or replaced|runs\.db was cut"):
+                one()
+
+
+@pytest.mark.parametrize("way", [REMOVED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in REMOVED[1:])])
+def test_a_worker_whose_database_was_taken_away_says_so_and_ends(tmp_path: Path, made_runs: Path, way: str) -> None:
+    path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
+    begun = worker(f"sqlite:///{path}", tmp_path)
+    try:
+        assert begun.stdout is not None
+        assert begun.stdout.readline().startswith("toolwire works at jobs")
+        take_away(path, way)
+        _, complained = begun.communicate(timeout=60)
+    finally:
+        begun.kill()
+        begun.communicate()
+    assert begun.returncode == 1
+    assert complained.count(f"toolwire: Runs: {path} was removed, moved or replaced") == 1

@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -21,7 +22,7 @@ from msgspec.structs import asdict
 
 from toolwire.cli.keeping import usual_runs
 from toolwire.cli.parsing import count
-from toolwire.errors import UserError
+from toolwire.errors import StoreFailed, UserError
 from toolwire.work.results import safe
 
 _STOPPING = 30.0
@@ -89,12 +90,19 @@ def _work(options: argparse.Namespace) -> int:
         signal.signal(number, hear)
     runs = _opened(options, tools=tools, queue=options.queue, concurrency=options.concurrency, lease=options.lease)
     print(f"toolwire works at {options.queue}, {options.concurrency} runs at once", flush=True)
-    while not stop.wait(1.0):
-        pass
+    lost: StoreFailed | None = None
+    while lost is None and not stop.wait(1.0):
+        try:
+            runs.core.engine.check()
+        except StoreFailed as problem:
+            lost = problem
     print("toolwire stops when the present steps have ended", file=sys.stderr, flush=True)
-    runs.close(_STOPPING)
+    with contextlib.suppress(StoreFailed):
+        runs.close(_STOPPING)
+    if lost is not None:
+        print(f"toolwire: {safe(str(lost))}", file=sys.stderr)
     sys.stdout.flush()
-    os._exit(0)  # a tool that hangs keeps nobody
+    os._exit(0 if lost is None else 1)  # a tool that hangs keeps nobody
 
 
 def _line(row: Any) -> str:

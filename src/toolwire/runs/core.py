@@ -22,6 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.client.failures import ProviderError
+from toolwire.errors import StoreFailed
 from toolwire.runs.engine import LOST, Engine
 from toolwire.runs.failpoints import at
 from toolwire.runs.journal import Failed, Journal, Leaving, Waiting
@@ -212,6 +213,7 @@ class Core:
         while not self._stop.wait(pause):
             now, pause = time.monotonic(), _TICK
             try:
+                self.engine.check()
                 if now >= renewed:
                     self._renew()
                     renewed = now + self.lease / 5
@@ -221,6 +223,9 @@ class Core:
                     swept = now + self.sweep()
                     self._find_unclaimed()
                 pause = min(_TICK, max(_SHORTEST, swept - time.monotonic()))
+            except StoreFailed as problem:
+                logger.warning("runs are not led any more: %s", problem)
+                return
             except Exception as problem:  # noqa: BLE001 - a database that is away comes back
                 logger.warning("runs cannot be watched: %s", type(problem).__name__)
 

@@ -146,6 +146,11 @@ class Engine:
     def check(self) -> None:
         """Raise where the files of the database were taken away: what is recorded would be lost."""
         if self._files is not None:
+            self._files.check()
+
+    def _note(self) -> None:
+        """Remember the files as they are now; raise where they were taken away."""
+        if self._files is not None:
             self._files.note()
 
     def launch(self, lead: Callable[[str], Any], queues: Sequence[str]) -> None:
@@ -280,7 +285,7 @@ class Engine:
     @patient
     def output(self, run: str) -> Any:
         """Give what the run gave at its end; None if it has not ended."""
-        self.check()
+        self._note()
         found = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
         if not found:
             return None
@@ -302,6 +307,6 @@ class Engine:
 
     def step(self, name: str) -> Callable[[Callable[[], Any]], Any]:
         """Give the next step of the run that is led here: a function that does it, or gives what was recorded."""
-        self.check()
+        self._note()
         reserved: StepReservation = DBOS.reserve_step()
         return lambda function: reserved.run({"name": name}, function)

@@ -175,6 +175,7 @@ class Run:
     def cancel(self) -> None:
         """End the run: where it is led, at once; where nobody leads it, without leading it again."""
         self._core.register.change(self.id, RUNS.c.state != "ended", cancel=1)
+        self._core.engine.check()
         row = self._row()
         idle = row.owner is None or (row.expires or 0.0) <= row.now or is_dead(row.owner)
         if row.state != "ended" and idle:
@@ -183,7 +184,9 @@ class Run:
     def answer(self, call_id: str, approve: bool | str = True) -> None:
         """Approve a call that waits, or say no: `False`, or a text, which the model reads. An answer is used once."""
         verdict = "yes" if approve is True else f"no: {approve}" if isinstance(approve, str) else "no"
-        if not self._core.register.answer(self.id, call_id, verdict):
+        answered = self._core.register.answer(self.id, call_id, verdict)
+        self._core.engine.check()
+        if not answered:
             waiting = ", ".join(one.call_id for one in self.waiting) or "none"
             raise InvalidField("call_id", f"is no call that waits: {call_id!r}; there are: {waiting}", path=self.id)
 
@@ -191,6 +194,7 @@ class Run:
         """Have a run that is parked led again."""
         parked = RUNS.c.state == "parked"
         self._core.register.change(self.id, parked, state="queued", tries=0, expires=0.0, owner=None, reason="")
+        self._core.engine.check()
 
     def fork(self, at: int, id: str | None = None) -> "Run":  # noqa: A002 - it is the new run's
         """Begin a new run that has all that happened up to an offset, and goes on from there by itself."""
@@ -280,6 +284,7 @@ class Runs:
             core.register.keep(name, texts, connection)
             if queue is not None:
                 core.engine.enqueue(connection, name, queue)
+        core.engine.check()
         if here:
             core.given[name] = own
             core.engine.start(name)
@@ -313,6 +318,7 @@ class Runs:
         """
         if provider is not None:
             self.core.limits.change(provider, at_once, per_minute)
+            self.core.engine.check()
         return self.core.limits.all()
 
     def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - it is the new run's
@@ -327,6 +333,7 @@ class Runs:
             core.given[name] = core.given[run.id]
         core.register.copy(run.id, name, state="queued", owner=core.owner, expires=core.register.now + core.lease)
         core.engine.fork(run.id, name, at, core.home(row.queue))
+        core.engine.check()
         return Run(self, name)
 
     def prune(self, older: float) -> int:
