@@ -93,14 +93,17 @@ def test_nothing_outside_is_shown(
     project.options["ripgrep"] = engine
     project.restart()
     calls = sized(full, short) // opened
-    insides = 0
+    insides = tries = 0
     with swapping(project, "d", "way"):
-        for number in range(calls):
-            said = tool(project, number)
+        late = time.monotonic() + 60
+        # Whether a try meets the folder at its place is chance: there are more until one has.
+        while tries < calls or (not insides and tool is not file_info and time.monotonic() < late):
+            said = tool(project, tries)
+            tries += 1
             assert "sentinel" not in said, said
             insides += "n1" in said or "inside" in said or "f.txt" in said or "type: " in said
     assert insides or tool is file_info
-    tally[f"folders opened while somebody swaps them: {request.node.callspec.id}"] += calls * opened
+    tally[f"folders opened while somebody swaps them: {request.node.callspec.id}"] += tries * opened
 
 
 @HAS_RG
