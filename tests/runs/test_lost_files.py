@@ -95,7 +95,7 @@ def take_away(path: Path, way: str) -> None:
         path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("way", REMOVED)
+@pytest.mark.parametrize("way", [REMOVED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in REMOVED[1:])])
 @pytest.mark.filterwarnings("ignore:Exception in thread queue-worker:pytest.PytestUnhandledThreadExceptionWarning")
 def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: Path, way: str) -> None:
     path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
@@ -116,7 +116,8 @@ def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: P
                 one()
 
 
-@pytest.mark.parametrize("way", [REMOVED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in REMOVED[1:])])
+@pytest.mark.parametrize("way", REMOVED)
+@pytest.mark.slow
 def test_a_worker_whose_database_was_taken_away_says_so_and_ends(tmp_path: Path, made_runs: Path, way: str) -> None:
     path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
     begun = worker(f"sqlite:///{path}", tmp_path)
