@@ -176,7 +176,7 @@ async def _read_slowly() -> None:
                 held.append((reader, writer))
             await until(lambda: model.asked == READERS, 30)
             sent, still = -1, 0
-            async with asyncio.timeout(120):  # until the buffers are full, and not only late
+            async with asyncio.timeout(120):  # until the buffers are full: a busy machine rests too
                 while still < 5:
                     still = still + 1 if model.sent == sent else 0
                     sent = model.sent

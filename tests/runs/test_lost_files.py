@@ -1,7 +1,9 @@
 """The database of runs in a project folder: no tool reaches it, and where one does all the same, the run says so."""
 
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,16 @@ COMMANDS = (
     "echo other > other; mv -f other runs.db",
     "rm -f runs.db-wal",
 )
+TAKEN = (COMMANDS[0], COMMANDS[2], COMMANDS[3])
+# The engine looks for runs in a thread of its own, and may meet what stands there now.
+MAY_MEET = pytest.mark.filterwarnings(
+    "ignore:Exception in thread queue-worker:pytest.PytestUnhandledThreadExceptionWarning"
+)
+
+
+def one_fast(commands: Sequence[str]) -> list[Any]:
+    """Leave all but the first to the slow tests."""
+    return [commands[0], *(pytest.param(one, marks=pytest.mark.slow) for one in commands[1:])]
 
 
 def led(folder: Path, made: Path, name: str, arguments: dict[str, Any], level: str) -> tuple[list[int], Any]:
@@ -45,7 +57,7 @@ def led(folder: Path, made: Path, name: str, arguments: dict[str, Any], level: s
             return ran, problem
 
 
-@pytest.mark.parametrize("command", [COMMANDS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in COMMANDS[1:])])
+@pytest.mark.parametrize("command", one_fast(COMMANDS))
 def test_no_command_of_a_run_reaches_its_database(tmp_path: Path, made_runs: Path, command: str) -> None:
     needs("bubblewrap")
     ran, done = led(tmp_path, made_runs, "bash", {"command": command}, "auto")
@@ -59,9 +71,8 @@ def test_no_other_tool_of_a_run_reaches_it_either(tmp_path: Path, made_runs: Pat
     assert "is neither read nor written here" in str(done.messages[1].parts[0].content)
 
 
-# The engine looks for runs in a thread of its own, and may meet what stands there now.
-@pytest.mark.filterwarnings("ignore:Exception in thread queue-worker:pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("command", [COMMANDS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in COMMANDS[1:])])
+@MAY_MEET
+@pytest.mark.parametrize("command", one_fast(COMMANDS))
 def test_where_it_is_taken_away_no_further_tool_runs(tmp_path: Path, made_runs: Path, command: str) -> None:
     ran, problem = led(tmp_path, made_runs, "bash", {"command": command}, "none")
     assert isinstance(problem, StoreFailed)
@@ -81,29 +92,20 @@ def test_a_journal_that_would_overwrite_it_is_refused(
     assert path.stat().st_size == size
 
 
-REMOVED = ("rm", "mv", "replace")
+def take_away(path: Path, command: str) -> None:
+    """Take a database away, as a command does."""
+    subprocess.run(["/bin/sh", "-c", command], cwd=path.parent, check=True)
 
 
-def take_away(path: Path, way: str) -> None:
-    """Take a database away, with what lies beside it."""
-    if way == "mv":
-        path.rename(path.with_name("moved"))
-    else:
-        for file in path.parent.glob(f"{path.name}*"):
-            file.unlink()
-    if way == "replace":
-        path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("way", [REMOVED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in REMOVED[1:])])
-@pytest.mark.filterwarnings("ignore:Exception in thread queue-worker:pytest.PytestUnhandledThreadExceptionWarning")
-def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: Path, way: str) -> None:
+@pytest.mark.parametrize("command", one_fast(TAKEN))
+@MAY_MEET
+def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: Path, command: str) -> None:
     path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
     say: dict[str, Any] = {"provider": "openai", "model": "m"}
     with Runs(f"sqlite:///{path}") as runs:
         queued = runs.start("Go", queue="jobs", id="one", **say)
         assert queued.state == "queued"
-        take_away(path, way)
+        take_away(path, command)
         asked = (
             lambda: runs.start("Go", queue="jobs", id="two", **say),
             lambda: runs.limit("openai", at_once=2),
@@ -116,15 +118,15 @@ def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: P
                 one()
 
 
-@pytest.mark.parametrize("way", REMOVED)
+@pytest.mark.parametrize("command", TAKEN)
 @pytest.mark.slow
-def test_a_worker_whose_database_was_taken_away_says_so_and_ends(tmp_path: Path, made_runs: Path, way: str) -> None:
+def test_a_worker_whose_database_was_taken_away_says_so_and_ends(tmp_path: Path, made_runs: Path, command: str) -> None:
     path = Path(shutil.copy(made_runs, tmp_path / "runs.db"))
     begun = worker(f"sqlite:///{path}", tmp_path)
     try:
         assert begun.stdout is not None
         assert begun.stdout.readline().startswith("toolwire works at jobs")
-        take_away(path, way)
+        take_away(path, command)
         _, complained = begun.communicate(timeout=60)
     finally:
         begun.kill()

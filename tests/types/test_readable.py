@@ -15,7 +15,7 @@ PLAIN = frozenset({"Any", "Raw", "bytes", "dict", "float", "int", "list", "msgsp
 # Names that stand for a class which was looked at elsewhere.
 STAND_FOR = {
     ("client/options.py", "_kinds()[name]"),  # fields of a request
-    ("client/options.py", "kind"),  # client/dialogue.py
+    ("client/options.py", "kind"),  # what its callers give
     ("client/saving.py", "form"),  # Saved, and what is made of it
     ("config/settings.py", "kind"),  # its _KINDS
     ("providers/catalogue.py", "kind"),  # its TypeVar names both
@@ -28,7 +28,7 @@ STAND_FOR = {
 
 def trees() -> dict[str, ast.Module]:
     texts = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
-    words = ("@readable", "type=", "convert(", "json.Decoder(")
+    words = ("readable", "type=", "convert(", "json.Decoder(", "value_of(")
     return {name: ast.parse(text) for name, text in texts.items() if any(word in text for word in words)}
 
 
@@ -43,20 +43,28 @@ def kinds_read(tree: ast.AST) -> Iterator[ast.expr]:
                 yield kind
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="json"), attr="Decoder"), args=[kind, *_]):
                 yield kind
+            case ast.Call(func=ast.Name(id="value_of"), args=[kind, _, *_]):
+                yield kind
             case ast.Call(func=ast.Attribute(attr="decode") | ast.Name(id="_read"), keywords=keywords):
                 yield from (keyword.value for keyword in keywords if keyword.arg == "type")
 
 
 def readable_in(tree: ast.Module) -> set[str]:
     """Name the classes of a module that are looked at while it is imported."""
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    return {one.name for one in classes if any(ast.unparse(word) == "readable" for word in one.decorator_list)}
+    found: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=name, decorator_list=[ast.Name(id="readable"), *_]):
+                found.add(name)
+            case ast.For(iter=ast.Tuple(elts=kinds), body=[ast.Expr(ast.Call(func=ast.Name(id="readable")))]):
+                found |= {ast.unparse(kind) for kind in kinds}
+    return found
 
 
 def test_every_class_that_is_read_was_looked_at() -> None:
     known = trees()
     readable = {name for tree in known.values() for name in readable_in(tree)}
-    assert {"Row", "StoredTurn", "Limit", "Family"} <= readable
+    assert {"Row", "StoredTurn", "Limit", "Family", "Timeouts", "Message"} <= readable
     read = [(file, kind) for file, tree in known.items() for kind in kinds_read(tree)]
     assert len(read) > 10
     unknown = [
@@ -71,12 +79,10 @@ def test_every_class_that_is_read_was_looked_at() -> None:
 # Each class holds one that is as new: while msgspec looks at the inner one, it has noted half of the outer one.
 RACE = """
 import sys, threading
-from typing import Any
 import msgspec
 from toolwire.types.readable import readable
 sys.setswitchinterval(1e-6)
 for number in range(200):
-    names: dict[str, Any] = {{"msgspec": msgspec, "__name__": "__main__"}}
     exec(f'''
 class Inner{{number}}(msgspec.Struct):
     a: "int | None" = None

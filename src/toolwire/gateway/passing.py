@@ -23,7 +23,6 @@ from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
 from toolwire.translation.exchange import FOREIGN
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
-from toolwire.types.readable import readable
 from toolwire.wire.bodies import members_of, place_of
 
 _FRAME_ENDS = {"event-stream": b"\n\n", "ndjson": b"\n"}
@@ -34,7 +33,6 @@ _COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-@readable
 class _Spoken(msgspec.Struct):
     """Who says a content of Gemini's."""
 

@@ -28,7 +28,6 @@ from toolwire.encoding.ledger import QuirkOptions
 from toolwire.errors import InvalidField, UserError, meant
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued
-from toolwire.types.readable import readable
 from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
@@ -100,7 +99,6 @@ class ProviderOptions(ServerOptions, total=False):
     """The model that is asked if none is named."""
 
 
-@readable
 class Provider(Struct, frozen=True, kw_only=True, dict=True):
     """A server: its address, its dialect, its key, and its deviations.
 

@@ -57,6 +57,7 @@ class Core:
         self.given: dict[str, Given] = {}
         self.tools: Any = ()
         self.queue: str | None = None
+        self.lost: StoreFailed | None = None
         self.held: dict[str, Journal] = {}
         self.done: dict[str, Any] = {}
         self.memory: dict[str, dict[int, Any]] = {}
@@ -225,6 +226,7 @@ class Core:
                 pause = min(_TICK, max(_SHORTEST, swept - time.monotonic()))
             except StoreFailed as problem:
                 logger.warning("runs are not led any more: %s", problem)
+                self.lost = problem
                 return
             except Exception as problem:  # noqa: BLE001 - a database that is away comes back
                 logger.warning("runs cannot be watched: %s", type(problem).__name__)

@@ -23,9 +23,8 @@ from toolwire.types.readable import readable
 from toolwire.wire.arguments import input_of
 
 _LONG = 200
-_KINDS: dict[str, Any] = {
-    kind.__name__: readable(kind) for kind in (Done, Error, Message, Request, Response, ToolResult)
-}
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Done, Error, Message, Request, Response, ToolResult)}
+readable(Done)  # as the others are by now
 Keep = Callable[[dict[str, str]], None]
 
 
