@@ -5,6 +5,7 @@ import contextlib
 import json
 import signal
 import sqlite3
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
 import pytest
 
 from tests.cli.test_serve import first_line, program
 from tests.gateway.conftest import database, postgres
 from toolwire.cli import main
+from toolwire.gateway.accounts import FRESH
 from toolwire.gateway.ledger import LEASE
 from toolwire.testing import simulate
 
@@ -69,6 +72,11 @@ async def storm(urls: list[str], key: str, count: int, patience: float = 60) -> 
                 return 0
 
         return Counter(await asyncio.gather(*[ask(number) for number in range(count)]))
+
+
+def readiness(url: str) -> int:
+    """Ask whether a gateway is ready."""
+    return httpx2.get(f"{url}/ready").status_code
 
 
 def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +134,47 @@ def test_without_a_database_there_are_no_keys(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "toolwire.toml").write_text("")
     assert main(["keys", "list", "--config", str(tmp_path / "toolwire.toml")]) == 2
     assert "server: database must be named" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mkdir away; mv keys.db* away",
+        *(
+            pytest.param(command, marks=pytest.mark.slow)
+            for command in (
+                "mkdir away; mv keys.db away",
+                "mkdir away; mv keys.db away; : > keys.db",
+                "mkdir away; mv keys.db-wal away",
+                "mkdir away; mv keys.db* away; cp away/keys.db .",
+            )
+        ),
+    ],
+)
+def test_nobody_is_admitted_once_the_database_was_taken_away(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with simulate(lambda _request, _turn: "Hello.", strict=False) as model:
+        file = settings(tmp_path, model.url)
+        key = create(file, capsys, "--requests", "100/day")
+        ran = program("--config", file, "--listen", "127.0.0.1:0", LOCAL_KEY="k")
+        try:
+            url = first_line(ran)
+            assert (asyncio.run(storm([url], key, 3)), readiness(url)) == ({200: 3}, 200)
+            subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=True)
+            time.sleep(FRESH)
+            assert (asyncio.run(storm([url], key, 3)), readiness(url)) == ({503: 3}, 503)
+            subprocess.run(["/bin/sh", "-c", "mv -f away/* ."], cwd=tmp_path, check=True)
+            assert (asyncio.run(storm([url], key, 3)), readiness(url)) == ({200: 3}, 200)
+        finally:
+            ran.send_signal(signal.SIGTERM)
+            _, said = ran.communicate(timeout=40)
+        assert len(model.requests) == 6
+        assert "keys.db" in said
+        assert "removed, moved or replaced" in said
+        assert "Traceback" not in said
+        assert main(["keys", "show", "ci", "--config", file]) == 0
+        assert json.loads(capsys.readouterr().out)["taken"] == {"requests": 6}
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

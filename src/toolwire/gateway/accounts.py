@@ -22,6 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolwire.errors import StoreFailed
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key, Limit, id_in, refuse_key
 from toolwire.gateway.ledger import LEASE, LimitLedger, Move, Moved, Place, place_of
@@ -94,6 +95,14 @@ class Accounts:
         self._living: asyncio.Task[None] | None = None
         self._alive = -math.inf
 
+    def is_lost(self) -> bool:
+        """Whether the files of the ledger were taken away: nobody is admitted until they are back."""
+        try:
+            self._ledger.check()
+        except StoreFailed:
+            return True
+        return False
+
     async def key(self, text: str) -> Key:
         """Give the key of a text, or refuse it."""
         mark, now = hashlib.sha256(text.encode()).digest(), self._now()
@@ -116,7 +125,7 @@ class Accounts:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
         except Exception as problem:
-            _log.exception("the ledger failed")
+            _log.error("the ledger failed: %s", problem, exc_info=not isinstance(problem, StoreFailed))
             raise Refused("overloaded", "who may ask cannot be found out now", retry_after=5) from problem
 
     async def reserve(self, key: Key, needs: dict[str, int]) -> Reservation:

@@ -104,7 +104,6 @@ class Gateway:
         seen: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
-        self.ready = True
         self.websocket: bool = True
         self.running: int = 0
         self.watchers: list[Callable[[dict[str, Any]], None]] = []
@@ -467,8 +466,9 @@ class _Request:
                 await self._reply(200, b'{"status":"ok"}')
                 return
             if self.path == "/ready":
-                ready = self.gateway.ready
-                await self._reply(200 if ready else 503, b'{"status":"ready"}' if ready else b'{"status":"stopping"}')
+                accounts = self.gateway.tools.accounts
+                lost = accounts is not None and accounts.is_lost()
+                await self._reply(503 if lost else 200, b'{"status":"%s"}' % (b"database lost" if lost else b"ready"))
                 return
             if self.path == "/metrics" and self.gateway.figures is not None:
                 await self._reply(200, self.gateway.figures(), _FIGURES)

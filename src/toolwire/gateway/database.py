@@ -1,36 +1,50 @@
 """The database in which the gateways of one team keep keys and turns: SQLite or PostgreSQL.
 
-Rule: what is said in turns is for those who run the gateway: nobody else can read a file that is made here.
+Rules of this file:
+- What is said in turns is for those who run the gateway: nobody else can read a file that is made here.
+- The files of SQLite are watched: nothing is read or written once they are removed, moved, replaced or emptied.
 """
 
 import contextlib
 import os
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
 
+from toolwire.traces.watching import FileWatch
+
 _PRAGMAS = ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL")
 
 
-def open_database(url: str, *, one_writer: bool = False) -> Engine:
-    """Open a database whose errors show no values; with `one_writer`, what begins in SQLite waits for who writes.
+def open_database(url: str, *, one_writer: bool = False) -> tuple[Engine, FileWatch | None]:
+    """Open a database whose errors show no values, and watch its files where it has some.
+
+    With `one_writer`, what begins in SQLite waits for who writes.
 
     A server may have cut a connection, or have been started anew: one that waits is tried before it is used.
     """
     engine = create_engine(url, hide_parameters=True, pool_pre_ping=not url.startswith("sqlite"))
-    if engine.dialect.name == "sqlite":
-        _own(engine.url.database)
-        event.listen(engine, "connect", _begin_with_us if one_writer else _journal)
-        if one_writer:
-            event.listen(engine, "begin", _lock)
-    return engine
+    if engine.dialect.name != "sqlite":
+        return engine, None
+    event.listen(engine, "connect", _begin_with_us if one_writer else _journal)
+    path = engine.url.database
+    files = _watched(engine, path) if path and not path.startswith((":memory:", "file:")) else None
+    if one_writer:
+        event.listen(engine, "begin", _lock)
+    return engine, files
 
 
-def _own(path: str | None) -> None:
-    """Make a file that nobody else can read; one that is there stays as it is."""
-    if path and not path.startswith((":memory:", "file:")):
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+def _watched(engine: Engine, path: str) -> FileWatch:
+    """Make a file that nobody else can read, where there is none, and look after it at each connection and beginning."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    files = FileWatch(Path(path).resolve(), "server.database")
+    files.begin()
+    event.listen(engine, "connect", lambda connection, _record: files.connected(connection))
+    event.listen(engine, "close", lambda connection, _record: files.disconnected(connection))
+    event.listen(engine, "begin", lambda _connection: files.note())
+    return files
 
 
 def _journal(connection: Any, _record: Any) -> None:

@@ -115,11 +115,16 @@ class LimitLedger:
     """A database of keys."""
 
     def __init__(self, url: str) -> None:
-        self._engine = open_database(url, one_writer=True)
+        self._engine, self._files = open_database(url, one_writer=True)
         with self._engine.begin() as connection:
             if self._engine.dialect.name == "postgresql":  # two processes that begin together make them once
                 connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982433)"))
             _TABLES.create_all(connection)
+
+    def check(self) -> None:
+        """Raise where the files of the database were taken away: what is written would be lost."""
+        if self._files is not None:
+            self._files.check()
 
     def add(self, key: Key) -> None:
         """Keep a key."""

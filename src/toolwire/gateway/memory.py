@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from toolwire.errors import MissingExtra
+from toolwire.errors import MissingExtra, StoreFailed
 
 _log = logging.getLogger(__name__)
 _AROUND = 200  # bytes that an entry costs beside its key and value
@@ -102,7 +102,7 @@ class StoredMemory:
             raise MissingExtra("SQLAlchemy", "serve", "to keep the memory in a database") from problem
         self._sql = sqlalchemy
         self._size, self._seconds, self._now, self._swept = size, seconds, now, 0.0
-        self._engine = open_database(url)
+        self._engine, _ = open_database(url)
         kinds: tuple[Any, ...] = (
             sqlalchemy.Column("owner", sqlalchemy.String(80), primary_key=True),
             sqlalchemy.Column("key", sqlalchemy.String(160), primary_key=True),
@@ -136,6 +136,8 @@ class StoredMemory:
     async def _do(self, work: Callable[..., Any], *args: Any) -> Any:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+        except StoreFailed as problem:
+            _log.warning("this turn goes without the memory: %s", problem)
         except self._sql.exc.SQLAlchemyError:
             _log.warning("the memory's database failed; this turn goes without it", exc_info=True)
 
