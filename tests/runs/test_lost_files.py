@@ -109,6 +109,7 @@ def test_nothing_is_acknowledged_that_would_be_lost(tmp_path: Path, made_runs: P
         asked = (
             lambda: runs.start("Go", queue="jobs", id="two", **say),
             lambda: runs.limit("openai", at_once=2),
+            lambda: runs.prune(0),
             queued.cancel,
             queued.resume,
             queued.result,

@@ -338,6 +338,7 @@ class Runs:
 
     def prune(self, older: float) -> int:
         """Remove the runs that ended or were cancelled, and began more seconds ago than these; give their number."""
+        self.core.engine.check()
         register = self.core.register
         query = sa.select(RUNS.c.id).where(RUNS.c.state == "ended", RUNS.c.created < register.now - older)
         with register.db.connect() as connection:
