@@ -333,18 +333,15 @@ def _outcome(
     account: Account,
     secrecy: RunSecrets,
 ) -> Work[Outcome]:
-    """Do what the loop wants; what came of it is emitted."""
-    clock = account.clock
-    if clock.is_over():
-        return clock.end()
+    """Give the steps that do what the loop wants; what comes of it is emitted."""
     if isinstance(step, RunTools):
-        return (yield from _ran(setup, step, ran, account, secrecy))
-    outcome = yield from _answered(upstream, setup, step, sent, clock)
-    yield Emit(outcome)
-    return outcome
+        return _ran(setup, step, ran, account, secrecy)
+    return _answered(upstream, setup, step, sent, account.clock)
 
 
 def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: Clock) -> Work[Outcome]:
+    if clock.is_over():
+        return clock.end()
     request = step.request
     sent.tokens, sent.cost = step.tokens, step.cost
     if setup.clearing is not None:
@@ -358,17 +355,24 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
         setup.clearing.answered(outcome.usage)
     if setup.recording is not None:
         setup.recording.answered(step, sent)
-    if type(outcome) is not Error:
-        return outcome
+    told = outcome if type(outcome) is not Error else _broken(outcome, sent, clock)
+    yield Emit(told)
+    return told
+
+
+def _broken(error: Error, sent: Sent, clock: Clock) -> Outcome:
+    """Say what a failure is to the loop: the run may have been stopped, or the answer begun."""
     if sent.over:
         return Cancelled(sent.over, sent.partial, ending="budget")
     if clock.is_over():
         return clock.end(sent.partial)
-    return outcome if sent.partial is None else Broken(sent.partial, outcome)
+    return error if sent.partial is None else Broken(sent.partial, error)
 
 
 def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: RunSecrets) -> Work[Outcome]:
     """Run the calls; what became of each is emitted, and its result."""
+    if account.clock.is_over():
+        return account.clock.end()
     if setup.recording is not None:
         setup.recording.check()
     options: dict[str, Any] = {

@@ -45,6 +45,7 @@ from toolwire.wire.transport import Bounds, Timeouts, Transport
 from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
 T = TypeVar("T")
+_Begin = Callable[["Dialogue", dict[str, Any], bool], Work[T]]
 _REACHED = ("timeouts", "retries", "bounds", "fallback", "readers")
 for _kind in (Timeouts, Retries, Bounds, LoopLimits, Limits):
     readable(_kind)
@@ -88,12 +89,14 @@ class Dialogue:
 
     def asking(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
         """One round: send the messages, and give the answer; an error of the provider is raised."""
-        return (yield from self._first(lambda one, options, _last: one.asking_once(messages, options), settings))
+        return self._first(lambda one, options, _last: one.asking_once(messages, options), settings)
 
-    def _first(
-        self, begin: Callable[["Dialogue", dict[str, Any], bool], Work[T]], settings: Mapping[str, Any]
-    ) -> Work[T]:
+    def _first(self, begin: _Begin[T], settings: Mapping[str, Any]) -> Work[T]:
         """Ask this provider, and the others in turn where one fails before it has said anything."""
+        return self._first_of_all(begin, settings) if self.others else begin(self, dict(settings), True)
+
+    def _first_of_all(self, begin: _Begin[T], settings: Mapping[str, Any]) -> Work[T]:
+        """Ask each in turn until one has said something."""
         causes: list[Exception] = []
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
@@ -124,7 +127,7 @@ class Dialogue:
                 return (yield from _answered(one.upstream, asked))
             return (yield from _streamed(one.upstream, replace(asked, stream=True)))
 
-        return (yield from self._first(begin, {"model": request.model}))
+        return self._first(begin, {"model": request.model})
 
     def leading(
         self,
@@ -151,11 +154,13 @@ class Dialogue:
             upstream, setup = one.prepared(prompt, options, stream=stream, covered=getattr(journal, "files", ()))
             if journal is not None:
                 upstream, setup = journal.bound(upstream, setup)
-            done = yield from _led(upstream, setup, on_event, on_end, last=last)
+            done = yield from _conversation(upstream, setup, on_event, on_end, last=last)
+            if done.error is not None and _failed(done):
+                raise exception_of(done.error, upstream.provider.name)
             return setup.form.value(done) if value and setup.form is not None else done
 
         steps = self._first(begin, settings)
-        return (yield from steps if on_chunk is None else through(steps, partial(_showing, on_chunk)))
+        return steps if on_chunk is None else through(steps, partial(_showing, on_chunk))
 
     def prepared(
         self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False, covered: Sequence[str | Path] = ()
@@ -263,20 +268,16 @@ def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
     return Recording(Scope.of(traces), upstream, setup.resolve, setup.terminal_tool)
 
 
-def _led(
-    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, on_end: OnEnd | None = None, *, last: bool = True
+def _conversation(
+    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, on_end: OnEnd | None, *, last: bool
 ) -> Work[Done]:
-    """Lead a conversation; an error before any answer is raised, and told where nobody else is asked."""
+    """Give the steps of a conversation; an error before any answer is told where nobody else is asked."""
     if callable(know := getattr(on_event, "know", None)):
         know(RunSecrets(setup.resolve, [upstream.provider.key]))
     if last:
-        done = yield from conversing(upstream, setup, on_event, on_end)
-    else:
-        tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
-        done = yield from through(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
-    if done.error is not None and _failed(done):
-        raise exception_of(done.error, upstream.provider.name)
-    return done
+        return conversing(upstream, setup, on_event, on_end)
+    tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
+    return through(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
 
 
 def _failed(event: Any) -> bool:

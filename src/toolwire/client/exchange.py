@@ -135,7 +135,6 @@ class Sent(Struct):
     encoded: Encoded | None = None
     attempts: int = 0
     status: int | None = None
-    request_id: str | None = None
     heard: Accumulator | None = None
     digest: Any = None
     tokens: int | None = None
@@ -257,7 +256,7 @@ def _once(
     stop: Stop | None,
 ) -> Work[_Once]:
     """Try once; the seconds beside an error say that it may be tried again."""
-    sent.status, sent.request_id, sent.heard = None, None, None
+    sent.status, sent.heard = None, None
     timeouts = upstream.timeouts
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
@@ -265,7 +264,7 @@ def _once(
         answer = yield _asked(upstream.transport, "send", http_request, timeouts, stop)
     except TransportError as problem:
         return _failed(problem)
-    sent.status, sent.request_id = answer.status, _request_id(upstream, answer.headers)
+    sent.status = answer.status
     try:
         once = yield from _read_answer(upstream, request, answer, sent, deadline)
     except GeneratorExit:
@@ -290,7 +289,7 @@ def _read_answer(
 ) -> Work[_Once]:
     try:
         if not _OK <= answer.status < _FIRST_ELSE:
-            return (yield from _read_error(upstream, answer, sent))
+            return (yield from _read_error(upstream, answer))
         if request.stream:
             return (yield from _read_stream(upstream, request, answer, sent, deadline))
         data = yield from _read(upstream, answer, upstream.bounds.bytes, deadline)
@@ -348,14 +347,14 @@ def _check_time(upstream: Upstream, deadline: float | None) -> None:
         raise TransportError("timeout", f"the answer took longer than {upstream.timeouts.total:g} s")
 
 
-def _read_error(upstream: Upstream, answer: HttpResponse, sent: Sent) -> Work[_Once]:
+def _read_error(upstream: Upstream, answer: HttpResponse) -> Work[_Once]:
     data = yield from _read_beginning(answer)
     try:
         body: Any = read_body(data)
     except InvalidBody:
         body = data.decode(errors="replace")
     error = upstream.dialect.decode_error(answer.status, body, answer.headers)
-    error = replace(error, status=answer.status, request_id=error.request_id or sent.request_id)
+    error = replace(error, status=answer.status, request_id=error.request_id or _request_id(upstream, answer.headers))
     if _FIRST_ELSE <= answer.status < _FIRST_ERROR:
         error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
     return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
@@ -464,4 +463,4 @@ def _read_stream(
         yield from reading.give()
         return reading.accumulator.response, None
     again = error.retry_after or 0.0 if _may_pass(error) and not reading.begun else None
-    return replace(error, request_id=error.request_id or sent.request_id), again
+    return replace(error, request_id=error.request_id or _request_id(upstream, answer.headers)), again

@@ -161,6 +161,7 @@ class _HttpxResponse:
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self._response, self._guard = response, guard
         self._pieces: Iterator[bytes] | None = None
+        self._is_over = False
         self._apieces: AsyncGenerator[bytes, None] | None = None
         response.request.extensions["timeout"] = {"read": between}
         guard.attend(response.extensions.get("network_stream"))
@@ -170,7 +171,9 @@ class _HttpxResponse:
             with self._guard.watching():
                 if self._pieces is None:
                     self._pieces = self._response.iter_bytes()
-                return next(self._pieces, b"")
+                piece = next(self._pieces, b"")
+                self._is_over = not piece
+                return piece
         except _FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
         raise TransportError("cancelled", _STOPPED) if self._guard.stopped else failure
@@ -179,24 +182,27 @@ class _HttpxResponse:
         if self._apieces is None:
             self._apieces = self._response.aiter_bytes()
         try:
-            return await _guarded(anext(self._apieces, b""), self._guard)
+            piece = await _guarded(anext(self._apieces, b""), self._guard)
         except _FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
+        else:
+            self._is_over = not piece
+            return piece
         raise failure
 
     def finish(self) -> None:
         """Read what is on its way, for a moment; then let go of the connection."""
         self._guard.deadline = time.monotonic() + _MOMENT
         with contextlib.suppress(TransportError):
-            while self.read():
-                continue
+            while not self._is_over:
+                self.read()
         self.close()
 
     async def afinish(self) -> None:
         self._guard.deadline = time.monotonic() + _MOMENT
         with contextlib.suppress(TransportError):
-            while await self.aread():
-                continue
+            while not self._is_over:
+                await self.aread()
         await self.aclose()
 
     def close(self) -> None:
@@ -315,7 +321,7 @@ def _deadlines(guard: _Guard, timeouts: Timeouts) -> float | None:
     now = time.monotonic()
     over = None if timeouts.total is None else now + timeouts.total
     begin = None if timeouts.first is None else now + timeouts.first + (timeouts.connect or 0.0)
-    guard.deadline = min((moment for moment in (over, begin) if moment is not None), default=None)
+    guard.deadline = min([moment for moment in (over, begin) if moment is not None], default=None)
     return over
 
 

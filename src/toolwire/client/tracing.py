@@ -192,9 +192,9 @@ def _messages_of(step: LoopStep, before: int) -> Sequence[Message]:
 
 def _settled(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult]]:
     """Pair the calls with their results: each call has exactly one, in the order of the calls."""
-    calls = [part for message in messages for part in message.parts if type(part) is ToolCall]
-    results = [part for message in messages for part in message.parts if type(part) is ToolResult]
-    return zip(calls, results, strict=False)
+    parts = [part for message in messages for part in message.parts]
+    calls = [part for part in parts if type(part) is ToolCall]
+    return zip(calls, [part for part in parts if type(part) is ToolResult], strict=False)
 
 
 def _unrun(call: ToolCall) -> CallEnding:

@@ -36,7 +36,7 @@ def open_database(url: str, *, one_writer: bool = False) -> tuple[Engine, FileWa
 
 
 def _watched(engine: Engine, path: str) -> FileWatch:
-    """Make a file that nobody else can read, where there is none, and look after it at each connection and beginning."""
+    """Make a file that nobody else can read, where there is none, and look after it whenever it is used."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     files = FileWatch(Path(path).resolve(), "server.database")

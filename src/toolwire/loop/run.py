@@ -214,8 +214,10 @@ class _Run(Struct):
     def _charge(self, answer: Response) -> None:
         """Add what an answer costs, by the model that it names, or by the one that was asked."""
         usage = answer.usage if _counted(answer.usage) else None
-        prices = (self.price(usage, name) for name in (answer.model, self.request.model) if name and self.price)
-        cost = next((price for price in prices if price is not None), None)
+        cost = None
+        for name in (answer.model, self.request.model):
+            if cost is None and name and self.price is not None:
+                cost = self.price(usage, name)
         self.unpriced = self.unpriced or cost is None
         self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
@@ -364,9 +366,11 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     for usage in (one, other):
         for name in _COUNTS:
             count = getattr(usage, name, None)
+            if count is None:
+                continue
             if is_count(count):
                 sums[name] = sums.get(name, 0) + count
-            elif count is not None:
+            else:
                 others += 1
     only = one if other is None else other if one is None else None
     return only if others == 0 and (one is None or other is None) else Usage(**sums)
@@ -375,4 +379,4 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
 def _counted(usage: Usage | None) -> bool:
     """Whether a server has reported how many tokens there were."""
     counts = () if usage is None else (usage.input_tokens, usage.output_tokens)
-    return any(is_count(count) and count for count in counts)
+    return any(filter(is_count, counts))

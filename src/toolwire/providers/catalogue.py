@@ -306,9 +306,9 @@ def _charge(usage: "Usage | None", price: Price | None) -> float | None:
     if fresh < 0:
         return None
     apart = [(read, price.cache_read), (write, price.cache_write)]
-    fresh += sum(tokens for tokens, rate in apart if rate is None)
+    fresh += sum([tokens for tokens, rate in apart if rate is None])
     total = fresh / _MILLION * price.input + usage.output_tokens / _MILLION * price.output
-    return total + sum(tokens / _MILLION * rate for tokens, rate in apart if rate is not None)
+    return total + sum([tokens / _MILLION * rate for tokens, rate in apart if rate is not None])
 
 
 def _model_hints(entry: Model) -> list[str]:

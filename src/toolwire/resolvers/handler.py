@@ -139,6 +139,10 @@ def _tools_inside(source: Any) -> list[FunctionTool]:
 
 
 def _of_function(source: FunctionTool) -> Handler:
+    """Give what runs a `@tool`; it is made once, for to read a schema takes longer than to run a call."""
+    kept: Any = vars(source).get("handler")
+    if kept is not None and kept.tool is source.tool and kept.function is source.function:
+        return kept  # type: ignore[no-any-return]
     function, signature = source.function, source.signature
     if not source.bound:
         raise InvalidField(
@@ -147,7 +151,9 @@ def _of_function(source: FunctionTool) -> Handler:
             path="AgentResolver",
         )
     bind: _Bind = bind_text if source.tool.custom else signature.bind
-    return Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
+    made = Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
+    vars(source)["handler"] = made
+    return made
 
 
 def _declares(source: Any) -> bool:

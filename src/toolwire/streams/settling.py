@@ -7,6 +7,7 @@ Rules of this file:
   again; `raw` is still what came.
 """
 
+from operator import is_
 from typing import Any
 
 from msgspec.structs import replace
@@ -31,16 +32,16 @@ class Settling:
     def response(self, response: Response) -> Response:
         """Give an answer with its calls settled; the same one where there is nothing to settle."""
         choices = [self._choice(choice) for choice in response.choices]
-        same = all(new is old for new, old in zip(choices, response.choices, strict=True))
-        return response if same else replace(response, choices=choices)
+        return response if all(map(is_, choices, response.choices)) else replace(response, choices=choices)
 
     def _choice(self, choice: Choice) -> Choice:
         content: Any = choice.message.content
         if isinstance(content, str):
             return choice
         parts = [self._call(part, self._id(part.id)) if type(part) is ToolCall else part for part in content]
-        same = all(new is old for new, old in zip(parts, content, strict=True))
-        return choice if same else replace(choice, message=replace(choice.message, content=parts))
+        if all(map(is_, parts, content)):
+            return choice
+        return replace(choice, message=replace(choice.message, content=parts))
 
     def may_take_out_of(self, name: str) -> bool:
         """Whether a call of this tool may have a null that is to be taken out."""
@@ -79,8 +80,8 @@ class Settling:
 
 def call_ids(request: Request) -> set[str]:
     """Give the ids that the calls of a conversation have."""
-    parts = (part for message in request.messages if not isinstance(message.content, str) for part in message.parts)
-    return {part.id for part in parts if type(part) is ToolCall and part.id is not None}
+    given = [message.parts for message in request.messages if not isinstance(message.content, str)]
+    return {part.id for parts in given for part in parts if type(part) is ToolCall and part.id is not None}
 
 
 def without_nulls(call: ToolCall, tool: Tool | None) -> ToolCall:

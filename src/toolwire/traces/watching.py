@@ -32,7 +32,7 @@ _State = dict[str, tuple[_Identity, int, int] | None]
 
 def files_of(path: Path) -> tuple[Path, ...]:
     """List the files that SQLite keeps a database in."""
-    return tuple(Path(f"{path}{suffix}") for suffix in _SUFFIXES)
+    return tuple([Path(f"{path}{suffix}") for suffix in _SUFFIXES])
 
 
 def refuse_journal(path: Path, owner: str = "traces") -> None:
@@ -166,21 +166,21 @@ class FileWatch:
                 self._fail("was overwritten while the store was open", "-wal")
 
     def _look(self) -> _State:
-        return {suffix: _state(path, mapped=suffix == "-shm") for suffix, path in self._files.items()}
+        """Give what tells one state of the files from another; None where there is no regular file."""
+        state: _State = {}
+        for suffix, path in self._files.items():
+            try:
+                found = os.lstat(path)
+            except OSError:
+                state[suffix] = None
+                continue
+            changes = (0, 0) if suffix == "-shm" else (found.st_size, found.st_ctime_ns)
+            identity = found.st_dev, found.st_ino
+            state[suffix] = (identity, *changes) if stat.S_ISREG(found.st_mode) else None
+        return state
 
     def _fail(self, words: str, suffix: str = "") -> None:
         raise StoreFailed(f"{self._files[suffix]} {words}", path=self._owner)
-
-
-def _state(path: str, *, mapped: bool) -> tuple[_Identity, int, int] | None:
-    """Give what tells one state of a file from another; None where there is no regular file."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return (found.st_dev, found.st_ino), *((0, 0) if mapped else (found.st_size, found.st_ctime_ns))
 
 
 def _identity(state: Any) -> _Identity:

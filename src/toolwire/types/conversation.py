@@ -221,7 +221,7 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def text(self) -> str:
         """The words of the message, without thinking, calls and media."""
-        return "".join(part.text for part in self.parts if type(part) is Text)
+        return "".join([part.text for part in self.parts if type(part) is Text])
 
     @property
     def tool_calls(self) -> list[ToolCall]:

@@ -180,8 +180,8 @@ def picking(steps: "Work[T]", pick: "Callable[[Any], Any]") -> "Work[T]":
 
 def _call(step: Ask | Together | Emit) -> Any:
     match step:
-        case Ask():
-            return step.call()
+        case Ask(function, arguments, keywords):
+            return function(*arguments, **keywords)
         case Together():
             return call_together([functools.partial(run, work) for work in step.works])
     return None

@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Collection
+from operator import is_
 from typing import Any
 
 from msgspec.structs import replace
@@ -47,8 +48,7 @@ class Reading:
     def read(self, response: Response) -> Response:
         """Read the calls in the texts of a response."""
         choices = [self._read_choice(choice, response, place) for place, choice in enumerate(response.choices)]
-        same = all(new is old for new, old in zip(choices, response.choices, strict=True))
-        return response if same else replace(response, choices=choices)
+        return response if all(map(is_, choices, response.choices)) else replace(response, choices=choices)
 
     def _read_choice(self, choice: Choice, response: Response, place: int) -> Choice:
         message, cut = choice.message, choice.finish_reason in CUT
@@ -70,9 +70,8 @@ class Reading:
                 if not found and late and not says_more(part):
                     continue
             read += split(part, found, self.dialect)
-        natively = any(type(part) is ToolCall for part in parts)
-        read += self.late(late, natively=natively)
-        if len(read) == len(parts) and all(new is old for new, old in zip(read, parts, strict=True)):
+        read += self.late(late, natively=ToolCall in map(type, parts))
+        if len(read) == len(parts) and all(map(is_, read, parts)):
             return choice
         return end_choice(replace(choice, message=replace(message, content=read)), read, worded=worded)
 
