@@ -111,10 +111,15 @@ POINTS: dict[str, tuple[list[Any], str]] = {
 ON_ITS_WAY = ("before the answer", "while that is said", "in its words", "in its thoughts", "in a call that it writes")
 
 
+def has_second_turn(model: Any) -> bool:
+    """Whether the model was asked for its second turn, and begins it."""
+    return any(request.turn == 1 and request.status is not None for request in model.requests)
+
+
 def stop_at(shown: Terminal, point: str, model: Any, folder: Path) -> None:
     """Wait for a point of a run, and press Ctrl-C there."""
     if point == "before the answer":
-        shown.when(lambda: len(model.requests) > 1)
+        shown.when(lambda: has_second_turn(model))
     elif point == "at the second question":
         shown.until(ASKED)
         shown.type("n\n")
@@ -302,7 +307,7 @@ def test_each_turn_is_kept_before_the_next_begins(tmp_path: Path) -> None:
     """Killed in the second turn, the first one is there."""
     with simulate([[ToolCall(None, "list_directory", {})], [Wait(60), "Late."]]) as model:
         with terminal(tmp_path, "run", "do it", *at(model, tmp_path)) as shown:
-            shown.when(lambda: len(model.requests) > 1)
+            shown.when(lambda: has_second_turn(model))
             shown.process.kill()
             shown.end()
         assert [message.role for message in kept(tmp_path).context.messages] == ["user", "assistant", "tool"]
