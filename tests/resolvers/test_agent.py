@@ -1,8 +1,11 @@
 """A resolver of Python tools: what may declare one, what it is given, and what becomes of what it raises."""
 
 import asyncio
+import copy
+import gc
 import json
 import logging
+import weakref
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from toolwire import AgentResolver, Document, Image, Text, Tool, ToolCall, ToolError, ToolResult, UnknownTool, tool
 from toolwire.errors import InvalidField
 from toolwire.resolvers import ToolResolver
+from toolwire.resolvers.handler import handlers_of
 
 SEARCH = Tool.new(
     name="search",
@@ -394,3 +398,23 @@ def test_a_method_needs_its_object() -> None:
 def test_what_is_no_tool_is_refused(given: Any) -> None:
     with pytest.raises(InvalidField, match="must be functions"):
         AgentResolver([given])
+
+
+def test_the_schema_of_a_tool_is_read_once() -> None:
+    @tool
+    def double(n: int) -> int:
+        """Double."""
+        return 2 * n
+
+    [first], [again] = handlers_of(double), handlers_of(double)
+    assert first is again
+    texts = {"type": "object", "properties": {"n": {"type": "string"}}}
+    double.tool = Tool.new(name="twice", description="Double.", parameters=texts)
+    [other] = handlers_of(double)
+    assert (other.tool.name, len(other.problems(ToolCall("c", "twice", {"n": 2})))) == ("twice", 1)
+    [of_a_copy] = handlers_of(copy.deepcopy(double))
+    assert of_a_copy is not other
+    left = weakref.ref(double)
+    del double
+    gc.collect()
+    assert left() is None, "what is kept of a tool goes with it"

@@ -9,6 +9,7 @@ Rules of this file:
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.functions import FunctionTool, tool
@@ -22,6 +23,7 @@ from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuin
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
 _Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
+_made: "WeakKeyDictionary[FunctionTool, Handler]" = WeakKeyDictionary()
 
 
 class Handler:
@@ -140,9 +142,9 @@ def _tools_inside(source: Any) -> list[FunctionTool]:
 
 def _of_function(source: FunctionTool) -> Handler:
     """Give what runs a `@tool`; it is made once, for to read a schema takes longer than to run a call."""
-    kept: Any = vars(source).get("handler")
-    if kept is not None and kept.tool is source.tool and kept.function is source.function:
-        return kept  # type: ignore[no-any-return]
+    kept, said = _made.get(source), (source.tool, source.function, source.sensitive, source.preview)
+    if kept is not None and (kept.tool, kept.function, kept.sensitive, kept.preview) == said:
+        return kept
     function, signature = source.function, source.signature
     if not source.bound:
         raise InvalidField(
@@ -152,7 +154,7 @@ def _of_function(source: FunctionTool) -> Handler:
         )
     bind: _Bind = bind_text if source.tool.custom else signature.bind
     made = Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
-    vars(source)["handler"] = made
+    _made[source] = made
     return made
 
 
