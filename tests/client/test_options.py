@@ -123,6 +123,14 @@ def test_a_value_of_a_wrong_kind_is_refused_with_its_place(face: str, case: str)
         lead(face, "openai", model.url, prompt, **settings)
 
 
+def test_what_is_wrong_with_a_stream_is_raised_where_it_is_asked_for() -> None:
+    client = sync.Client("openai", "m", api_key=KEY, base_url=NOWHERE)
+    with pytest.raises(InvalidField, match="on_event must be a function"):
+        client.stream("?", on_event=3)  # type: ignore[call-overload]
+    with pytest.raises(InvalidField, match="must be a Request, not str"):
+        client.send_stream("?")  # type: ignore[arg-type]
+
+
 SHORT: dict[str, dict[str, Any]] = {
     "one tool": {"tools": get_weather},
     "limits as a map": {"limits": {"turns": 3, "seconds": 60}},
