@@ -394,6 +394,8 @@ TAKEN: dict[str, tuple[str, dict[str, Any], bool]] = {
     "edited by edit_file": ("edit_file", {"path": "traces.db", **EDIT}, REFUSED),
     "edited by multi_edit": ("multi_edit", {"path": "traces.db", "edits": [EDIT]}, REFUSED),
 }
+# SQLite has the index of the log in its memory: what empties it in the middle of a commit ends the process.
+OF_THE_INDEX = ("its index cut by bash", "all emptied by bash")
 # What only the next commit sees: a tool of the next turn may begin beside that commit, and none after it.
 IN_PLACE = ("cut by bash", "overwritten by bash")
 MOMENTS: dict[str, list[list[str]]] = {
@@ -416,13 +418,14 @@ class Around:
     def __init__(self, store: Store, path: Path, taken: str) -> None:
         self.store, self.path, self.ran = store, path, list[str]()
         self.name, self.arguments, _ = TAKEN[taken]
+        self.waits = self.name != "bash" or taken in OF_THE_INDEX
         self.beside: list[Any] = []
 
     def attack(self) -> str:
         """Take the store, by tools that the run does not know: where it knows them, it covers its store."""
         self.ran.append("attack")
         kit = CodeTools(self.path.parent, sandbox="none")
-        if self.name != "bash":  # they refuse a file that changes while they write
+        if self.waits:  # the other tools refuse a file that changes while they write
             self.store.flush()
         [result] = execute([ToolCall("1", self.name, self.arguments)], kit)
         return str(result.content)
