@@ -41,10 +41,6 @@ class Ask(Struct, frozen=True):
     keywords: dict[str, Any] = {}
     awaited: Callable[..., Awaitable[Any]] | None = None
 
-    def call(self) -> Any:
-        """Call it here and now."""
-        return self.function(*self.arguments, **self.keywords)
-
 
 class Together(Struct, frozen=True):
     """Do these at the same time; the values come back in this order."""
@@ -256,7 +252,7 @@ async def _perform(step: Ask | Together | Emit) -> Any:
     function = step.awaited or step.function
     if step.awaited is not None or is_async(function):
         return await function(*step.arguments, **step.keywords)
-    value = await in_thread(step.call)
+    value = await in_thread(functools.partial(_call, step))
     return await value if inspect.isawaitable(value) else value
 
 
