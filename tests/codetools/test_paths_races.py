@@ -35,7 +35,7 @@ def swapping(project: Project, one: str, other: str) -> Iterator[dict[str, Any]]
         yield told
     finally:
         told |= said_by(attacker)
-    assert told["swaps"] > told["failed"]
+    assert told["swaps"] - told["failed"] > 1000
 
 
 @pytest.fixture
