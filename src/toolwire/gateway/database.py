@@ -41,8 +41,7 @@ def _watched(engine: Engine, path: str) -> FileWatch:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     files = FileWatch(Path(path).resolve(), "server.database")
     files.begin()
-    event.listen(engine, "connect", lambda connection, _record: files.connected(connection))
-    event.listen(engine, "close", lambda connection, _record: files.disconnected(connection))
+    files.follow(engine)
     event.listen(engine, "begin", lambda _connection: files.note())
     return files
 

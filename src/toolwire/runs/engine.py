@@ -84,9 +84,8 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
             connection.execute(f"PRAGMA {pragma}")
         if sqlite3.sqlite_version_info < _TELLS_MILLISECONDS:
             connection.create_function("unixepoch", 1, lambda when: time.time() if when == "subsec" else None)
-        files.connected(connection)
 
-    sa.event.listen(db, "close", lambda connection, _record: files.disconnected(connection))
+    files.follow(db)
     return url, db, files
 
 

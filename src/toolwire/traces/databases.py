@@ -130,13 +130,8 @@ def _sqlite(url: URL, asked: str, *, create: bool, patience: float) -> tuple[Eng
         connection.isolation_level = None
         for pragma in _OWN_PRAGMAS:
             connection.execute(pragma)
-        files.connected(connection)
 
-    @event.listens_for(engine, "close")
-    def closed(connection: Any, record: Any) -> None:
-        del record
-        files.disconnected(connection)
-
+    files.follow(engine)
     if create:
         try:
             _write_ahead(engine, patience)

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Engine, event
+
 from toolwire.errors import StoreFailed
 
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
@@ -80,12 +82,17 @@ class FileWatch:
         state = self._look()
         self._database, self._journal = _identity(state[""]), state["-journal"]
 
-    def connected(self, connection: Any) -> None:
-        """Know of a connection of the store's own, and make sure that it is to the database that is meant."""
+    def follow(self, engine: Engine) -> None:
+        """Know of the connections of the store's own engine; what makes them ready listens to it before."""
+        event.listen(engine, "connect", self._connected)
+        event.listen(engine, "close", self._disconnected)
+
+    def _connected(self, connection: Any, _record: Any) -> None:
+        """Make sure that a connection is to the database that is meant."""
         self._check_database(self._look())
         self._connections.add(id(connection))
 
-    def disconnected(self, connection: Any) -> None:
+    def _disconnected(self, connection: Any, _record: Any) -> None:
         """Forget what SQLite may take away itself, once the last connection is closed."""
         self._connections.discard(id(connection))
         if not self._connections:
