@@ -15,6 +15,7 @@ STARTS = frozenset({"E", " "})
 _LIKE_ERROR = re.compile(r" *Error: ")
 _PADDED_ERROR = re.compile(r" +Error: ")
 SEE_BELOW = "[{kind} {number} attached below]"
+_NAMES_OF_ARGUMENTS = ("arguments", "args", "input", "parameters")  # on the five wires, and in the text of models
 
 
 def mark_error(text: str, *, is_error: bool) -> str:
@@ -41,18 +42,33 @@ def put_below(block: Any, part: Any, below: list[Any], ledger: Ledger, why: str)
     return SEE_BELOW.format(kind=kind, number=len(below))
 
 
-def take_arguments(left: dict[str, Any], form: dict[str, Any], *, objects: bool = True) -> dict[str, Any]:
-    """Take a call's arguments out of what is left of it: JSON text, or the object that some servers give."""
+def take_arguments(
+    left: dict[str, Any], form: dict[str, Any], *around: dict[str, Any], objects: bool = True
+) -> dict[str, Any]:
+    """Take a call's arguments out of what is left of it: JSON text, or the object that some servers give.
+
+    Where none are, they are looked for in what is `around` as well: a call must not run without them.
+    """
     given = left.get("arguments")
     if type(given) is str:
         del left["arguments"]
         arguments, error = parse_arguments(given)
-        return {"arguments": arguments, "raw": given, "error": error}
+        return {"arguments": arguments, "raw": given, "error": error if given.strip() else misplaced(left, *around)}
     if type(given) is dict and objects:
         del left["arguments"]
         return {"arguments": given}
     form["no_arguments"] = True
-    return {} if given is None else {"error": "arguments must be JSON text"}
+    error = misplaced(left, *around) if given is None else "arguments must be JSON text"
+    return {} if error is None else {"error": error}
+
+
+def misplaced(*places: dict[str, Any]) -> str | None:
+    """Say that a call without arguments has some where another wire has them, and this one reads none."""
+    for place in places:
+        for name in _NAMES_OF_ARGUMENTS:
+            if place.get(name) and type(place[name]) in (dict, list, str):
+                return f"its arguments came as {name!r}, where none are read"
+    return None
 
 
 def say_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:

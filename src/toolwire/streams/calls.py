@@ -26,6 +26,7 @@ LATE_TEXT = "arguments came for a call that had ended"
 AMBIGUOUS = "some of its arguments may be another call's"
 STRAY_TEXT = "arguments came that reached no call, and may be its own"
 BLANK_TEXT = "its arguments are white space, as if the rest of them was lost"
+UNREAD_TEXT = "it has no arguments, and something came for it that nobody understands"
 LOST_TEXT = "arguments came that reached no call, and may be those of a call that had ended"
 
 

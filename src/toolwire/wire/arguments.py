@@ -113,6 +113,6 @@ def argument_text(call: Any, wire: str = "") -> str:
         if same:
             return raw
     arguments, error = parse_arguments(raw)
-    same = call.plain_arguments == arguments and (error is None) == (call.error is None)
+    same = call.plain_arguments == arguments and ((error is None) == (call.error is None) or not raw.strip())
     foreign = error is None and call.opaque is not None and call.opaque.dialect != wire
     return raw if same and not (wire and foreign) else format_arguments(call.plain_arguments)

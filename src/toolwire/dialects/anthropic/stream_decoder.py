@@ -7,6 +7,7 @@ Rules of this file:
 - An index that is missing means the one block that is open. Where several are, it could mean each of them, so
   none of the calls among them is usable.
 - A call that ended without input is not usable if its place or its id comes again with input.
+- A call without input is not usable if something came for it that nobody understands.
 - What a delta says to a block of another kind is never added. Words become a part of their own. Input becomes a
   call that is not usable, and so does each call without text: it could be meant for it.
 - An event whose type does not fit what it holds is what it holds.
@@ -21,9 +22,19 @@ from toolwire.dialects.anthropic.calls import decode_call
 from toolwire.dialects.anthropic.error import decode_error
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
+from toolwire.encoding.calls import misplaced
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
 from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
-from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, LOST_TEXT, STRAY_TEXT, CallSoFar, index_of
+from toolwire.streams.calls import (
+    AMBIGUOUS,
+    BLANK_TEXT,
+    LATE_TEXT,
+    LOST_TEXT,
+    STRAY_TEXT,
+    UNREAD_TEXT,
+    CallSoFar,
+    index_of,
+)
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -64,7 +75,7 @@ class _BlockReader(Struct, eq=False):
 
     `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations. `index` is
     the one it has, or one below zero; `place` is how many blocks began before it; `placed` says that it was told,
-    `loose` that a delta of its did not say it.
+    `loose` that a delta of its did not say it, `unread` that something came for it that nobody understands.
     """
 
     key: int
@@ -78,6 +89,7 @@ class _BlockReader(Struct, eq=False):
     place: int = 0
     placed: bool = True
     loose: bool = False
+    unread: bool = False
 
     @property
     def names(self) -> set[tuple[Any, Any]]:
@@ -151,6 +163,7 @@ class Decoder(WireDecoder):
         elif type(body.get("error")) is dict:
             self.fail(decode_error(None, body))
         elif kind != "ping":
+            self._note_unread(self._blocks.get(index_of(body.get("index"))))
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
@@ -173,8 +186,14 @@ class Decoder(WireDecoder):
         if block is None and kind == "input_json_delta":
             block = self._take_place(index)
         if block is None or not self._read_odd_delta(delta, kind, block):
+            if any(delta[key] for key in delta if key != "type"):
+                self._note_unread(block)
             self._keep_stray(index_of(index), delta.get("partial_json"))
             self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+
+    def _note_unread(self, block: _BlockReader | None) -> None:
+        if block is not None:
+            block.unread = True
 
     def _find_open(self, index: Any) -> _BlockReader | None:
         """Give the block of an odd index; of none, the only open block. Of several calls none is usable then."""
@@ -363,6 +382,8 @@ class Decoder(WireDecoder):
             call = replace(call, raw=text or str(first), error=error)
         if text or first:
             self._filled |= block.names
+        elif problem := UNREAD_TEXT if block.unread else misplaced(block.body):
+            block.call.problem = block.call.problem or problem
         if error is not None and block.loose:
             self._broken.append(block)
         if text.isspace():

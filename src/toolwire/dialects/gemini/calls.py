@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
-from toolwire.encoding.calls import put_below, say_object
+from toolwire.encoding.calls import misplaced, put_below, say_object
 from toolwire.encoding.ledger import form_of, made_by, take
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
@@ -137,6 +137,8 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
         if given is not None:
             raw = given if type(given) is str else format_arguments(given)
             error = f"an object was expected, not {kind_of(given)}"
+        else:
+            error = misplaced(left, rest)
     if call_id is None:
         form["no_id"] = True
     made = links.make_id() if call_id is None else call_id

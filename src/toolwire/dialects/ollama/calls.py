@@ -52,7 +52,7 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     if type(left.get("index")) is int:
         form["index"] = left.pop("index")
     call_id = _take_id(rest, "id", form) or made_id(place, index)
-    fields = _take_arguments(left, form)
+    fields = _take_arguments(left, form, rest)
     if left:
         rest["function"] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
@@ -68,8 +68,8 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
     return given
 
 
-def _take_arguments(left: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    given, fields = left.get("arguments"), take_arguments(left, form)
+def _take_arguments(left: dict[str, Any], form: dict[str, Any], around: dict[str, Any]) -> dict[str, Any]:
+    given, fields = left.get("arguments"), take_arguments(left, form, around)
     if "arguments" not in fields and given is not None:
         return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
     return fields

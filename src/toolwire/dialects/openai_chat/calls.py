@@ -70,7 +70,7 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     else:
         form["untyped"] = True
     call_id, name = _take_id(rest, form, made_id(place, index)), WIRE.read_name(name, form)
-    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form)
+    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form, rest)
     if left:
         rest[key] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)

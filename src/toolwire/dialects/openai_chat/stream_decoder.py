@@ -52,6 +52,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.wire.arguments import kind_of
 from toolwire.wire.names import number_of
 
 CHUNK = "chat.completion.chunk"
@@ -294,6 +295,8 @@ class Decoder(WireDecoder):
         call.name = call.name or name or ""
         if entry or inner or key not in call.entry:
             call.merge({**entry, key: {**inner, "name": call.name}})
+        if value and type(value) is not dict:
+            call.problem = call.problem or f"an object was expected, not {kind_of(value)}"
         if self.damaged:
             call.problem = NOT_UTF8
         if text and type(text) is str and not call.repeats(text):
