@@ -90,3 +90,33 @@ def test_a_field_of_another_type_raises_nothing(name: str, step: int, tally: Cou
             DIALECTS[target].encode_response(response)
             decode(target, encode(target, events)[0])
         tally["streams with a field of another type"] += 1
+
+
+MARK = "a value of another type"
+# What is read, and not told where it is of another type: where things belong, what they are called, and what a
+# later frame says anew. Responses says everything twice, and what says it again counts.
+READ_ALONE = {
+    "openai-chat": {"index", "object", "role", "id", "name", "obfuscation", "native_finish_reason", "sla_metrics"},
+    "anthropic": {"index", "type", "input", "stop_reason", "stop_sequence"},
+    "gemini": set(),
+    "ollama": {"done"},
+}
+
+
+@pytest.mark.parametrize("name", READ_ALONE)
+def test_a_value_of_another_type_is_told(name: str, tally: Counter[str]) -> None:
+    seen = set()
+    for parts, place in kinds(name):
+        head, body, tail = split(parts[place])  # type: ignore[misc]
+        for path in paths(body):
+            shape = (body.get("type"), *("#" if type(key) is int else key for key in path))
+            if shape in seen or not READ_ALONE[name].isdisjoint(path):
+                continue
+            seen.add(shape)
+            for value in (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK}):
+                made = head + json.dumps(put(body, path, value)).encode() + tail
+                events = decode(name, b"".join([*parts[:place], made, *parts[place + 1 :]]))
+                data, losses = encode(name, events)
+                broken = accumulate(events).broken_calls
+                assert MARK in repr(events) or MARK in data.decode() or losses or broken, (shape, value)
+                tally["values of another type told"] += 1

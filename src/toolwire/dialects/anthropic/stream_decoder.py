@@ -164,7 +164,11 @@ class Decoder(WireDecoder):
             self.fail(decode_error(None, body))
         elif kind != "ping":
             self._note_unread(self._blocks.get(index_of(body.get("index"))))
-            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+            self._keep(body)
+
+    def _keep(self, body: dict[str, Any]) -> None:
+        """Keep an event of which something is not read."""
+        self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
         index, kind = body.get("index"), kind if type(kind) is str else ""
@@ -189,7 +193,7 @@ class Decoder(WireDecoder):
             if any(delta[key] for key in delta if key != "type"):
                 self._note_unread(block)
             self._keep_stray(index_of(index), delta.get("partial_json"))
-            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+            self._keep(body)
 
     def _note_unread(self, block: _BlockReader | None) -> None:
         if block is not None:
@@ -277,14 +281,17 @@ class Decoder(WireDecoder):
 
     def _start_message(self, body: dict[str, Any]) -> None:
         message = body.get("message")
+        if message and type(message) is not dict:
+            self._keep({"message": message})
         message = message if type(message) is dict else {}
+        if content := message.pop("content", None):
+            self._keep({"message": {"content": content}})
         if self._started:
             known = self._message
             news = {key: message[key] for key in message if key not in _OF_START and known.get(key) != message[key]}
             self._read_message_delta({"delta": news, "usage": message.get("usage")})
             return
         self._started = True
-        message.pop("content", None)
         self._message = message
         self._usage = message["usage"] if type(message.get("usage")) is dict else {}
         self.events.append(MessageStart(self._read_shell()))
@@ -304,7 +311,7 @@ class Decoder(WireDecoder):
     def _start_block(self, body: dict[str, Any]) -> None:
         index, block = body.get("index"), body.get("content_block")
         if type(block) is not dict:
-            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+            self._keep(body)
             return
         self._release(None)
         place, placed = index_of(index), True
@@ -332,6 +339,8 @@ class Decoder(WireDecoder):
         words = ""
         if made.grows is not None:
             text = block.get(made.grows)
+            if text and type(text) is not str:
+                self._keep(body)
             words, made.body[made.grows] = text if type(text) is str else "", ""
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
@@ -443,6 +452,9 @@ class Decoder(WireDecoder):
 
     def _read_message_delta(self, body: dict[str, Any]) -> None:
         delta, usage = body.get("delta"), body.get("usage")
+        for key, value in (("delta", delta), ("usage", usage)):
+            if value and type(value) is not dict:
+                self._keep({key: value})
         news = delta.copy() if type(delta) is dict else {}
         if not _OF_MESSAGE_DELTA.issuperset(body):
             news.update({key: body[key] for key in body if key not in _OF_MESSAGE_DELTA})
@@ -450,6 +462,9 @@ class Decoder(WireDecoder):
         changed = {key: news[key] for key in news if news[key] is not None or key not in self._message}
         self._message.update(changed)
         raw = self._message.get("stop_reason")
+        for key in _ENDINGS:
+            if (value := changed.get(key)) and type(value) is not str:
+                self._keep({"delta": {key: value}})
         if type(raw) is str:
             self._stop_all(whole=None)
             self._release(FINISH_REASONS.get(raw, "unknown"))

@@ -150,9 +150,9 @@ class Encoder(SequentialEncoder):
         if event.key is None:
             self.lose_step(event)
             kind = body.get("type")
-            if kind in _OF_BLOCKS:
+            if body and (type(kind) is not str or kind in _OF_BLOCKS):
                 self.stand()
-                self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there")
+                self.ledger.lose("opaque", "opaque", "it speaks of a block that is not there, or is no event")
                 return b""
             return _event(kind, body) if type(kind) is str else b""
         return self._say(body) if body else b""

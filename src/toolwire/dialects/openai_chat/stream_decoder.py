@@ -124,13 +124,21 @@ class Decoder(WireDecoder):
                 return
             if error is None or choices:
                 self._read_beside(body, usage)
-        for entry in choices if type(choices) is list else ():
+        for entry in choices if type(choices) is list else [choices] if choices else ():
             if type(entry) is dict:
                 self._read_choice(entry)
+            elif entry is not None:
+                self._keep_odd({"choices": [entry]})
         if type(usage) is dict:
             self.events.append(UsageDelta(COUNTS.decode(usage, DIALECT)))
+        elif usage:
+            self._keep_odd({"usage": usage})
         if error is not None:
             self.fail(decode_error(None, {"error": error}))
+
+    def _keep_odd(self, value: dict[str, Any], place: int = 0) -> None:
+        """Keep what is of another type than anything that this wire has there."""
+        self.events.append(OpaqueDelta(None, place, opaque=Opaque(DIALECT, value)))
 
     def _read_beside(self, body: dict[str, Any], usage: Any) -> None:
         """Read what stands beside the choices: the shell of the answer with its first counts, or news of it."""
@@ -159,6 +167,8 @@ class Decoder(WireDecoder):
                 self.events.append(TextDelta(answer.key, text))
                 return
         delta = entry.get("message") if delta is None else delta
+        if delta and type(delta) is not dict:
+            self._keep_odd({"choices": [{"delta": delta}]}, answer.choice)
         self._read_odd_choice(entry, delta if type(delta) is dict else {}, answer)
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
@@ -169,6 +179,8 @@ class Decoder(WireDecoder):
         step = {} if ended else left
         if delta or step:
             self._read_delta(delta, step, answer)
+        if word and not ended:
+            self._keep_odd({"finish_reason": word}, answer.choice)
         if ended:
             answer.ending = Opaque(DIALECT, left) if left else answer.ending
             if answer.finish_word is None or (word == "tool_calls" and answer.calls.calls):
@@ -234,10 +246,10 @@ class Decoder(WireDecoder):
         if type(content) is str and content:
             answer.content = ""
             answer.say(Text(""), content, self._take_step())
-        elif type(content) is list:
-            for block in content:
+        elif content:
+            for block in content if type(content) is list else [content]:
                 self._read_block(block, answer)
-        for note in notes if type(notes) is list else ():
+        for note in notes if type(notes) is list else [notes] if notes else ():
             citation = decode_citation(_without_nulls(note, frozenset({"index"})) if type(note) is dict else note)
             if citation is not None and not answer.calls.calls:
                 answer.say(Text(""), "")
@@ -252,6 +264,8 @@ class Decoder(WireDecoder):
         if type(refusal) is str and refusal:
             answer.refused = True
             answer.say(_REFUSED, refusal, self._take_step())
+        elif refusal:
+            self._keep_odd({"delta": {"refusal": refusal}}, answer.choice)
 
     def _read_block(self, block: Any, answer: _ChoiceReader) -> None:
         """Read a block of the servers that stream the list form of the content (Mistral)."""
@@ -268,12 +282,16 @@ class Decoder(WireDecoder):
 
     def _read_calls(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
         entries, legacy = delta.get("tool_calls"), delta.get("function_call")
-        for entry in entries if type(entries) is list else ():
+        for entry in entries if type(entries) is list else [entries] if entries else ():
             if type(entry) is dict:
                 custom = "custom" in entry and "function" not in entry
                 self._read_call(entry, "custom" if custom else "function", answer)
+            elif entry is not None:
+                self._keep_odd({"delta": {"tool_calls": [entry]}}, answer.choice)
         if type(legacy) is dict and any(legacy.values()):
             self._read_call({"function_call": legacy}, "function_call", answer)
+        elif legacy and type(legacy) is not dict:
+            self._keep_odd({"delta": {"function_call": legacy}}, answer.choice)
 
     def _read_call(self, entry: dict[str, Any], key: str, answer: _ChoiceReader) -> None:
         value = entry.pop(key, None)
@@ -297,6 +315,7 @@ class Decoder(WireDecoder):
             call.merge({**entry, key: {**inner, "name": call.name}})
         if value and type(value) is not dict:
             call.problem = call.problem or f"an object was expected, not {kind_of(value)}"
+            self._keep_odd({"delta": {"tool_calls": [{key: value}]}}, answer.choice)
         if self.damaged:
             call.problem = NOT_UTF8
         if text and type(text) is str and not call.repeats(text):
