@@ -55,7 +55,9 @@ def price_of(entry: Model) -> Price:
         ("openai/gpt-oss-120b", None),
         ("ollama/gpt-oss:20b", None),
         ("llama3.1:70b", None),
-        ("gpt-6.2-astra", None),
+        ("gpt-6.2-astra", "gpt-6.2-astra"),
+        ("openai/GPT-6.2 Astra", "gpt-6.2-astra"),
+        ("gpt-6.2-luna", None),
         ("claude-sonnet-4-5", None),
         ("claude", None),
         ("o", None),
@@ -307,7 +309,6 @@ STRUGGLE = "may struggle with complex tool schemas"
         ("claude-sonnet-4-5", None, ["shut down on 2026-11-30"]),
         ("Sonnet 4.5", None, []),
         ("claude-haiku-5-5", None, ["lower bound"]),
-        ("GPT-6.2 Sol", None, ["no wire id"]),
         ("gemini-4-argon", None, ["$2/$10 holds until 2026-11-30, then $4/$20"]),
     ],
 )
