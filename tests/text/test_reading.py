@@ -1,5 +1,7 @@
 """How texts are read: what counts as a call, what stays words, and how long it takes."""
 
+import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -86,6 +88,22 @@ def test_a_broken_call_does_not_take_its_siblings_with_it() -> None:
         response = read(format("qwen3-coder"), text, pieces)
         assert calls(response) == [("f", {"s": "Rome"})]
         assert [call.name for call in response.broken_calls] == ["f"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_call_does_not_run_without_arguments_that_stand_elsewhere(name: str, tally: Counter[str]) -> None:
+    form = format(name)
+    good = form.encode_call(ToolCall("c1", "f", {"s": "x"})).text
+    key = next((key for key in ("arguments", "parameters") if re.search(rf"""["']{key}["']\s*:""", good)), None)
+    if key is None or not calls(read(form, good)):
+        return  # arguments have no name here
+    for other in ("args", "input", "params"):
+        misspelled = read(form, good.replace(key, other))
+        assert [(call.name, call.runs) for call in misspelled.message.parts if type(call) is ToolCall] == [("f", False)]
+        assert f"under {key!r}, not under {other!r}" in str(misspelled.broken_calls[0].error)
+    bare = read(form, re.sub(rf"""(["']){key}["']\s*:\s*\{{(.*?)\}}""", r"\2", good))
+    assert not calls(bare), good
+    tally["formats in which no misplaced argument is left out"] += 1
 
 
 def test_an_argument_without_its_end_is_ended_by_the_next_one_of_the_tool() -> None:

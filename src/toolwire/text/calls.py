@@ -11,7 +11,7 @@ Rules of this file:
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -192,6 +192,12 @@ def _free(call: ToolCall) -> ToolCall:
     return call
 
 
+def misplaced(given: Iterable[str], keys: Sequence[str], known: Collection[str]) -> str:
+    """Say that a call has none of the keys of arguments, but one that nobody knows: they may stand there."""
+    other = next((key for key in given if key not in known), None)
+    return "" if other is None else f"arguments stand under {keys[0]!r}, not under {other!r}"
+
+
 def read_object(given: Mapping[str, Any], text: str, answer: Answer, *keys: str) -> ToolCall | CallError:
     """Read a call from an object whose arguments stand under one of these keys, or nowhere."""
     name, call_id = given.get("name"), given.get("id")
@@ -202,8 +208,6 @@ def read_object(given: Mapping[str, Any], text: str, answer: Answer, *keys: str)
         reason = f"id must be a text, not {kind_of(call_id)}"
         return answer.refuse("unrecognised_tool_call", reason, text, name)
     key = next((key for key in keys if key in given), None)
-    others = [key for key in given if key not in {"name", "id", "type"}]
-    if key is None and others:
-        reason = f"arguments stand under {keys[0]!r}, not under {others[0]!r}"
+    if key is None and (reason := misplaced(given, keys, ("name", "id", "type"))):
         return answer.refuse("unrecognised_tool_call", reason, text, name, call_id)
     return answer.admit(name, {} if key is None else given[key], call_id, text)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from toolwire.text.calls import misplaced
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
 from toolwire.text.json_text import fields_of, items_of, skim, value_of
@@ -101,7 +102,7 @@ def _object(row: Row, value: Any, text: str) -> Heard:
         return Heard(text)
     name = next((value[key] for key in row.keys[0].split("|") if type(value.get(key)) is str), None)
     arguments: Any = next((value[key] for key in row.keys[1].split("|") if key in value), {})
-    return Heard(text, name, arguments)
+    return Heard(text, name, arguments, None, _misplaced(row, value))
 
 
 def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
@@ -124,7 +125,14 @@ def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
     if arguments is not None and arguments[:1] == '"':
         arguments = _text_under({"text": arguments}, "text")
     call_id = _text_under(fields, row.keys[2]) if len(row.keys) > 2 else None
-    return [Heard(text, name, arguments, call_id)]
+    return [Heard(text, name, arguments, call_id, _misplaced(row, fields))]
+
+
+def _misplaced(row: Row, fields: dict[str, Any]) -> str:
+    """Say that there are no arguments, but something that may be them."""
+    names, keys, *ids = (each.split("|") for each in row.keys)
+    known = {*names, "id", *_CALL_KEYS, *(each for more in ids for each in more)}
+    return "" if any(key in fields for key in keys) else misplaced(fields, keys, known)
 
 
 def _text_under(fields: dict[str, Any], keys: str) -> str | None:

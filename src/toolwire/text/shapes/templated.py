@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from toolwire.text.calls import misplaced
 from toolwire.text.cursor import Find, Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard
 from toolwire.text.json_text import skim, value_of
@@ -20,6 +21,7 @@ from toolwire.text.values import json_of, properties_of, typed
 from toolwire.types import ToolCall
 
 _META = re.compile(r"\\([^\w\s])|([^\\\[\](){}.*+?^$|])")
+_ARGUMENTS = ("arguments", "parameters")
 _HOLE = re.compile(r"\{(\w+(?:\.\w+)*)\}")
 
 
@@ -173,8 +175,10 @@ def _filled(shape: Any, values: dict[str, Any]) -> Any:
 def _call_of(made: Any, text: str) -> Heard:
     inner = made.get("function", made) if isinstance(made, dict) else {}
     name = inner.get("name")
-    arguments = inner.get("arguments", inner.get("parameters", {}))
-    return Heard(text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None)
+    key = next((key for key in _ARGUMENTS if key in inner), None)
+    problem = misplaced(inner, _ARGUMENTS, ("name", "id", "type")) if key is None and name else ""
+    arguments = {} if key is None else inner[key]
+    return Heard(text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None, problem)
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
