@@ -9,13 +9,15 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.stream_cases import decode
-from toolwire import ToolCall, accumulate, translate
+from tests.stream_cases import decode, encode
+from toolwire import Message, Response, ToolCall, accumulate, translate
 from toolwire.dialects import dialect
 
 Body = dict[str, Any]
 OWN = {"openai-chat": "arguments", "openai-responses": "arguments", "gemini": "args", "ollama": "arguments"}
+WITH_INPUT = {**OWN, "anthropic": "input"}
 NAMES = ("arguments", "args", "input", "parameters")
 HERE: Any = {"city": "Oslo"}
 MISPLACED = [
@@ -172,3 +174,48 @@ def test_a_block_does_not_run_without_the_input_that_stands_elsewhere(name: str)
 def test_a_block_without_input_runs_if_nothing_else_came_for_it() -> None:
     for events in ([], [{"delta": {"type": "input_json_delta", "partial_json": ""}}], [{"delta": {"type": "x"}}]):
         assert [(call.runs, call.plain_arguments) for call in block_of({"extra": 1}, *events)] == [(True, {})]
+
+
+ODD_INPUTS: dict[str, tuple[Body, tuple[bool, Body]]] = {
+    "none": ({}, (True, {})),
+    "null": ({"input": None}, (True, {})),
+    "the text of an object": ({"input": TEXT}, (True, HERE)),
+    "no text": ({"input": ""}, (True, {})),
+    "words": ({"input": "Oslo"}, (False, {})),
+    "a list": ({"input": [HERE]}, (False, {})),
+    "a number": ({"input": 5}, (False, {})),
+    "none, and some elsewhere": ({"arguments": HERE}, (False, {})),
+    "no text, and some elsewhere": ({"input": "", "args": HERE}, (False, {})),
+}
+
+
+@pytest.mark.parametrize(("block", "read"), ODD_INPUTS.values(), ids=ODD_INPUTS)
+def test_a_block_whose_input_is_no_object_is_a_call(block: Body, read: tuple[bool, Body]) -> None:
+    body = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "stop_reason": "tool_use",
+        "content": [{"type": "tool_use", "id": "t1", "name": "f", **block}],
+    }
+    [call] = dialect("anthropic").decode_response(body).message.parts
+    assert isinstance(call, ToolCall)
+    assert (call.runs, call.plain_arguments) == read
+    back = translate.response(body, source="anthropic", target="anthropic")
+    assert (back.body["content"], back.losses) == (body["content"], ())
+    changed = replace(call, arguments={"a": 1}, error=None)
+    encoded = dialect("anthropic").encode_response(Response.of(Message("assistant", [changed]), "tool_calls"))
+    assert encoded.body["content"][0]["input"] == {"a": 1}
+
+
+@pytest.mark.parametrize("target", WITH_INPUT)
+@pytest.mark.parametrize("source", OWN)
+def test_no_wire_makes_a_call_of_it_that_runs(source: str, target: str) -> None:
+    """A call that does not run here is none for a client of another wire either, in an answer and in a stream."""
+    for odd in ({"parameters": HERE}, {"args": HERE} if source != "gemini" else {"input": HERE}, {OWN[source]: 5}):
+        call = call_of(source, odd, {})
+        body = translate.response(answer_of(source, call), source=source, target=target).body
+        told = accumulate(decode(target, encode(target, decode(source, stream_of(source, call)))[0]))
+        for message in (dialect(target).decode_response(body).message, told.message):
+            assert not any(part.runs for part in message.parts if type(part) is ToolCall)

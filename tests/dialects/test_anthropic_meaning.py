@@ -120,6 +120,7 @@ def test_what_calls_mean() -> None:
         ("toolu_1", 1),
         ("toolwire_0_2", 2),
         ("toolwire_0_3", 3),
+        ("toolu_1", 4),
     ]
     assert parts[0] == ToolCall("toolu_1", "look", {"b": 1, "a": 2})
     assert list(parts[0].arguments) == ["b", "a"]

@@ -67,10 +67,6 @@ def cut_off(call: ToolCall) -> ToolCall:
     return replace(call, arguments={}, complete=False, error=call.error or "cut off before it was whole")
 
 
-BROKEN = " (cut off)"
-"""What is added to the text of a call that is not to be run, where it would be read as a whole one."""
-
-
 def says_all(text: str, call: ToolCall) -> bool:
     """Whether the text that a stream told of a call says what the call does; some wires correct it last."""
     if call.raw is None or text == call.raw:

@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.encoding.finish import BROKEN, cut_off
+from toolwire.encoding.finish import cut_off
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
-from toolwire.wire.arguments import argument_text
+from toolwire.wire.arguments import BROKEN, argument_text
 from toolwire.wire.names import WORDS, Grammar, escape
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')

@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+BROKEN = " (cut off)"
+"""What is added to the text of a call that is not to be run, where it would be read as a whole one."""
+
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -98,11 +101,15 @@ def input_of(call: Any) -> dict[str, Any]:
 def argument_text(call: Any, wire: str = "") -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
 
-    A call that came from another wire has an object: not every client reads no text as no arguments.
+    A call that came from another wire has an object: not every client reads no text as no arguments. One of another
+    wire that cannot run, and has no text that says so, is none that a client could run.
     """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
         return raw or ""
+    came = wire and call.opaque is not None and call.opaque.dialect != wire
+    if came and call.error is not None and not call.plain_arguments and not (raw and raw.strip()):
+        return f"{{}}{BROKEN}"
     if raw is None:
         return format_arguments(call.plain_arguments)
     if call.error is None:
@@ -114,5 +121,4 @@ def argument_text(call: Any, wire: str = "") -> str:
             return raw
     arguments, error = parse_arguments(raw)
     same = call.plain_arguments == arguments and ((error is None) == (call.error is None) or not raw.strip())
-    foreign = error is None and call.opaque is not None and call.opaque.dialect != wire
-    return raw if same and not (wire and foreign) else format_arguments(call.plain_arguments)
+    return raw if same and not (came and error is None) else format_arguments(call.plain_arguments)

@@ -1,36 +1,64 @@
 """Calls and results of a Messages conversation.
 
-Rule: arguments are an object here; text that is none cannot be said and is a loss.
+Rule: arguments are an object here; text that is none cannot be said and is a loss. None at all, and the text that
+some servers give, are read too, and written back as they came.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import say_object
+from toolwire.encoding.calls import misplaced, say_object
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 from toolwire.wire.names import made_id
 
 
 def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     """Read a `tool_use` block."""
     name, arguments, call_id = block.get("name"), block.get("input"), block.get("id")
-    if type(name) is not str or type(arguments) is not dict:
+    if type(name) is not str:
         return Opaque(DIALECT, block)
-    if len(block) == 4 and type(call_id) is str and "__tw" not in name and "__tw" not in call_id:
+    if (
+        len(block) == 4
+        and type(arguments) is dict
+        and type(call_id) is str
+        and "__tw" not in name
+        and "__tw" not in call_id
+    ):
         return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
     rest = block.copy()
     form: dict[str, Any] = {}
-    del rest["type"], rest["name"], rest["input"]
+    del rest["type"], rest["name"]
+    fields = {"arguments": rest.pop("input")} if type(arguments) is dict else _take_odd_input(rest, form)
     if type(call_id) is str:
         del rest["id"]
         call_id = WIRE.read_id(call_id, form)
     else:
         call_id = made_id(place, index)
         form["no_id"] = True
-    return ToolCall(
-        call_id, WIRE.read_name(name, form), arguments, index, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form)
-    )
+    name, cache = WIRE.read_name(name, form), WIRE.take_cache(rest)
+    return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.own(rest, form), **fields)
+
+
+def _take_odd_input(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
+    """Take an input that is no object out of what is left of a call."""
+    form["said"] = {key: rest.pop(key) for key in ("input",) if key in rest}
+    match form["said"].get("input"):
+        case None:
+            error = misplaced(rest)
+            return {} if error is None else {"error": error}
+        case str(given):
+            read, error = parse_arguments(given)
+            return {"arguments": read, "raw": given, "error": error if given.strip() else misplaced(rest)}
+        case given:
+            return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
+
+
+def _is_as_said(call: ToolCall, form: Mapping[str, Any]) -> bool:
+    """Whether an input that came as no object still means the same."""
+    return "said" in form and call.plain_arguments == (parse_arguments(call.raw)[0] if call.raw else {})
 
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
@@ -47,8 +75,11 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         body["input"] = say_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
-    elif verbatim and "no_id" in form_of(opaque, DIALECT):
-        del body["id"]
+    elif verbatim and (form := form_of(opaque, DIALECT)):
+        if "no_id" in form:
+            del body["id"]
+        if _is_as_said(call, form):
+            del body["input"]
     bare = opaque is None or (not opaque.value and not (verbatim and opaque.form))
     return body if bare and call.cache is None else ledger.finish(body, call)
 

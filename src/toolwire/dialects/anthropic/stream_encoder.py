@@ -14,7 +14,7 @@ from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
-from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
+from toolwire.encoding.finish import reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks
 from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
@@ -37,7 +37,7 @@ from toolwire.types import (
     ToolCall,
     Usage,
 )
-from toolwire.wire.arguments import format_arguments
+from toolwire.wire.arguments import BROKEN, format_arguments
 from toolwire.wire.framing import write_event
 
 _OF_BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")

@@ -15,7 +15,7 @@ from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word, showing
-from toolwire.encoding.finish import BROKEN, reads_as_whole, says_all
+from toolwire.encoding.finish import reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks, form_of
 from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
@@ -37,7 +37,7 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
 )
-from toolwire.wire.arguments import argument_text
+from toolwire.wire.arguments import BROKEN, argument_text
 from toolwire.wire.framing import write_event
 
 CHUNK = "chat.completion.chunk"

@@ -333,7 +333,7 @@ class Encoder(SequentialEncoder):
         self.ledger.ids = ids
         body = self._items.bodies[place]
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
-        value, told = body.get(grows.field), "".join(self._words)
+        value, told = body.get(grows.field, {} if event.call.runs else ""), "".join(self._words)
         text = value if type(value) is str else format_arguments(value or {})
         data = before + (self._say(text[len(told) :], {}) if text.startswith(told) else b"")
         data += self._event(f"response.{grows.words}.done", {**self._step, grows.field: text})

@@ -11,12 +11,11 @@ Rules of this file:
 import re
 from typing import Any
 
-from toolwire.encoding.finish import BROKEN
 from toolwire.text.tagged.forms import END, FENCE, FUNCTION, PROTOCOL, TAG, Form
 from toolwire.text.tagged.scanner import SHOWN, Scanner, join
 from toolwire.types import ToolCall
 from toolwire.types.encoded import write_json
-from toolwire.wire.arguments import argument_text, parse_arguments
+from toolwire.wire.arguments import BROKEN, argument_text, parse_arguments
 
 _RESULT = "~~~tool_result"
 _ESCAPE = "\\"
