@@ -132,6 +132,7 @@ def test_a_call_that_says_its_arguments_runs_with_them(wire: str) -> None:
 
 
 TEXT = json.dumps(HERE)
+ODD: list[Any] = [5, True, [1], "[1]", "5", "nope", '{"a":1', '{"a":1,"a":2}']
 UNREAD = {
     "input under another name": {"delta": {"type": "input_json_delta", "json": TEXT}},
     "input that is no text": {"delta": {"type": "input_json_delta", "partial_json": HERE}},
@@ -213,7 +214,11 @@ def test_a_block_whose_input_is_no_object_is_a_call(block: Body, read: tuple[boo
 @pytest.mark.parametrize("source", OWN)
 def test_no_wire_makes_a_call_of_it_that_runs(source: str, target: str) -> None:
     """A call that does not run here is none for a client of another wire either, in an answer and in a stream."""
-    for odd in ({"parameters": HERE}, {"args": HERE} if source != "gemini" else {"input": HERE}, {OWN[source]: 5}):
+    for odd in (
+        {"parameters": HERE},
+        {"args": HERE} if source != "gemini" else {"input": HERE},
+        *({OWN[source]: value} for value in ODD),
+    ):
         call = call_of(source, odd, {})
         body = translate.response(answer_of(source, call), source=source, target=target).body
         told = accumulate(decode(target, encode(target, decode(source, stream_of(source, call)))[0]))

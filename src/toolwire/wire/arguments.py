@@ -101,15 +101,15 @@ def input_of(call: Any) -> dict[str, Any]:
 def argument_text(call: Any, wire: str = "") -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
 
-    A call that came from another wire has an object: not every client reads no text as no arguments. One of another
-    wire that cannot run, and has no text that says so, is none that a client could run.
+    A call that came from another wire has an object: not every client reads no text as no arguments. One that cannot
+    run, and whose text does not say so, is none that a client could run.
     """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
         return raw or ""
     came = wire and call.opaque is not None and call.opaque.dialect != wire
-    if came and call.error is not None and not call.plain_arguments and not (raw and raw.strip()):
-        return f"{{}}{BROKEN}"
+    if came and call.error is not None and not call.plain_arguments and parse_arguments(raw or "")[1] is None:
+        return f"{(raw or '').strip() or '{}'}{BROKEN}"
     if raw is None:
         return format_arguments(call.plain_arguments)
     if call.error is None:
