@@ -12,6 +12,7 @@ from toolwire import (
     Error,
     Image,
     Message,
+    Opaque,
     Request,
     Response,
     Text,
@@ -235,12 +236,22 @@ def test_a_pause_is_gone_on_from() -> None:
     assert [message.text for message in run.requests[1].messages] == ["Hi", "Let me"]
 
 
-@pytest.mark.parametrize("nothing", [says(), says(""), says(Thinking("Hm.")), says("  ")])
+NAMELESS = Opaque("anthropic", {"type": "tool_use", "id": "toolu_1", "input": {}})
+
+
+@pytest.mark.parametrize(
+    "nothing", [says(), says(""), says(Thinking("Hm.")), says("  "), says(NAMELESS, finish="tool_calls")]
+)
 @pytest.mark.row("I-22", "J13")
 def test_an_answer_that_says_nothing_is_asked_for_again_and_then_an_error(nothing: Response) -> None:
     assert Driver([nothing, says("Done")]).done.ending == "answer"
     done = Driver([nothing] * 9).done
     assert (done.ending, done.turns, done.reason) == ("error", 3, "the model said nothing, 3 times")
+
+
+def test_what_nobody_understands_is_an_answer_unless_the_model_wants_calls() -> None:
+    assert Driver([says(NAMELESS)]).done.ending == "answer"
+    assert Driver([says("Hi", NAMELESS, finish="tool_calls")]).done.content == "Hi"
 
 
 def test_a_picture_is_an_answer() -> None:

@@ -208,7 +208,7 @@ class _Run(Struct):
         self.usage = add_usage(self.usage, answer.usage)
         self.uncounted = self.uncounted or not _counted(answer.usage)
         self._charge(answer)
-        if _says_something(answer.message) or (answer.parts and answer.finish_reason == "pause"):
+        if _says_something(answer) or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
 
     def _charge(self, answer: Response) -> None:
@@ -247,7 +247,7 @@ class _Run(Struct):
         wanted = self._wanted_calls()
         if wanted is not None:
             return self._ask_again(_CALL_ONE.format(names=", ".join(wanted)))
-        if _says_something(response.message):
+        if _says_something(response):
             words = self._to_mend()
             return self._done("answer") if words is None else self._ask_again(words)
         self.blanks += 1
@@ -334,9 +334,14 @@ def _repetition(calls: Sequence[ToolCall], results: Sequence[ToolResult], limit:
     return f"{names} had the same result {limit} times{f': {errors}' if errors else ''}"
 
 
-def _says_something(message: Message) -> bool:
-    """Whether there is more in a message than thoughts and white space: else no provider takes it back."""
-    return bool(message.text.strip()) or any(type(part).__name__ not in _SILENT for part in message.parts)
+def _says_something(answer: Response) -> bool:
+    """Whether there is more in an answer than thoughts and white space: else no provider takes it back.
+
+    What nobody understands is no answer where the model wants calls, and none can be read.
+    """
+    message = answer.message
+    silent = _SILENT if answer.finish_reason != "tool_calls" else _SILENT | {"Opaque"}
+    return bool(message.text.strip()) or any(type(part).__name__ not in silent for part in message.parts)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:
