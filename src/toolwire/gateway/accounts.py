@@ -94,6 +94,7 @@ class Accounts:
         self._writing: asyncio.Task[None] | None = None
         self._living: asyncio.Task[None] | None = None
         self._alive = -math.inf
+        self._failing = ""
 
     def is_lost(self) -> bool:
         """Whether the files of the ledger were taken away: nobody is admitted until they are back."""
@@ -123,10 +124,16 @@ class Accounts:
 
     async def _do(self, work: Callable[..., Any], *args: Any) -> Any:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
         except Exception as problem:
-            _log.error("the ledger failed: %s", problem, exc_info=not isinstance(problem, StoreFailed))
+            if str(problem) != self._failing:  # every request is refused now, and one line says why
+                _log.error("the ledger failed: %s", problem, exc_info=not isinstance(problem, StoreFailed))
+            self._failing = str(problem)
             raise Refused("overloaded", "who may ask cannot be found out now", retry_after=5) from problem
+        if self._failing:
+            _log.warning("the ledger works again")
+            self._failing = ""
+        return found
 
     async def reserve(self, key: Key, needs: dict[str, int]) -> Reservation:
         """Reserve what a request may take, or refuse it."""
