@@ -183,7 +183,7 @@ class Reuse:
     def __init__(self, limit: int | None = None) -> None:
         limit = int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit
         self._all = Holding(limit)
-        self._seen: list[tuple[int, int]] = [(0, 0)] * _MARKS
+        self._seen: tuple[list[tuple[int, int]], ...] = ([(0, 0)] * _MARKS, [(0, 0)] * _MARKS)
         self._owner = ""
         self.kept: Share = self._all.of("")
         self.is_on: bool = limit > 0
@@ -202,7 +202,7 @@ class Reuse:
     def find(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
         """Say whether to keep a conversation, and give the one that a body goes on with, if its beginning was seen."""
         head = how, data[:_HEAD]
-        seen = self._count(head)
+        seen = self._count(0, head)
         if not seen:
             return False, None
         offsets = self.kept.get(head)
@@ -212,7 +212,7 @@ class Reuse:
     def opening(self, how: tuple[Any, ...], data: bytes) -> tuple[bool, _Seam | None]:
         """Say whether to keep how a body opens, and give what opens alike."""
         key = how, data[:_SHORT], data[-_SHORT:]
-        seen = self._count(key)
+        seen = self._count(1, key)
         if not seen:
             return False, None
         for seam in (self.kept.get(key) or ()) if seen > 1 else ():
@@ -220,22 +220,22 @@ class Reuse:
                 return False, seam
         return _is_due(seen), None
 
-    def _count(self, key: Any) -> int:
-        """Say how often something was seen, as far as that is remembered, and count it."""
-        mark = hash((self._owner, key))
+    def _count(self, which: int, key: Any) -> int:
+        """Say how often a beginning (0) or an opening (1) was seen, as far as that is remembered, and count it."""
+        seen, mark = self._seen[which], hash((self._owner, key))
         place, times = mark % _MARKS, 0
-        known, before = self._seen[place]
+        known, before = seen[place]
         if known == mark:
             times = before + 1
-        self._seen[place] = mark, times
+        seen[place] = mark, times
         return times
 
     def found(self, how: tuple[Any, ...], data: bytes) -> None:
         """Note that what is kept of such bodies serves: the next one of which nothing is found is kept."""
-        for key in ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])):
+        for seen, key in zip(self._seen, ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=True):
             mark = hash((self._owner, key))
-            if self._seen[mark % _MARKS][0] == mark:
-                self._seen[mark % _MARKS] = mark, 0
+            if seen[mark % _MARKS][0] == mark:
+                seen[mark % _MARKS] = mark, 0
 
     def open(self, how: tuple[Any, ...], data: bytes, seam: _Seam) -> None:
         """Keep how a conversation opens."""
