@@ -3,9 +3,13 @@
 The oddity is kept: what is decoded from an odd body is encoded to that body again.
 """
 
+import functools
+import itertools
 import json
 import random
 from base64 import b64decode
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.amounts import FULL
 from tests.corpus import Recording
+from tests.test_stream_types import paths, put
 from tests.wires import DIALECTS, differences, is_error, of_dialect, requests_of, responses_of
 from toolwire import translate
 from toolwire.dialects import NAMES
@@ -152,6 +157,49 @@ def fuzz(name: str, rounds: int) -> None:
 def test_mutations_of_recorded_bodies(name: str, corpus: Any) -> None:
     assert corpus
     fuzz(name, 100)
+
+
+MARK = "OddlyTyped"
+# What other wires know by another place, or do not have at all.
+KNOWN_ELSEWHERE = {("gemini", "systemInstruction/role"), ("gemini", "contents/#/parts/#/function_response/name")}
+MADE_ANEW = {("openai-responses", "input/#/id"), ("anthropic", "messages/#/content/#/source/media_type")}
+
+
+def odd_places(name: str) -> Iterator[tuple[str, str, str | None, Any]]:
+    """Give bodies with an odd value in a place: each kind of place once, told apart by its path and what it holds."""
+    seen = set()
+    for kind, bodies in (("request", requests_of(name)), ("response", responses_of(name))):
+        for recording, body in bodies:
+            for path in paths(body) if len(json.dumps(body)) < 6_000 else ():
+                place = "/".join("#" if type(key) is int else str(key) for key in path)
+                held = functools.reduce(lambda inner, key: inner[key], path, body)
+                around = functools.reduce(lambda inner, key: inner[key], path[:-1], body)
+                shape = (kind, place, str(around.get("type")) if type(around) is dict else "", type(held))
+                if shape in seen or {(name, place)} & (KNOWN_ELSEWHERE | MADE_ANEW):
+                    continue
+                seen.add(shape)
+                for value in (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK}):
+                    yield kind, place, recording.path, put(body, path, value)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("step", [pytest.param(7, id="few"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_of_another_type_is_said_or_told(name: str, step: int, corpus: Any, tally: Counter[str]) -> None:
+    assert corpus
+    dialect = DIALECTS[name]
+    for kind, place, path, body in itertools.islice(odd_places(name), 0, None, step):
+        try:
+            value = dialect.decode_request(body, path) if kind == "request" else dialect.decode_response(body)
+        except InvalidBody:
+            continue
+        assert differences(body, getattr(dialect, f"encode_{kind}")(value).body) == [], place
+        for target in NAMES:
+            encoded = getattr(DIALECTS[target], f"encode_{kind}")(value)
+            assert MARK in json.dumps(encoded.body) or MARK in str(getattr(encoded, "path", "")) or encoded.losses, (
+                place
+            )
+        tally["bodies with a value of another type"] += 1
 
 
 def there_and_back(recording: Recording, source: str, target: str) -> None:

@@ -367,7 +367,7 @@ def _owed(answer: bytes) -> list[dict[str, Any]]:
         return []
     owed: list[dict[str, Any]] = []
     for item in as_items(read.get("output")):
-        kind, fields = _OWED.get(item.get("type"), ("", ()))
+        kind, fields = _OWED.get(str(item.get("type")), ("", ()))
         if kind and not (item.get("type") == "tool_search_call" and item.get("execution") != "client"):
             owed.append({"type": kind, **{name: item.get(name) for name in fields}})
         if item.get("type") == "mcp_approval_request":

@@ -36,7 +36,7 @@ OWN_CALLS = {f"{name}_call": name for name in OWN_TOOLS}
 OWN_RESULTS = {own.output: name for name, own in OWN_TOOLS.items()}
 CALLS = ("function_call", "custom_tool_call")
 # https://docs.x.ai/docs/guides/tools/overview (2026-11-20): what xAI's `x_search` calls, and answers itself.
-_RUN_THERE = frozenset({"x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"})
+_RUN_THERE = ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video")
 RESULTS = ("function_call_output", "custom_tool_call_output")
 _PLAIN_CALL = 4
 _PLAIN_RESULT = 3
