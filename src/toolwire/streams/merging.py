@@ -3,6 +3,10 @@
 from typing import Any
 
 
+class _Pieces(list[str]):
+    """The pieces of a text, which are no list that came as one."""
+
+
 def news_of(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before."""
     return {key: body[key] for key in body if key not in before or before[key] != body[key]}
@@ -29,8 +33,8 @@ def add_texts(whole: dict[str, Any], piece: dict[str, Any], texts: frozenset[str
     """Add a piece to its whole; the pieces of these texts are put in a list, to be joined once."""
     for key, value in piece.items():
         if key in texts and type(value) is str:
-            if type(whole.get(key)) is not list:
-                whole[key] = []
+            if type(whole.get(key)) is not _Pieces:
+                whole[key] = _Pieces()
             whole[key].append(value)
         elif value is not None or key not in whole:
             whole[key] = value
@@ -38,5 +42,5 @@ def add_texts(whole: dict[str, Any], piece: dict[str, Any], texts: frozenset[str
 
 def join_texts(whole: dict[str, Any], texts: frozenset[str]) -> dict[str, Any]:
     """Join the pieces of these texts."""
-    joined = {key: "".join(whole[key]) for key in texts if type(whole.get(key)) is list}
+    joined = {key: "".join(whole[key]) for key in texts if type(whole.get(key)) is _Pieces}
     return {key: joined.get(key, value) for key, value in whole.items()}
