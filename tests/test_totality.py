@@ -3,13 +3,13 @@
 The oddity is kept: what is decoded from an odd body is encoded to that body again.
 """
 
+import contextlib
 import functools
-import itertools
 import json
 import random
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from tests.amounts import FULL
 from tests.corpus import Recording
-from tests.test_stream_types import paths, put
-from tests.wires import DIALECTS, differences, is_error, of_dialect, requests_of, responses_of
+from tests.test_stream_types import VALUES, paths, put
+from tests.wires import DIALECTS, differences, errors_of, is_error, of_dialect, requests_of, responses_of
 from toolwire import translate
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidBody
@@ -165,41 +165,68 @@ KNOWN_ELSEWHERE = {("gemini", "systemInstruction/role"), ("gemini", "contents/#/
 MADE_ANEW = {("openai-responses", "input/#/id"), ("anthropic", "messages/#/content/#/source/media_type")}
 
 
-def odd_places(name: str) -> Iterator[tuple[str, str, str | None, Any]]:
-    """Give bodies with an odd value in a place: each kind of place once, told apart by its path and what it holds."""
+def odd_places(name: str, values: Sequence[Any], step: int) -> Iterator[tuple[str, Recording, str, Any]]:
+    """Give bodies with an odd value in a place, one in so many.
+
+    Each kind of place comes once, told apart by its path and what holds it.
+    """
     seen = set()
-    for kind, bodies in (("request", requests_of(name)), ("response", responses_of(name))):
-        for recording, body in bodies:
-            for path in paths(body) if len(json.dumps(body)) < 6_000 else ():
-                place = "/".join("#" if type(key) is int else str(key) for key in path)
-                held = functools.reduce(lambda inner, key: inner[key], path, body)
-                around = functools.reduce(lambda inner, key: inner[key], path[:-1], body)
-                shape = (kind, place, str(around.get("type")) if type(around) is dict else "", type(held))
-                if shape in seen or {(name, place)} & (KNOWN_ELSEWHERE | MADE_ANEW):
-                    continue
+    bodies = [("request", *one) for one in requests_of(name)] + [("response", *one) for one in responses_of(name)]
+    for kind, recording, body in [*bodies, *(("error", *one) for one in errors_of(name))]:
+        for path in paths(body) if len(json.dumps(body)) < 6_000 else ():
+            place = "/".join("#" if type(key) is int else str(key) for key in path)
+            around = functools.reduce(lambda inner, key: inner[key], path[:-1], body)
+            shape = (kind, place, str(around.get("type")) if type(around) is dict else "")
+            if shape not in seen:
                 seen.add(shape)
-                for value in (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK}):
-                    yield kind, place, recording.path, put(body, path, value)
+                for number, value in enumerate(values, len(seen)):
+                    if number % step == 0:
+                        yield kind, recording, place, put(body, path, value)
+
+
+STEPS = [pytest.param(31, id="few"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("step", [pytest.param(7, id="few"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_value_of_another_type_is_said_or_told(name: str, step: int, corpus: Any, tally: Counter[str]) -> None:
     assert corpus
-    dialect = DIALECTS[name]
-    for kind, place, path, body in itertools.islice(odd_places(name), 0, None, step):
-        try:
-            value = dialect.decode_request(body, path) if kind == "request" else dialect.decode_response(body)
-        except InvalidBody:
+    marks = (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK})
+    for kind, recording, place, body in odd_places(name, marks, step):
+        if kind == "error" or {(name, place)} & (KNOWN_ELSEWHERE | MADE_ANEW):
             continue
-        assert differences(body, getattr(dialect, f"encode_{kind}")(value).body) == [], place
-        for target in NAMES:
-            encoded = getattr(DIALECTS[target], f"encode_{kind}")(value)
-            assert MARK in json.dumps(encoded.body) or MARK in str(getattr(encoded, "path", "")) or encoded.losses, (
-                place
-            )
-        tally["bodies with a value of another type"] += 1
+        with contextlib.suppress(InvalidBody):
+            value = read_as(name, kind, recording, body)
+            for target in NAMES:
+                encoded = getattr(DIALECTS[target], f"encode_{kind}")(value)
+                said = json.dumps([encoded.body, str(getattr(encoded, "path", ""))])
+                assert MARK in said or encoded.losses, (place, target)
+        tally["bodies with a value of another type, told"] += 1
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_value_of_any_type_comes_back(name: str, step: int, corpus: Any, tally: Counter[str]) -> None:
+    assert corpus
+    for kind, recording, place, body in odd_places(name, VALUES, step):
+        with contextlib.suppress(InvalidBody):
+            value = read_as(name, kind, recording, body)
+            assert differences(body, getattr(DIALECTS[name], f"encode_{kind}")(value).body) == [], place
+            for target in NAMES:
+                getattr(DIALECTS[target], f"encode_{kind}")(value)
+        tally["bodies with a value of another type, back"] += 1
+
+
+def read_as(name: str, kind: str, recording: Recording, body: Any) -> Any:
+    """Read a body of a kind."""
+    match kind:
+        case "request":
+            return DIALECTS[name].decode_request(body, recording.path)
+        case "response":
+            return DIALECTS[name].decode_response(body)
+    return DIALECTS[name].decode_error(recording.status, body)
 
 
 def there_and_back(recording: Recording, source: str, target: str) -> None:

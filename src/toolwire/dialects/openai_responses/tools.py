@@ -150,7 +150,8 @@ def _decode_own_tool(body: dict[str, Any], kind: str) -> Tool:
     description, parameters = (take(rest, field, kind) for field, kind in zip(_SPOKEN, (str, dict), strict=True))
     form["unsaid"] = [field for field, given in zip(_SPOKEN, (description, parameters), strict=True) if given is None]
     description = own.description if description is None else description
-    return Tool(kind, description, parameters or own.parameters, opaque=WIRE.own(rest, form))
+    parameters = own.parameters if parameters is None else parameters
+    return Tool(kind, description, parameters, opaque=WIRE.own(rest, form))
 
 
 def take_place(rest: dict[str, Any]) -> dict[str, Any]:
