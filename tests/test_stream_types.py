@@ -123,3 +123,19 @@ def test_a_value_of_another_type_is_told(name: str, tally: Counter[str]) -> None
                 broken = accumulate(events).broken_calls
                 assert MARK in repr(events) or MARK in data.decode() or losses or broken, (shape, value)
                 tally["values of another type told"] += 1
+
+
+def test_what_an_event_says_beside_what_it_carries_is_told() -> None:
+    """Bedrock says in the last event how long it took."""
+    block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}
+    bodies: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m", "role": "assistant"}},
+        *(block, {"type": "content_block_stop", "index": 0}),
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    for place, body in enumerate(bodies):
+        told = [*bodies[:place], {**body, "amazon-bedrock-invocationMetrics": {"latency": MARK}}, *bodies[place + 1 :]]
+        events = decode("anthropic", b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in told))
+        assert accumulate(events).content == "Hi"
+        assert all(MARK in (written := encode(target, events))[0].decode() or written[1] for target in NAMES)

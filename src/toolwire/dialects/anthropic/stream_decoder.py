@@ -64,6 +64,13 @@ _HOLDS = {"input_json_delta": "partial_json", **_GROWS}
 EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
 _TELLING = frozenset({"content_block", "delta"})
 _BEFORE = frozenset({"message_start", "message", "ping", "error"})
+_USUAL = {
+    "message_stop": 1,
+    "content_block_start": 3,
+    "content_block_delta": 3,
+    "content_block_stop": 2,
+}
+_OF_EVENTS = frozenset({"type", "message", "index", "content_block", "delta"})
 _OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
 _OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
 _ENDINGS = ("stop_reason", "stop_sequence")
@@ -154,6 +161,8 @@ class Decoder(WireDecoder):
             kind = kind if _TELLING.isdisjoint(body) else _kind_of(body, kind)
         if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
+        if len(body) > _USUAL.get(kind, len(body)):
+            self._keep({key: body[key] for key in body if key not in _OF_EVENTS})
         if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:
             self._read_delta(body, delta, delta.get("type"))
             return
@@ -168,7 +177,8 @@ class Decoder(WireDecoder):
 
     def _keep(self, body: dict[str, Any]) -> None:
         """Keep an event of which something is not read."""
-        self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
+        if body:
+            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, body)))
 
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
         index, kind = body.get("index"), kind if type(kind) is str else ""
@@ -281,20 +291,22 @@ class Decoder(WireDecoder):
 
     def _start_message(self, body: dict[str, Any]) -> None:
         message = body.get("message")
-        if message and type(message) is not dict:
-            self._keep({"message": message})
+        odd = {"message": message} if message and type(message) is not dict else {}
         message = message if type(message) is dict else {}
         if content := message.pop("content", None):
-            self._keep({"message": {"content": content}})
+            odd = {"message": {"content": content}}
+        odd |= {key: body[key] for key in body if key not in _OF_EVENTS}
         if self._started:
             known = self._message
             news = {key: message[key] for key in message if key not in _OF_START and known.get(key) != message[key]}
             self._read_message_delta({"delta": news, "usage": message.get("usage")})
+            self._keep(odd)
             return
         self._started = True
         self._message = message
         self._usage = message["usage"] if type(message.get("usage")) is dict else {}
         self.events.append(MessageStart(self._read_shell()))
+        self._keep(odd)
 
     def _read_shell(self) -> Any:
         known = self._message.copy()
