@@ -192,7 +192,7 @@ def _free(call: ToolCall) -> ToolCall:
     return call
 
 
-def misplaced(given: Iterable[str], keys: Sequence[str], known: Collection[str]) -> str:
+def elsewhere(given: Iterable[str], keys: Sequence[str], known: Collection[str]) -> str:
     """Say that a call has none of the keys of arguments, but one that nobody knows: they may stand there."""
     other = next((key for key in given if key not in known), None)
     return "" if other is None else f"arguments stand under {keys[0]!r}, not under {other!r}"
@@ -208,6 +208,6 @@ def read_object(given: Mapping[str, Any], text: str, answer: Answer, *keys: str)
         reason = f"id must be a text, not {kind_of(call_id)}"
         return answer.refuse("unrecognised_tool_call", reason, text, name)
     key = next((key for key in keys if key in given), None)
-    if key is None and (reason := misplaced(given, keys, ("name", "id", "type"))):
+    if key is None and (reason := elsewhere(given, keys, ("name", "id", "type"))):
         return answer.refuse("unrecognised_tool_call", reason, text, name, call_id)
     return answer.admit(name, {} if key is None else given[key], call_id, text)

@@ -44,8 +44,8 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
 
 def _take_odd_input(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take an input that is no object out of what is left of a call."""
-    form["said"] = {key: rest.pop(key) for key in ("input",) if key in rest}
-    match form["said"].get("input"):
+    said = form["said"] = {"input": rest.pop("input")} if "input" in rest else {}
+    match said.get("input"):
         case None:
             error = misplaced(rest)
             return {} if error is None else {"error": error}

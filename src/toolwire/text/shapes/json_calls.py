@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from toolwire.text.calls import misplaced
+from toolwire.text.calls import elsewhere
 from toolwire.text.cursor import Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
 from toolwire.text.json_text import fields_of, items_of, skim, value_of
@@ -132,7 +132,7 @@ def _misplaced(row: Row, fields: dict[str, Any]) -> str:
     """Say that there are no arguments, but something that may be them."""
     names, keys, *ids = (each.split("|") for each in row.keys)
     known = {*names, "id", *_CALL_KEYS, *(each for more in ids for each in more)}
-    return "" if any(key in fields for key in keys) else misplaced(fields, keys, known)
+    return "" if any(key in fields for key in keys) else elsewhere(fields, keys, known)
 
 
 def _text_under(fields: dict[str, Any], keys: str) -> str | None:

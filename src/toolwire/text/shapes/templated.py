@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.calls import misplaced
+from toolwire.text.calls import elsewhere
 from toolwire.text.cursor import Find, Reading
 from toolwire.text.heard import CUT, MALFORMED, Heard
 from toolwire.text.json_text import skim, value_of
@@ -176,7 +176,7 @@ def _call_of(made: Any, text: str) -> Heard:
     inner = made.get("function", made) if isinstance(made, dict) else {}
     name = inner.get("name")
     key = next((key for key in _ARGUMENTS if key in inner), None)
-    problem = misplaced(inner, _ARGUMENTS, ("name", "id", "type")) if key is None and name else ""
+    problem = elsewhere(inner, _ARGUMENTS, ("name", "id", "type")) if key is None and name else ""
     arguments = {} if key is None else inner[key]
     return Heard(text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None, problem)
 
