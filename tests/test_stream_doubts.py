@@ -289,6 +289,15 @@ LOST_TEXTS: dict[str, tuple[str, list[Body], str, str]] = {
         "Hi",
         "tool_calls",
     ),
+    "the reason under the type of the end, before the words": (
+        "anthropic",
+        messages(
+            {"type": "message_stop", "delta": {"stop_reason": "end_turn"}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        ),
+        "Hi",
+        "tool_calls",
+    ),
     "words under the type of a beginning": (
         "openai-responses",
         items({"type": "response.created", "output_index": 0, "item_id": "m0", "content_index": 0, "delta": "Hi"}),

@@ -538,7 +538,7 @@ def _kind_of(body: dict[str, Any], kind: str) -> str:
     if type(delta) is dict and not _HELD.isdisjoint(delta):
         ending = kind == "message_delta" and "index" not in body and delta.get("type") not in (*_KINDS,)
         return kind if ending else "content_block_delta"
-    return kind
+    return "message_delta" if type(delta) is dict and not _OF_ENDING.isdisjoint(delta) else kind
 
 
 def _kind_of_delta(delta: dict[str, Any], kind: str, block: _BlockReader | None) -> str:
