@@ -119,7 +119,8 @@ def test_a_call_does_not_run_without_the_arguments_that_came_elsewhere(
 @pytest.mark.parametrize("wire", OWN)
 def test_a_call_without_arguments_runs_beside_all_else_that_nobody_knows(wire: str) -> None:
     odd = {"extra": {"city": "Oslo"}, "args_left": 1, "arguments_of": "x"}
-    for own in ({}, {OWN[wire]: {}}, {OWN[wire]: "{}"} if wire != "gemini" else {}):
+    said: list[Body] = [{}, {OWN[wire]: {}}, {OWN[wire]: "{}"} if wire != "gemini" else {}]
+    for own in said:
         found = calls_in(wire, call_of(wire, {**own, **odd}, {}))
         assert [(one.name, one.runs, one.plain_arguments) for one in found] == [("f", True, {})] * 3
 
