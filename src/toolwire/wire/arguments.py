@@ -98,6 +98,11 @@ def input_of(call: Any) -> dict[str, Any]:
     return call.plain_arguments if read else {"input": call.raw}
 
 
+def _came(call: Any, wire: str) -> bool:
+    """Whether a call was read from another wire than the one that it is written for."""
+    return bool(wire) and call.opaque is not None and call.opaque.dialect != wire
+
+
 def argument_text(call: Any, wire: str = "") -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
 
@@ -107,8 +112,7 @@ def argument_text(call: Any, wire: str = "") -> str:
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
         return raw or ""
-    came = wire and call.opaque is not None and call.opaque.dialect != wire
-    if came and call.error is not None and not call.plain_arguments and parse_arguments(raw or "")[1] is None:
+    if call.error is not None and not call.plain_arguments and _came(call, wire) and not parse_arguments(raw or "")[1]:
         return f"{(raw or '').strip() or '{}'}{BROKEN}"
     if raw is None:
         return format_arguments(call.plain_arguments)
@@ -121,4 +125,5 @@ def argument_text(call: Any, wire: str = "") -> str:
             return raw
     arguments, error = parse_arguments(raw)
     same = call.plain_arguments == arguments and ((error is None) == (call.error is None) or not raw.strip())
+    came = _came(call, wire)
     return raw if same and not (came and error is None) else format_arguments(call.plain_arguments)
