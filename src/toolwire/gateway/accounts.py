@@ -94,7 +94,7 @@ class Accounts:
         self._writing: asyncio.Task[None] | None = None
         self._living: asyncio.Task[None] | None = None
         self._alive = -math.inf
-        self._failing = ""
+        self._failing: str | None = None
 
     def is_lost(self) -> bool:
         """Whether the files of the ledger were taken away: nobody is admitted until they are back."""
@@ -130,9 +130,9 @@ class Accounts:
                 _log.error("the ledger failed: %s", problem, exc_info=not isinstance(problem, StoreFailed))
             self._failing = str(problem)
             raise Refused("overloaded", "who may ask cannot be found out now", retry_after=5) from problem
-        if self._failing:
+        if self._failing is not None:
             _log.warning("the ledger works again")
-            self._failing = ""
+            self._failing = None
         return found
 
     async def reserve(self, key: Key, needs: dict[str, int]) -> Reservation:
