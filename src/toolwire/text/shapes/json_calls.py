@@ -102,7 +102,7 @@ def _object(row: Row, value: Any, text: str) -> Heard:
         return Heard(text)
     name = next((value[key] for key in row.keys[0].split("|") if type(value.get(key)) is str), None)
     arguments: Any = next((value[key] for key in row.keys[1].split("|") if key in value), {})
-    return Heard(text, name, arguments, None, _misplaced(row, value))
+    return Heard(text, name, arguments, None, _misplaced(row, value) if name is not None else "")
 
 
 def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
@@ -130,9 +130,10 @@ def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
 
 def _misplaced(row: Row, fields: dict[str, Any]) -> str:
     """Say that there are no arguments, but something that may be them."""
-    names, keys, *ids = (each.split("|") for each in row.keys)
-    known = {*names, "id", *_CALL_KEYS, *(each for more in ids for each in more)}
-    return "" if any(key in fields for key in keys) else elsewhere(fields, keys, known)
+    keys = row.keys[1].split("|")
+    if any(key in fields for key in keys):
+        return ""
+    return elsewhere(fields, keys, {"id", *_CALL_KEYS, *"|".join(row.keys).split("|")})
 
 
 def _text_under(fields: dict[str, Any], keys: str) -> str | None:
