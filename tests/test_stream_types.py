@@ -1,8 +1,9 @@
 """Any field of any frame may be of any type: a reader tells something of it, a writer writes it, nothing raises."""
 
+import functools
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -64,20 +65,33 @@ def kinds(name: str) -> Iterator[tuple[list[bytes], int]]:
                 yield parts, place
 
 
-def retyped(name: str, step: int) -> Iterator[bytes]:
-    """Give streams in which a field of a frame that comes twice has another type: each kind of it, one in so many."""
+def places(name: str) -> Iterator[tuple[tuple[Any, ...], Callable[..., bytes]]]:
+    """Give each kind of field of a stream once: its path, and what writes the stream with another value in it.
+
+    The frame with that value comes as often as is said.
+    """
     seen = set()
     for parts, place in kinds(name):
         head, body, tail = split(parts[place])  # type: ignore[misc]
         for path in paths(body):
             shape = (body.get("type"), *("#" if type(key) is int else key for key in path))
-            if shape in seen:
-                continue
-            seen.add(shape)
-            for number, value in enumerate(VALUES, len(seen)):
-                if number % step == 0:
-                    made = head + json.dumps(put(body, path, value)).encode() + tail
-                    yield b"".join([*parts[:place], made, made, *parts[place + 1 :]])
+            if shape not in seen:
+                seen.add(shape)
+                yield path, functools.partial(_with, parts, place, (head, body, tail), path)
+
+
+def _with(parts: list[bytes], place: int, frame: Any, path: tuple[Any, ...], value: Any, times: int = 1) -> bytes:
+    head, body, tail = frame
+    made = head + json.dumps(put(body, path, value)).encode() + tail
+    return b"".join([*parts[:place], *([made] * times), *parts[place + 1 :]])
+
+
+def retyped(name: str, step: int) -> Iterator[bytes]:
+    """Give streams in which a field of a frame that comes twice has another type: each kind of it, one in so many."""
+    for count, (_, written) in enumerate(places(name), 1):
+        for number, value in enumerate(VALUES, count):
+            if number % step == 0:
+                yield written(value, times=2)
 
 
 @pytest.mark.parametrize("step", [pytest.param(211, id="few"), pytest.param(1, id="many", marks=pytest.mark.slow)])
@@ -108,20 +122,13 @@ READ_ALONE = {
 
 @pytest.mark.parametrize("name", READ_ALONE)
 def test_a_value_of_another_type_is_told(name: str, tally: Counter[str]) -> None:
-    seen = set()
-    for parts, place in kinds(name):
-        head, body, tail = split(parts[place])  # type: ignore[misc]
-        for path in paths(body):
-            shape = (body.get("type"), *("#" if type(key) is int else key for key in path))
-            if shape in seen or not READ_ALONE[name].isdisjoint(path):
-                continue
-            seen.add(shape)
-            for value in (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK}):
-                made = head + json.dumps(put(body, path, value)).encode() + tail
-                events = decode(name, b"".join([*parts[:place], made, *parts[place + 1 :]]))
+    for path, written in places(name):
+        for value in (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK}):
+            if READ_ALONE[name].isdisjoint(path):
+                events = decode(name, written(value))
                 data, losses = encode(name, events)
                 broken = accumulate(events).broken_calls
-                assert MARK in repr(events) or MARK in data.decode() or losses or broken, (shape, value)
+                assert MARK in repr(events) or MARK in data.decode() or losses or broken, (path, value)
                 tally["values of another type told"] += 1
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -90,13 +91,21 @@ def test_a_broken_call_does_not_take_its_siblings_with_it() -> None:
         assert [call.name for call in response.broken_calls] == ["f"]
 
 
-@pytest.mark.parametrize("name", names())
-def test_a_call_does_not_run_without_arguments_that_stand_elsewhere(name: str, tally: Counter[str]) -> None:
+def named_arguments() -> Iterator[tuple[str, str, str]]:
+    """Give the formats in which arguments have a name, with a call of theirs and that name."""
+    for name in names():
+        good = format(name).encode_call(ToolCall("c1", "f", {"s": "x"})).text
+        for key in ("arguments", "parameters"):
+            if re.search(rf"""["']{key}["']\s*:""", good):
+                yield name, good, key
+
+
+@pytest.mark.parametrize(("name", "good", "key"), [*named_arguments()])
+def test_a_call_does_not_run_without_arguments_that_stand_elsewhere(
+    name: str, good: str, key: str, tally: Counter[str]
+) -> None:
     form = format(name)
-    good = form.encode_call(ToolCall("c1", "f", {"s": "x"})).text
-    key = next((key for key in ("arguments", "parameters") if re.search(rf"""["']{key}["']\s*:""", good)), None)
-    if key is None or not calls(read(form, good)):
-        return  # arguments have no name here
+    assert calls(read(form, good)) == [("f", {"s": "x"})]
     for other in ("args", "input", "params"):
         misspelled = read(form, good.replace(key, other))
         assert [(call.name, call.runs) for call in misspelled.message.parts if type(call) is ToolCall] == [("f", False)]
