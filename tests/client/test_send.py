@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.client.canned import Canned
 from tests.client.faces import DIALECTS, FACES, KEY, awaited, options_at
 from toolwire import (
     Context,
@@ -12,7 +13,9 @@ from toolwire import (
     ErrorEnd,
     Message,
     MessageEnd,
+    MessageStart,
     Request,
+    Response,
     TextDelta,
     Tool,
     ToolCall,
@@ -23,11 +26,11 @@ from toolwire import (
 )
 from toolwire.client import sync
 from toolwire.client.exchange import Retries
-from toolwire.client.failures import RateLimited
+from toolwire.client.failures import ProviderError, RateLimited
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField
 from toolwire.testing import Cut, Fail, simulate
-from toolwire.types import Text
+from toolwire.types import Choice, Text
 
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 ASKED = Request(
@@ -35,6 +38,9 @@ ASKED = Request(
     max_tokens=100,
     context=Context("Be brief.", [Message("Look twice.")], [LOOK]),
 )
+
+YES = Response(choices=[Choice(Message("assistant", "Yes."), "stop")])
+REACHED = {"openai": "openai-chat", **{name: name for name in NAMES}}
 
 
 def send(face: str, name: str, url: str, request: Any, **options: Any) -> Any:
@@ -122,11 +128,64 @@ def test_what_a_request_loses_is_in_the_answer(face: str) -> None:
 @pytest.mark.parametrize("face", FACES)
 def test_an_error_before_the_first_event_is_raised(face: str) -> None:
     failing = [[Fail(Error("rate_limit", "Slow."), retry_after=30)]]
-    with simulate(failing * 2) as model:
-        for way in (send, send_stream):
-            with pytest.raises(RateLimited, match="Slow") as found:
-                way(face, "openai", model.url, ASKED, retries=Retries(1))
-            assert found.value.error.retry_after == 30.0
+    for attempts in (1, 3):
+        retries = Retries(attempts, longest=0.01)
+        with simulate(failing * 2 * attempts) as model:
+            for way in (send, send_stream):
+                with pytest.raises(RateLimited, match="Slow") as found:
+                    way(face, "openai", model.url, ASKED, retries=retries)
+                assert found.value.error.retry_after == 30.0
+            assert len(model.requests) == 2 * attempts
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_another_try_is_no_event(face: str) -> None:
+    with simulate([[Fail(Error("overloaded", "Later."))], ["Yes."]]) as model:
+        events, response = send_stream(face, "openai", model.url, ASKED, retries=Retries(base=0.01))
+    assert type(events[0]) is MessageStart
+    assert response.content == "Yes."
+
+
+# How servers say an error with a status of 200, and whether another try may help.
+UNDER_200: dict[str, dict[str, Any]] = {
+    "openai": {"error": {"message": "Slow down.", "code": 429}, "user_id": "u"},
+    "openai-responses": {
+        **{"id": "resp_1", "object": "response", "status": "failed", "output": []},
+        "error": {"code": "rate_limit_exceeded", "message": "Slow down."},
+    },
+    "anthropic": {"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}},
+    "gemini": {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Slow down."}},
+}
+
+
+@pytest.mark.parametrize("name", UNDER_200)
+@pytest.mark.parametrize("face", FACES)
+def test_an_error_with_the_status_of_an_answer_is_an_error(face: str, name: str) -> None:
+    retries, good = Retries(2, base=0.01), dialect(REACHED[name]).encode_response(YES).body
+    for bodies in ([UNDER_200[name]] * 2, [UNDER_200[name], good]):
+        canned = Canned(*bodies)
+        if good in bodies:
+            assert send(face, name, "http://model", ASKED, retries=retries, transport=canned).content == "Yes."
+        else:
+            with pytest.raises(RateLimited, match="Slow down"):
+                send(face, name, "http://model", ASKED, retries=retries, transport=canned)
+        assert len(canned.sent) == 2
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_an_error_in_words_with_the_status_of_an_answer_is_an_error(face: str) -> None:
+    with pytest.raises(ProviderError, match="no such model"):
+        send(face, "ollama", "http://model", ASKED, transport=Canned({"error": "no such model"}))
+
+
+def test_what_had_come_of_an_answer_that_failed_is_kept_beside_its_error() -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Half"}]}
+    failed = {**UNDER_200["openai-responses"], "output": [said]}
+    with sync.Client("openai-responses", "own", transport=Canned(failed), retries=Retries(1), api_key=KEY) as client:
+        done = client.run("Go.")
+    assert (done.ending, done.message.text) == ("error", "Half")
+    assert done.error is not None
+    assert (done.error.kind, done.error.message) == ("rate_limit", "Slow down.")
 
 
 @pytest.mark.sampled

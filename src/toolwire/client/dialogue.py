@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolwire.client.budget import Account
 from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
-from toolwire.client.exchange import Retries, Sent, Upstream, exchanging
+from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.client.options import AROUND, RUNNING, check_able, check_options, names_of, value_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
@@ -228,15 +228,15 @@ def _taken(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def _resolving(resolver: Any, request: Any, options: dict[str, Any]) -> Any:
     """Give what runs the calls: bound to the tools that are declared and to the context, and approved."""
     ask = options.get("approve")
-    if resolver is None or not hasattr(resolver, "available_tools") or callable(resolver):
-        if ask is not None and resolver is not None:
-            raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
-        return resolver
-    from toolwire.resolvers.session import prepare  # noqa: PLC0415 - only where there is a resolver
+    if hasattr(resolver, "available_tools"):
+        from toolwire.resolvers.session import Session, prepare  # noqa: PLC0415 - only where there is a resolver
 
-    if ask is not None:
-        resolver = approved(resolver, ask)
-    return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.get("context"))[1]
+        if not isinstance(resolver, Session):
+            resolver = resolver if ask is None else approved(resolver, ask)
+            return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.get("context"))[1]
+    if ask is not None and resolver is not None:
+        raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
+    return resolver
 
 
 def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
@@ -325,8 +325,10 @@ def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
     sent, ends = Sent(), list[MessageEnd]()
     given = failed = False
 
-    def pick(event: Event) -> Event | None:
+    def pick(event: Event | Retrying) -> Event | None:
         nonlocal given, failed
+        if isinstance(event, Retrying):
+            return None
         if type(event) is MessageEnd:
             ends.append(event)
             return None

@@ -31,7 +31,7 @@ from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.providers.catalogue import cost
 from toolwire.scrubbing import scrub
-from toolwire.streams.accumulation import Accumulator
+from toolwire.streams.accumulation import Accumulator, events_of
 from toolwire.streams.settling import Settling, call_ids
 from toolwire.text.overlay.completions import raw_completions
 from toolwire.text.overlay.dialect import over
@@ -295,11 +295,29 @@ def _read_answer(
         data = yield from _read(upstream, answer, upstream.bounds.bytes, deadline)
         if sent.digest is not None:
             sent.digest.update(data)
-        return Settling(request).response(upstream.dialect.decode_response(read_body(data))), None
+        body = read_body(data)
+        response = Settling(request).response(upstream.dialect.decode_response(body))
+        return _error_in(upstream, response, body, answer, sent) or (response, None)
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
         return Error("server", f"the answer is not a JSON object: {problem}", answer.status), None
+
+
+def _error_in(
+    upstream: Upstream, response: Response, body: dict[str, Any], answer: HttpResponse, sent: Sent
+) -> _Once | None:
+    """Give the error that a server tells under a good status, in the place of an answer or beside what came of one."""
+    said = body.get("error")
+    if not said or (response.choices and response.finish_reason != "error"):
+        return None
+    if response.choices:
+        body, sent.heard = {"error": said}, Accumulator()
+        for event in events_of(response):
+            sent.heard.feed(event)
+    error = upstream.dialect.decode_error(None, body, answer.headers)
+    error = replace(error, request_id=error.request_id or _request_id(upstream, answer.headers))
+    return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
 
 
 def _error_of(problem: TransportError) -> Error:

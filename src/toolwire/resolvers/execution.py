@@ -30,6 +30,8 @@ from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 
+# Seconds after which it is looked again whether somebody has approved a call, at the least.
+_SOON = 0.05
 _STOPPED = "cancelled before it was done; it may have run"
 _UNBEGUN = "not run: everything was cancelled before"
 _UNAPPROVED = "not run: nobody had approved it when everything was stopped"
@@ -380,6 +382,10 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
     task = asyncio.ensure_future(arun(running.steps(job)))
     try:
         await asyncio.wait({task}, timeout=job.timeout)
+        given = 0.0
+        while not task.done() and (waited := running.record.waited(job.call)) > given:  # the time of a person is added
+            await asyncio.wait({task}, timeout=max(_SOON, waited - given))
+            given = waited
     except asyncio.CancelledError:
         await _end(task, job)
         raise
@@ -387,6 +393,7 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
         return running.ended(job, f"{FAILED}CancelledError", "error")
     if task.done():
         return task.result()
+    running.record.stop(job.call)
     goes_on = "" if await _end(task, job) else ", and goes on: it does not end when it is cancelled"
     return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s{goes_on}", "timed_out")
 

@@ -81,6 +81,7 @@ class _Begun:
         self.started, self.begun = time.time(), time.monotonic()
         self.notes: dict[str, Any] = {}
         self.waited = 0.0
+        self.told = False
         self._asked: float | None = None
 
     def note(self, note: CallNote) -> None:
@@ -89,11 +90,12 @@ class _Begun:
             self._asked = time.monotonic() if note.approval == "asked" else None
         self.notes.update({name: value for name, value in asdict(note).items() if value is not None})
 
-    def answered(self) -> None:
-        """Count the time since somebody was asked, if somebody was."""
+    def answered(self, *, going_on: bool = False) -> None:
+        """Count the time since somebody was asked, if somebody was; it may go on."""
         if self._asked is not None:
-            self.waited += time.monotonic() - self._asked
-            self._asked = None
+            now = time.monotonic()
+            self.waited += now - self._asked
+            self._asked = now if going_on else None
 
 
 class CallRecord:
@@ -115,8 +117,22 @@ class CallRecord:
             return self._secrets() if type(event) is _SecretsWanted else None
 
         result = yield from through(steps, hear)
-        self.end(call, result)
+        if not begun.told:
+            self.end(call, result)
         return result
+
+    def stop(self, call: ToolCall) -> None:
+        """Leave it to whoever stops a call to report its end, whatever its steps still give."""
+        if (begun := self._begun.get(id(call))) is not None:
+            begun.told = True
+
+    def waited(self, call: ToolCall) -> float:
+        """Give the seconds that a call has waited so far for somebody to approve it."""
+        begun = self._begun.get(id(call))
+        if begun is None:
+            return 0.0
+        begun.answered(going_on=begun.notes.get("approval") == "asked")
+        return begun.waited
 
     def is_unapproved(self, call: ToolCall) -> bool:
         """Whether a call waits for somebody to approve it."""
@@ -126,6 +142,7 @@ class CallRecord:
     def end(self, call: ToolCall, result: ToolResult, ending: CallEnding | None = None) -> None:
         """Report the end of a call; why it ended is what was noted of it, where nothing else is passed."""
         begun = self._begun.pop(id(call), None) or _Begun()
+        begun.told = True
         notes, usual = begun.notes, "error" if result.is_error else "ok"
         begun.answered()
         if notes.get("approval") == "asked":

@@ -65,7 +65,7 @@ EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
 _TELLING = frozenset({"content_block", "delta"})
 _BEFORE = frozenset({"message_start", "message", "ping", "error"})
 # How many fields an event has that says nothing beside what it carries.
-_FIELDS = {"message_stop": 1, "content_block_start": 3, "content_block_delta": 3, "content_block_stop": 2}
+_FIELDS = {"message_stop": 1, "ping": 1, "content_block_start": 3, "content_block_delta": 3, "content_block_stop": 2}
 _OF_EVENTS = frozenset({"type", "message", "index", "content_block", "delta"})
 _OF_START = frozenset({"type", "role", "content", "usage", "stop_reason", "stop_sequence"})
 _OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
@@ -157,7 +157,7 @@ class Decoder(WireDecoder):
             kind = kind if _TELLING.isdisjoint(body) else _kind_of(body, kind)
         if not self._started and kind not in _BEFORE and "error" not in body:
             self._start_message({})
-        if len(body) > _FIELDS.get(kind, len(body)):
+        if self._started and len(body) > _FIELDS.get(kind, len(body)):
             self._keep({key: body[key] for key in body if key not in _OF_EVENTS})
         if kind == "content_block_delta" and type(delta := body.get("delta")) is dict:
             self._read_delta(body, delta, delta.get("type"))

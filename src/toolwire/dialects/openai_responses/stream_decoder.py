@@ -45,6 +45,9 @@ from toolwire.wire.names import made_id, number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
 _USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})
+_OF_EVENTS = _USUAL.union(
+    ("response", "item", "part", "text", "refusal", "arguments", "input", "name", "annotation", "annotation_index")
+)
 _OPENINGS = ("response.created", "response.queued", "response.in_progress")
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 _KINDS: dict[Any, type] = {"output_text": Text, "refusal": Refusal}
@@ -81,6 +84,8 @@ class Decoder(WireDecoder):
             self._read_odd_body(body, kind)
         elif not reader[0](self, body, *reader[1:]):
             self._read_unfit(body, kind)
+        elif not kind.endswith(".delta"):
+            self._keep_rest(body)
 
     def _read_unfit(self, body: dict[str, Any], kind: str) -> None:
         """Read an event that nothing took, or whose type does not fit what it holds."""
@@ -124,7 +129,9 @@ class Decoder(WireDecoder):
         elif not kind and type(body.get("item")) is dict:
             self._stray = self._stray or bool(body["item"].get("arguments"))
             self._keep(body)
-        elif kind not in {"keepalive", "ping"} and not kind.endswith("_part.done"):
+        elif kind.endswith("_part.done"):
+            self._keep_rest(body)
+        elif kind not in {"keepalive", "ping"} or not _USUAL.issuperset(body):
             self._keep(body)
 
     def _speaks_of_known(self, body: dict[str, Any]) -> bool:
@@ -144,6 +151,11 @@ class Decoder(WireDecoder):
         key = item.parts[max(item.parts)].key if item is not None and item.parts and not over else None
         body.pop("sequence_number", None)
         self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=Opaque(DIALECT, body)))
+
+    def _keep_rest(self, body: dict[str, Any]) -> None:
+        """Keep what an event says beside what it carries."""
+        if not _OF_EVENTS.issuperset(body):
+            self._keep({key: body[key] for key in body if key not in _OF_EVENTS})
 
     def _read_response(self, body: dict[str, Any], *, last: bool = False) -> bool:
         """Tell what is known of the answer; later, what is new of it, with its status until the last step."""
@@ -282,6 +294,8 @@ class Decoder(WireDecoder):
             left = {key: body[key] for key in body if key not in _USUAL or (key == "logprobs" and body[key])}
         if words or left:
             self.events += so_far.say(words, left)  # type: ignore[arg-type]
+        if unknown := {key: left[key] for key in left if key != "logprobs"}:
+            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, unknown, {"said": True})))
         return True
 
     def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:

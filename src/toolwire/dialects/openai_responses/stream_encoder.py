@@ -244,6 +244,9 @@ class Encoder(SequentialEncoder):
         self.lose_step(event)
         body = self.left_at(event.opaque)
         if type(body.get("type")) is not str:
+            if body and "said" not in form_of(event.opaque, DIALECT):
+                self.stand()
+                self.ledger.lose("opaque", "opaque", "it is no event")
             return b""
         if event.key is not None and "output_index" in body:
             body = {**body, "output_index": self._place.get("output_index", 0)}
