@@ -217,3 +217,7 @@ def test_chat_converts_asks_and_reads_whatever_carries_it(name: str, body: dict[
     said = dict(BASH["function"])
     converted = {"input_schema": said.pop("parameters"), **said} if name == "anthropic" else BASH
     assert json.loads(request.body)["tools"] == [converted]
+
+
+def test_a_model_that_has_the_name_of_its_provider_goes_by_all_of_it() -> None:
+    assert LLMFactory.create("groq/groq/compound", api_key=KEY).model == "groq/compound"

@@ -105,6 +105,49 @@ def test_a_class_of_ones_own_is_made() -> None:
     assert done.messages[1].parts[0].content == "[1]"
 
 
+class Static:
+    """A resolver that is asked without an instance."""
+
+    @staticmethod
+    def available_tools() -> list[Tool]:
+        """List."""
+        return [Tool("a", "A", {"type": "object"}), Tool("b", "B", {"type": "object"})]
+
+    @staticmethod
+    def resolve(call: ToolCall, context: Any = None) -> tuple[str, str]:
+        """Run."""
+        return ("ok", f"{call.name} for {context['user']}")
+
+
+class Called(Mine):
+    """A resolver that can be called as well, for whatever reason."""
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+    def resolve(self, call: ToolCall, context: Any = None) -> tuple[str, str]:
+        """Run."""
+        return ("ok", f"{call.name} for {context['user']}")
+
+
+@pytest.mark.parametrize("resolver", [Static, Called()])
+def test_a_resolver_that_is_a_class_or_can_be_called_is_bound_as_any_other(resolver: Any) -> None:
+    asked: list[str] = []
+
+    def ask(call: ToolCall, _preview: str) -> bool:
+        asked.append(call.name)
+        return True
+
+    turns: list[Any] = [[ToolCall(None, "a"), ToolCall(None, "b")], "Done."]
+    with simulate(turns) as model:
+        given: dict[str, Any] = {"resolver": resolver, "tools": [Tool("a", "A", {"type": "object"})]}
+        done = lead("sync", "openai", model.url, "?", context={"user": "ann"}, approve=ask, **given).done
+    one, other = [message.parts[0] for message in done.messages[1:3]]
+    assert one.content == "a for ann"
+    assert other.content == "unknown tool 'b'. Available: a"
+    assert asked == ["a"]
+
+
 @pytest.mark.parametrize("given", [3, "x", (), (1, 2), (Mine,), object(), [Mine]])
 def test_what_is_no_resolver_is_refused_to_the_caller(given: Any) -> None:
     with pytest.raises(InvalidField, match="resolver"):

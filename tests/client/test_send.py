@@ -150,7 +150,9 @@ def test_another_try_is_no_event(face: str) -> None:
 UNDER_200: dict[str, dict[str, Any]] = {
     "openai": {"error": {"message": "Slow down.", "code": 429}, "user_id": "u"},
     "openai-responses": {
-        **{"id": "resp_1", "object": "response", "status": "failed", "output": []},
+        "object": "response",
+        "status": "failed",
+        "output": [],
         "error": {"code": "rate_limit_exceeded", "message": "Slow down."},
     },
     "anthropic": {"type": "error", "error": {"type": "rate_limit_error", "message": "Slow down."}},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, FACES, KEY, RUN, TOKYO, chat, get_weather, lead
+from tests.client.faces import DIALECTS, FACES, KEY, RUN, TOKYO, chat, get_weather, lead, options_at
 from toolwire import (
     CodeTools,
     Context,
@@ -32,7 +32,7 @@ from toolwire.client.exchange import Retries
 from toolwire.client.failures import AllFailed, AuthenticationFailed, ProviderError, RateLimited
 from toolwire.errors import InvalidField, UnknownDialect
 from toolwire.loop import AskModel, Done, LoopLimits, RunTools
-from toolwire.testing import Expect, Fail, Finish, simulate
+from toolwire.testing import Expect, Fail, Finish, Wait, simulate
 from toolwire.types import Error, Request
 
 WEATHER = get_weather.to_openai_format()
@@ -307,3 +307,20 @@ class TestFromAFactory:
         assert "- 1 one" in shown[0]
         assert "+ 1 two" in shown[0]
         assert (tmp_path / "a.txt").read_text() == "one\n"
+
+
+def test_the_next_of_several_has_the_same_tools_and_the_time_that_is_left() -> None:
+    given: list[Any]
+    with simulate([[Fail(Error("invalid_request", "No."))]]) as one, simulate([[TOKYO], ["Warm."]]) as other:
+        given = [("openai", options_at("openai", model.url)) for model in (one, other)]
+        with sync.Client(given, "m") as client:
+            assert client.run("?", tools=iter([get_weather])).message.text == "Warm."
+    declared = [[tool["function"]["name"] for tool in each.body["tools"]] for each in other.requests]
+    assert declared == [["get_weather"]] * 2
+
+    with simulate([[Wait(1.5), Fail(Error("invalid_request", "No."))]]) as one, simulate([[Wait(5), "Warm."]]) as other:
+        given = [("openai", options_at("openai", model.url)) for model in (one, other)]
+        with sync.Client(given, "m") as client:
+            done = client.run("?", limits={"seconds": 2})
+    assert done.ending == "budget"
+    assert done.reason == "2.0 of 2 seconds have passed"

@@ -343,6 +343,40 @@ def test_a_key_is_said_once_whatever_the_case_of_a_further_header(name: str, log
     assert headers_of(given)["x-more"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("name", "variable", "login"),
+    [("openai", "OPENAI_API_KEY", "Authorization"), ("anthropic", "ANTHROPIC_API_KEY", "X-Api-Key")],
+)
+def test_a_key_of_the_environment_goes_nowhere_beside_a_login_of_the_caller(
+    name: str, variable: str, login: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "sk-of-the-environment")
+    url = "https://proxy.example/v1"
+    for headers in ({login: "mine"}, {"authorization": "Bearer mine"}):
+        sent = headers_of(provider_of(name, base_url=url, headers=headers)[0])
+        assert not [value for value in sent.values() if "sk-of" in value]
+        assert sent[next(iter(headers))].endswith("mine")
+    assert not [
+        value for value in headers_of(provider_of(name, base_url=url, api_key="")[0]).values() if "sk-of" in value
+    ]
+    assert [value for value in headers_of(provider_of(name, base_url=url)[0]).values() if "sk-of" in value]
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "meant"),
+    [
+        (None, "openrouter/openrouter/auto", "openrouter/auto"),
+        ("openrouter/openrouter/auto", None, "openrouter/auto"),
+        ("openrouter", "openrouter/openrouter/auto", "openrouter/auto"),
+        ("groq", "groq/groq/compound", "groq/compound"),
+        ("openai", "openai/gpt-4", "gpt-4"),
+        ("openai", "gpt-4", "gpt-4"),
+    ],
+)
+def test_a_prefix_is_taken_off_a_model_once(given: Any, model: str | None, meant: str) -> None:
+    assert provider_of(given, model)[1] == meant
+
+
 @pytest.mark.parametrize("header", ["Content-Length", "transfer-encoding"])
 def test_what_the_body_says_is_no_header_to_pass(header: str) -> None:
     with pytest.raises(InvalidField, match=f"openai: {header} belongs to the body"):

@@ -160,3 +160,60 @@ def test_the_time_of_a_person_is_not_the_time_of_a_tool() -> None:
     assert (one.ending, one.approval) == ("ok", "granted")
     assert one.waited >= 0.2
     assert 0.02 <= one.seconds < 0.2
+
+
+@pytest.mark.parametrize("run", [execute, awaited], ids=["sync", "async"])
+def test_a_tool_has_its_whole_time_after_a_person_has_taken_longer(run: Face) -> None:
+    told = list[Ran]()
+
+    def ask(given: ToolCall, _preview: str) -> bool:
+        time.sleep(0.5)
+        return given.id != "c3"
+
+    @tool(timeout=0.2)
+    def act(wait: float) -> str:
+        """Act."""
+        time.sleep(wait)
+        return "done"
+
+    resolver = approved(AgentResolver([act]), ask)
+    calls = [call(1, "act", wait=0.02), call(2, "act", wait=5), call(3, "act", wait=0.02)]
+    begun = time.monotonic()
+    found = run(calls, resolver, record=CallRecord(told.append))
+    assert time.monotonic() - begun < 4
+    assert [one.content for one in found] == [
+        "done",
+        "Tool execution failed: it took longer than 0.2 s",
+        "the call was not approved",
+    ]
+    assert [(one.ending, one.approval) for one in told] == [
+        ("ok", "granted"),
+        ("timed_out", "granted"),
+        ("denied", "denied"),
+    ]
+    assert all(one.waited >= 0.5 for one in told)
+    assert told[1].seconds >= 0.2
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+@pytest.mark.parametrize("ends", ["value", "error"])
+def test_a_tool_that_ends_upon_its_cancellation_is_reported_once_as_its_result_says(how: str, ends: str) -> None:
+    told, cancel = list[Ran](), Cancel()
+
+    @tool(timeout=0.1 if how == "timeout" else None)
+    async def work() -> str:
+        """Work."""
+        if how == "cancel":
+            threading.Timer(0.1, cancel).start()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            if ends == "error":
+                raise ValueError("interrupted") from None
+        return "stopped"
+
+    [result] = awaited([call(1, "work")], AgentResolver([work]), cancel=cancel, record=CallRecord(told.append))
+    [one] = told
+    assert result.is_error
+    assert (one.result, one.ending) == (result, "timed_out" if how == "timeout" else "cancelled")
+    assert 0.1 <= one.seconds < 5

@@ -1,7 +1,7 @@
 """Other names, fewer tools, and a question before a call is run."""
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -10,6 +10,7 @@ from toolwire import (
     Composition,
     ToolCall,
     UnknownTool,
+    aio,
     approved,
     execute,
     filtered,
@@ -18,6 +19,7 @@ from toolwire import (
     tool,
 )
 from toolwire.errors import InvalidField
+from toolwire.work.results import CallRecord, Ran
 
 
 @tool(sensitive=["key"], preview=lambda path, **_key: f"would write {path}")
@@ -73,8 +75,74 @@ def test_tools_go_by_their_outer_names(resolver: Any, listed: list[str], inside:
 
 
 def test_recipes_go_by_the_outer_names() -> None:
-    assert prefixed(FILES, "fs_").dispatch_recipe("fs_read") is FILES.dispatch_recipe("read")
+    assert prefixed(FILES, "fs_").dispatch_recipe("fs_read") is not None
     assert prefixed(FILES, "fs_").dispatch_recipe("read") is None
+
+
+@tool
+def search(query: str) -> str:
+    """Search."""
+    return f"found {query}"
+
+
+@tool
+def research(query: str) -> str:
+    """Research."""
+    return query
+
+
+def plan(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "serial": [
+            {"tool": "search", "arguments": arguments},
+            {"tool": "search", "arguments": lambda known: {"query": f"more than {known['search']}"}},
+        ],
+        "compose": lambda serial, _parallel, errors: "; ".join(
+            [*(f"{one.tool}: {one.content}" for one in serial), *(one.reason for one in errors)]
+        ),
+    }
+
+
+@tool(name="search")
+def search_elsewhere(query: str) -> str:
+    """Search elsewhere."""
+    return f"elsewhere {query}"
+
+
+KNOWING = AgentResolver([search, research], recipes={"research": plan})
+FOUND = "search: found x; search: found more than found x"
+
+
+@pytest.mark.parametrize(
+    ("resolver", "name", "content"),
+    [
+        (KNOWING, "research", FOUND),
+        (prefixed(KNOWING, "kb_"), "kb_research", FOUND),
+        (prefixed(prefixed(KNOWING, "a_"), "b_"), "b_a_research", FOUND),
+        (renamed(KNOWING, {"search": "find", "research": "study"}), "study", FOUND),
+        (Composition([prefixed(KNOWING, "kb_"), AgentResolver([search_elsewhere])]), "kb_research", FOUND),
+        (prefixed(Composition([KNOWING]), "kb_"), "kb_research", FOUND),
+        (filtered(KNOWING, ["research"]), "research", "the tool is hidden here; KeyError: 'search'"),
+        (
+            Composition([filtered(KNOWING, ["research"]), AgentResolver([search_elsewhere])]),
+            "research",
+            "the tool is hidden here; KeyError: 'search'",
+        ),
+    ],
+)
+def test_the_steps_of_a_recipe_are_its_own_tools_by_whatever_name(resolver: Any, name: str, content: str) -> None:
+    asked = ToolCall("c", name, {"query": "x"})
+    [result] = execute([asked], resolver)
+    assert (result.name, result.content) == (name, content)
+    seen: list[str] = []
+
+    def ask(given: ToolCall, _preview: str) -> bool:
+        seen.append(given.name)
+        return True
+
+    [result] = execute([asked], approved(resolver, ask))
+    assert (result.content, seen[0]) == (content, name)
+    assert all(one.endswith(("search", "find")) for one in seen[1:])
 
 
 def test_names_that_would_be_lost_or_taken_twice_are_refused() -> None:
@@ -176,3 +244,87 @@ def test_a_recipe_is_asked_about_too(answer: Any, content: str) -> None:
         assert result.content == content
         assert len(ran) == (answer is True)
     assert {name for name, _ in ask.seen} == {"both"}
+
+
+@pytest.mark.parametrize("given", [True, "not today"])
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: prefixed(one, "kb_")])
+def test_a_recipe_is_asked_about_in_the_loop_of_the_program_and_on_record(given: Any, wrap: Any) -> None:
+    told: list[Ran] = []
+
+    async def main() -> Any:
+        loop = asyncio.get_running_loop()
+
+        async def ask(_call: ToolCall, _preview: str) -> Any:
+            answer = loop.create_future()
+            loop.call_later(0.05, answer.set_result, given)
+            return await answer
+
+        resolver = wrap(approved(KNOWING, ask, only=["research"]))
+        name = resolver.available_tools()[1].name
+        return await aio.execute([ToolCall("c", name, {"query": "x"})], resolver, record=CallRecord(told.append))
+
+    [result] = asyncio.run(main())
+    [one] = told
+    assert one.waited >= 0.04
+    assert one.result == result
+    if given is True:
+        assert (result.content, one.ending, one.approval) == (FOUND, "ok", "granted")
+    else:
+        assert (result.content, one.ending, one.approval) == (
+            "the call was not approved: not today",
+            "denied",
+            "denied",
+        )
+
+
+@tool(preview=lambda path: f"would delete {path}")
+def delete(path: str, context: dict[str, Any]) -> str:
+    """Delete."""
+    return f"{context['user']} deleted {path}"
+
+
+@tool(preview=lambda path, context: f"{context['user']} would move {path}")
+def move(path: str, context: dict[str, Any]) -> str:
+    """Move."""
+    return f"{context['user']} moved {path}"
+
+
+@tool(custom=True, preview=lambda text: f"would run {text}")
+def shell(text: str) -> str:
+    """Run."""
+    return f"ran {text}"
+
+
+class Declared:
+    """A tool as an object, whose preview wants the arguments alone."""
+
+    name, description = "declared", "Declared."
+    parameters: ClassVar[dict[str, Any]] = {"type": "object", "properties": {"path": {"type": "string"}}}
+
+    def execute(self, arguments: dict[str, Any], context: Any) -> str:
+        """Run."""
+        return f"{context['user']}: {arguments['path']}"
+
+    def preview(self, arguments: dict[str, Any]) -> str:
+        """Show."""
+        return f"would take {arguments['path']}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "content"),
+    [
+        (ToolCall("c", "delete", {"path": "a"}), "would delete a", "ann deleted a"),
+        (ToolCall("c", "delete", {}), "it would be refused: ", "invalid arguments for 'delete': "),
+        (ToolCall("c", "delete", {"path": 5}), "it would be refused: ", "invalid arguments for 'delete': "),
+        (ToolCall("c", "move", {"path": "a"}), "ann would move a", "ann moved a"),
+        (ToolCall("c", "shell", {}, raw="ls", custom=True), "would run ls", "ran ls"),
+        (ToolCall("c", "shell", {"input": "ls"}), "would run ls", "ran ls"),
+        (ToolCall("c", "declared", {"path": "a"}), "would take a", "ann: a"),
+    ],
+)
+def test_a_preview_takes_the_arguments_of_its_tool(asked: ToolCall, shown: str, content: str) -> None:
+    ask = Asked(True)
+    resolver = approved(AgentResolver([delete, move, shell, Declared()]), ask)
+    assert str(resolver.resolve(asked, {"user": "ann"}).content).startswith(content)
+    [(_, preview)] = ask.seen
+    assert preview.startswith(shown)

@@ -25,9 +25,9 @@ from toolwire.types import Response, ToolResult, Usage
 class Clock:
     """Says stop when the caller does, or when the seconds of the run have passed; it runs while it is entered."""
 
-    def __init__(self, seconds: float | None, stops: Iterable[Cancel | None]) -> None:
+    def __init__(self, seconds: float | None, stops: Iterable[Cancel | None], begun: float | None = None) -> None:
         self._seconds = seconds
-        self._begun = time.monotonic()
+        self._begun = time.monotonic() if begun is None else begun
         self._stops = [stop for stop in stops if stop is not None]
         self._is_own = self._seconds is not None or len(self._stops) > 1
         self.stop: Cancel | None = Cancel() if self._is_own else next(iter(self._stops), None)
@@ -66,8 +66,10 @@ class Clock:
 class Account:
     """What the runs that a run's tools lead have used: it is the run's own, and so is its cancellation."""
 
-    def __init__(self, limits: LoopLimits, cancel: Cancel | None, above: "Account | None") -> None:
-        self.clock: Clock = Clock(limits.seconds, (cancel, None if above is None else above.clock.stop))
+    def __init__(
+        self, limits: LoopLimits, cancel: Cancel | None, above: "Account | None", begun: float | None = None
+    ) -> None:
+        self.clock: Clock = Clock(limits.seconds, (cancel, None if above is None else above.clock.stop), begun)
         self._tools = RunTools([], 0)
         self._lock = threading.Lock()
         self._usage: Usage | None = None

@@ -57,7 +57,7 @@ OnEnd = Callable[[Done], None]
 
 
 class RunSetup(Struct, frozen=True):
-    """What is asked for: a request, what runs its tools, and how the run is led."""
+    """What is asked for: a request, what runs its tools, and how the run is led; `begun` is when (monotonic)."""
 
     request: Request
     resolve: Any = None
@@ -70,6 +70,7 @@ class RunSetup(Struct, frozen=True):
     clearing: ConversationClearing | None = None
     recording: Any = None
     journal: Any = None
+    begun: float | None = None
 
 
 class _Listener(Struct, frozen=True):
@@ -234,7 +235,7 @@ def conversing(
     check_price(setup.limits, setup.request.model)
     # What this conversation shows of a model is this conversation's alone.
     upstream = replace(upstream, in_text=set(upstream.in_text))
-    account = Account(setup.limits, setup.cancel, above)
+    account = Account(setup.limits, setup.cancel, above, setup.begun)
     loop = _loop_of(upstream, setup, account)
     step = next(loop)
     losses: dict[Loss, None] = {}

@@ -5,7 +5,8 @@ Rules of this file:
 - An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, Unpack
@@ -98,6 +99,8 @@ class Dialogue:
     def _first_of_all(self, begin: _Begin[T], settings: Mapping[str, Any]) -> Work[T]:
         """Ask each in turn until one has said something."""
         causes: list[Exception] = []
+        if isinstance(settings.get("tools"), Iterator):
+            settings = {**settings, "tools": list(settings["tools"])}
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
@@ -149,9 +152,12 @@ class Dialogue:
         on_chunk: OnChunk | None = settings.pop("on_chunk", None)
         check_able(on_chunk, "on_chunk", "__call__")
         stream = stream or on_chunk is not None
+        since: list[float] = []
 
         def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
+            since.append(time.monotonic())
             upstream, setup = one.prepared(prompt, options, stream=stream, covered=getattr(journal, "files", ()))
+            setup = replace(setup, begun=since[0])
             if journal is not None:
                 upstream, setup = journal.bound(upstream, setup)
             done = yield from _conversation(upstream, setup, on_event, on_end, last=last)

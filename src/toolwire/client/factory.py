@@ -65,7 +65,9 @@ class LLMFactory:
     def create(name: str | None = None, /, *, model: str | None = None, **options: Unpack[ClientOptions]) -> Client:
         """Make a client of a provider and a model, or of those in the environment; `model=` names another model."""
         provider, usual = _meant(name)
-        return Client(provider, _model_of(model) if model else usual, **options)
+        if model or not usual:
+            return Client(provider, _model_of(model) if model else None, **options)
+        return Client(f"{provider}/{usual}", **options)
 
     @staticmethod
     def create_with_fallback(names: Sequence[str], **options: Unpack[ClientOptions]) -> Client:

@@ -404,7 +404,8 @@ class AnswerForm(Struct, frozen=True):
         """Give the end with its value, and without what only asked for it."""
         messages = settled_history(done.messages)
         response = None if done.response is None else settled(done.response)
-        done = replace(done, messages=messages, calls=[], response=response)
+        calls = [call for call in done.calls if call.name != ANSWER]
+        done = replace(done, messages=messages, calls=calls, response=response)
         if done.ending not in _ANSWERED or response is None:
             return done
         match read(response, self.wanted, self.way):

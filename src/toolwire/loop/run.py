@@ -106,7 +106,9 @@ class _Run(Struct):
             if words is None:
                 return self._done("terminal", calls=waiting)
             others = [call for call in waiting if call.name != terminal_tool]
-            results: Any = (yield self._tools(others)) if others and auto_tools else []
+            if others and not auto_tools:
+                return self._done("calls", calls=others)
+            results: Any = (yield self._tools(others)) if others else []
             ended = self._answer(calls, results, settled={id(one): failure(one, words) for one in finals})
             return ended if ended is not None or others else self._mending(words)
         if not auto_tools:

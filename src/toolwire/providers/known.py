@@ -171,15 +171,21 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def key(self) -> str | None:
-        """The key: `api_key`, else the key of this process (`put_key`), else that of the environment."""
-        return self.api_key or _KEYS.get(self.name) or next(filter(None, map(os.environ.get, self.env)), None)
+        """The key: `api_key`, else that of this process (`put_key`) or of the environment, where no header logs in."""
+        if self.api_key is not None or self._logs_in():
+            return self.api_key
+        return _KEYS.get(self.name) or next(filter(None, map(os.environ.get, self.env)), None)
 
     def lacks_key(self) -> bool:
         """Whether the server wants a key and there is none; with `api_key=""` it wants none."""
         if (self.key or "").strip() or self.api_key is not None or self.local or self.auth is None or not self.env:
             return False
-        logins = {self.auth.lower(), "authorization", "x-api-key", "api-key", "key"}
-        return not logins & {name.lower() for name in (*self.headers, *self.query)}
+        return not self._logs_in()
+
+    def _logs_in(self) -> bool:
+        """Whether a header or the query says who asks."""
+        given = {name.lower() for name in (*self.headers, *self.query)}
+        return bool(given) and not given.isdisjoint({*_LOGINS, (self.auth or "authorization").lower()})
 
     def placed(self) -> Self:
         """Give the provider with the address of the environment, if there is one."""
@@ -248,6 +254,7 @@ class UnknownProvider(UserError, LookupError):
         super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}{hint}")
 
 
+_LOGINS = ("authorization", "x-api-key", "api-key", "key")
 _KEYS: dict[str, str] = {}
 
 
@@ -320,7 +327,7 @@ def provider_of(
             return provider_of(first, model, **{**fields, **options})
         case _:
             raise UnknownProvider(given)
-    name = model.removeprefix(f"{provider.name}/") if model is not None else None
+    name = model if model is None or given is None else model.removeprefix(f"{provider.name}/")
     provider = provider.with_options(**options) if options else provider
     return provider, name or provider.default_model
 

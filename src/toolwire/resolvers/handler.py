@@ -22,7 +22,8 @@ from toolwire.types.frozen import copied
 from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of
 
-_Bind = Callable[[dict[str, Any], Any], tuple[Sequence[Any], dict[str, Any]]]
+_Bound = tuple[Sequence[Any], dict[str, Any]]
+_Bind = Callable[[dict[str, Any], Any], _Bound]
 _made: "WeakKeyDictionary[FunctionTool, Handler]" = WeakKeyDictionary()
 
 
@@ -67,13 +68,7 @@ class Handler:
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run the call, and give its result."""
         call = without_nulls(call, self.tool)
-        bound: tuple[Sequence[Any], dict[str, Any]] = ((), {})
-        problems = self.problems(call)
-        if not problems:
-            try:
-                bound = self.bind({"input": call.raw} if call.custom else call.plain_arguments, context)
-            except InvalidField as problem:
-                problems = [f"field {problem.field}: {problem.reason}"]
+        bound, problems = self._bound(call, context)
         if problems:
             yield Emit(CallNote("invalid"))
             return invalid(call, problems)
@@ -85,6 +80,26 @@ class Handler:
             return (yield from rescuing(problem, call, self.sensitive))
         return self.read(value, call)
 
+    def _bound(self, call: ToolCall, context: Any) -> tuple[_Bound, list[str]]:
+        """Give what the function is called with, or say why the call cannot be run."""
+        problems = self.problems(call)
+        if not problems:
+            try:
+                return self.bind({"input": call.raw} if call.custom else call.plain_arguments, context), []
+            except InvalidField as problem:
+                problems = [f"field {problem.field}: {problem.reason}"]
+        return ((), {}), problems
+
+    def shown(self, show: Callable[..., object], call: ToolCall, context: Any = None) -> str:
+        """Show what the call would do, or why it would be refused; what is no argument is given where it is taken."""
+        call = without_nulls(call, self.tool)
+        (places, keywords), problems = self._bound(call, context)
+        if problems:
+            return f"it would be refused: {'; '.join(problems)}"
+        taken = {*call.plain_arguments, *inspect.signature(show).parameters}
+        places = places[: int(min(len(places), places_of(show)))]
+        return str(show(*places, **{name: value for name, value in keywords.items() if name in taken}))
+
 
 RunnableTool = Handler | DeclaredTool | Callable[..., object]
 """A tool that can run: a function, a `@tool`, a class or an object that declares itself."""
@@ -95,7 +110,7 @@ def _has_text(call: ToolCall) -> bool:
     return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
 
 
-def bind_text(arguments: dict[str, Any], _context: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+def bind_text(arguments: dict[str, Any], _context: Any) -> _Bound:
     """Call with the text of the model, and nothing else."""
     return (arguments["input"],), {}
 
@@ -239,5 +254,4 @@ class AgentResolver(Resolver):
         handler = self._handlers.get(call.name)
         if handler is None or handler.preview is None:
             return None
-        arguments, keywords = handler.bind(call.plain_arguments, context)
-        return str(handler.preview(*arguments, **keywords))
+        return handler.shown(handler.preview, call, context)

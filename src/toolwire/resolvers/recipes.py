@@ -66,8 +66,10 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     if recipe is None:
         return (yield from resolving(resolver, call, context))
     try:
-        plan = _plan_of((yield Ask(recipe, (copied_map(call.plain_arguments),))))
-        composed = yield from _follow(plan, resolver, context)
+        planned = yield from planning(recipe, call, context)
+        if isinstance(planned, Refused):
+            return planned.result
+        composed = yield from _follow(_plan_of(planned), resolver, context, outer_of(recipe))
     except ToolError as problem:
         return failure(call, str(problem))
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a recipe may raise anything, and the model reads it
@@ -75,6 +77,29 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     if composed in (None, ""):
         return (yield from resolving(resolver, call, context))
     return result_of(composed, call)
+
+
+class Refused(Struct, frozen=True):
+    """What a recipe gives in the place of a plan, where somebody refused the call."""
+
+    result: ToolResult
+
+
+def planning(recipe: Callable[..., Any], call: ToolCall, context: Any) -> Work[Any]:
+    """Ask a recipe for its plan; the recipe of a wrapped resolver says that as steps."""
+    steps = getattr(recipe, "planning", None)
+    if steps is not None:
+        return (yield from steps(call, context))
+    return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
+
+
+def outer_of(recipe: Any) -> Callable[[str], str | None]:
+    """Give what says how a tool that a recipe names is called by whoever follows its plan."""
+    return getattr(recipe, "outer", None) or _same
+
+
+def _same(name: str) -> str:
+    return name
 
 
 def _plan_of(plan: Any) -> Plan:
@@ -108,20 +133,20 @@ def _step_of(step: Any, path: str) -> Step:
     raise InvalidField("step", "must be a map of tool, arguments and label", path=path)
 
 
-def _follow(plan: Plan, resolver: Any, context: Any) -> Work[Any]:
+def _follow(plan: Plan, resolver: Any, context: Any, outer: Callable[[str], str | None]) -> Work[Any]:
     serial: list[StepResult] = []
     parallel: list[StepResult] = []
     errors: list[StepError] = []
     known: dict[str, Any] = {}
     for number, step in enumerate(plan.serial, 1):
-        outcome = yield from _do(step, f"dispatch_serial_{number}", known, resolver, context)
+        outcome = yield from _do(step, f"dispatch_serial_{number}", known, resolver, context, outer)
         if type(outcome) is StepResult:
             known[step.tool] = outcome.content
             serial.append(outcome)
         else:
             errors.append(outcome)
     works = [
-        _do(step, f"dispatch_parallel_{number}", known, resolver, context)
+        _do(step, f"dispatch_parallel_{number}", known, resolver, context, outer)
         for number, step in enumerate(plan.parallel, 1)
     ]
     for outcome in (yield Together(works)) if works else ():
@@ -133,7 +158,9 @@ def _follow(plan: Plan, resolver: Any, context: Any) -> Work[Any]:
     return (yield Ask(plan.compose, (outcomes,) if whole else tuple(outcomes.values())))
 
 
-def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any) -> Work[Any]:
+def _do(
+    step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any, outer: Callable[[str], str | None]
+) -> Work[Any]:
     """Do one step; what goes wrong is its error."""
     label = step.label or step.tool
     try:
@@ -142,7 +169,10 @@ def _do(step: Step, call_id: str, known: dict[str, Any], resolver: Any, context:
             arguments = yield Ask(arguments, (dict(known),))
         if not isinstance(arguments, dict):
             return StepError(step.tool, label, "its arguments are not a map")
-        result = yield from resolving(resolver, ToolCall(call_id, step.tool, arguments), context)
+        name = outer(step.tool)
+        if name is None:
+            return StepError(step.tool, label, "the tool is hidden here")
+        result = yield from resolving(resolver, ToolCall(call_id, name, arguments), context)
     except UnknownTool as problem:
         return StepError(step.tool, label, str(problem))
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a step that fails is collected, and stops nothing

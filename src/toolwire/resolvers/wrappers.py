@@ -24,15 +24,44 @@ from toolwire.resolvers.protocol import (
     resolving,
     tools_of,
 )
+from toolwire.resolvers.recipes import Refused, outer_of, planning
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.types.frozen import copied_map
 from toolwire.wire.arguments import input_of
 from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"
+
+
+class _WrappedRecipe:
+    """A recipe of a wrapped resolver: it asks as its wrapper does, and its steps go by the outer names."""
+
+    def __init__(self, wrapper: "_Renamed", recipe: Callable[[dict[str, Any]], Any], inner: str) -> None:
+        self._wrapper = wrapper
+        self._recipe = recipe
+        self._inner = inner
+
+    def __call__(self, arguments: dict[str, Any]) -> Any:
+        name = self._wrapper.outer(self._inner) or self._inner
+        plan = run(self.planning(ToolCall(None, name, arguments)))
+        if isinstance(plan, Refused):
+            raise ToolError(str(plan.result.content))
+        return plan
+
+    def planning(self, call: ToolCall, context: Any = None) -> Work[Any]:
+        """Give the plan of a call by its outer name, or its refusal."""
+        refusal = yield from self._wrapper.refusing(call, context)
+        if refusal is not None:
+            return Refused(refusal)
+        planned = yield from planning(self._recipe, replace(call, name=self._inner), context)
+        return Refused(replace(planned.result, name=call.name)) if isinstance(planned, Refused) else planned
+
+    def outer(self, name: str) -> str | None:
+        """Give the outer name of a tool that the recipe names."""
+        inner = outer_of(self._recipe)(name)
+        return None if inner is None else self._wrapper.outer(inner)
 
 
 class _Renamed(Resolver):
@@ -66,7 +95,18 @@ class _Renamed(Resolver):
 
     def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
         inner = self._inner(name)
-        return None if inner is None else recipe_of(self.resolver, inner)
+        recipe = None if inner is None else recipe_of(self.resolver, inner)
+        return None if inner is None or recipe is None else _WrappedRecipe(self, recipe, inner)
+
+    def refusing(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
+        """Give the result of a call that must not be run."""
+        del call, context
+        yield from ()
+        return None
+
+    def outer(self, name: str) -> str | None:
+        """Give the outer name of a tool."""
+        return self._outer(name)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
         inner = self._inner(name)
@@ -130,24 +170,14 @@ class _Approved(_Renamed):
         self._only = None if only is None else frozenset(only)
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
+        refusal = yield from self.refusing(call, context)
+        return refusal if refusal is not None else (yield from super().resolving(call, context))
+
+    def refusing(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
+        """Ask whether a call may be run, if it is one of those that are asked about."""
         if self._only is None or call.name in self._only:
-            refusal = yield from self.asking(call, context)
-            if refusal is not None:
-                return refusal
-        return (yield from super().resolving(call, context))
-
-    def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
-        """Give the recipe of a tool; it asks too, before it plans."""
-        recipe = super().dispatch_recipe(name)
-        if recipe is None or (self._only is not None and name not in self._only):
-            return recipe
-        return lambda arguments: run(self._planning(ToolCall(None, name, arguments), recipe))
-
-    def _planning(self, call: ToolCall, recipe: Callable[[dict[str, Any]], Any]) -> Work[Any]:
-        refusal = yield from self.asking(call)
-        if refusal is not None:
-            raise ToolError(str(refusal.content))
-        return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
+            return (yield from self.asking(call, context))
+        return None
 
     def asking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
         """Ask whether a call may be run; its refusal is the result of the call."""

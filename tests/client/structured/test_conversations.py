@@ -74,3 +74,14 @@ def test_an_answer_has_the_wanted_form_on_every_provider(name: str, kind: str, t
         assert ANSWER not in repr(history)
         thanked = replace(request.context, messages=[*history, Message("Thanks.")])
         assert client.chat(thanked, model=MODELS[name]).content == "You are welcome."
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+@pytest.mark.parametrize("answer", [GOOD, BAD, None])
+def test_who_runs_the_tools_gets_their_calls_where_a_form_is_wanted(name: str, answer: Any) -> None:
+    """Where the model answers beside its calls, by our tool, the calls are still those that did not run."""
+    calls = [ToolCall("call_1", "get_weather", {}), *([] if answer is None else [ToolCall("call_2", ANSWER, answer)])]
+    with simulate([calls]) as model, sync.Client(name, "m", base_url=model.url, api_key="k") as client:
+        done = client.run("?", tools=[WEATHER], output=Point, auto_tools=False)
+    assert [call.name for call in done.calls] == ["get_weather"]
+    assert done.ending == ("answer" if answer is GOOD and done.output is not None else "calls")
