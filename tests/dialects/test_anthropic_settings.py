@@ -62,6 +62,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
         [("effort", "approximated", "minor")],
     ),
     "no effort": ({"effort": "none"}, {"thinking": {"type": "disabled"}}, []),
+    "no effort but a display": (
+        {"effort": "none", "thinking_display": "detailed"},
+        {"thinking": {"type": "disabled"}},
+        [("thinking_display", "dropped", "minor")],
+    ),
     "no effort but thinking": (
         {"effort": "none", "thinking": "adaptive"},
         {"thinking": {"type": "adaptive"}},

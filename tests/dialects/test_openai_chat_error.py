@@ -127,6 +127,11 @@ WORDS: list[tuple[int, dict[str, Any], str]] = [
     (400, {"code": "model_not_found"}, "not_found"),
     (200, {"type": "server_error"}, "server"),
     (400, {"code": "array_above_max_length"}, "invalid_request"),
+    (200, {"code": "invalid_image_url", "type": "image_generation_user_error"}, "invalid_request"),
+    (200, {"code": "bio_policy"}, "invalid_request"),
+    (200, {"type": "invalid_request_error"}, "invalid_request"),
+    (401, {"type": "invalid_request_error"}, "authentication"),
+    (429, {"type": "invalid_request_error"}, "rate_limit"),
 ]
 
 

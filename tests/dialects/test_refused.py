@@ -40,9 +40,10 @@ def test_a_choice_is_among_the_tools_that_are_declared(target: str) -> None:
     assert "find" not in str(encoded.body)
 
 
+@pytest.mark.parametrize("name", ["search", None])
 @pytest.mark.parametrize("target", NAMES)
-def test_no_other_tool_has_to_be_called_for_one_that_another_server_runs(target: str) -> None:
-    search = ServerTool("search_1", "elsewhere", {"type": "search_1", "name": "search"})
+def test_no_other_tool_has_to_be_called_for_one_that_another_server_runs(target: str, name: str | None) -> None:
+    search = ServerTool("search", "elsewhere", {"type": "search", **({} if name is None else {"name": name})})
     forced, free = (
         dialect(target).encode_request(asking([Message("Hi")], tools=[search, LOOK], tool_choice=choice))
         for choice in (ToolChoice("required", ["search"]), ToolChoice("auto"))

@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from toolwire import Message, Opaque, Response, Text, ToolCall, translate
+from toolwire import Message, Opaque, Response, Text, Thinking, ToolCall, translate
 from toolwire.dialects import NAMES
+from toolwire.providers import provider_of
 from toolwire.streams.accumulation import accumulate, events_of
 from toolwire.translation.exchange import Exchange
 
@@ -144,6 +146,67 @@ def test_what_is_learned_of_a_settled_turn_is_found_again(source: str, streamed:
         assert second.asks == [key for key, _ in made.learned] != []
         second.remember(dict(made.learned))
         assert "c2ln" in str(second.encoded.body)
+
+
+CUSTOM: dict[str, Body] = {
+    "openai-chat": {
+        "messages": ASKS,
+        "tools": [{"type": "custom", "custom": {"name": "apply_patch", "description": "P"}}],
+    },
+    "openai-responses": {"input": ASKS, "tools": [{"type": "custom", "name": "apply_patch", "description": "P"}]},
+}
+
+
+def repeating(source: str, body: Body, target: str, *parts: Any, streamed: bool) -> Exchange:
+    """Give the next request of a client that repeats an answer, with what was kept of that."""
+    made = translate.exchange({"model": "m", **body}, source=source, target=target)
+    client = told(made, answer(*parts), streamed=streamed)
+    place = "input" if source == "openai-responses" else "messages"
+    said = [*body[place], *REPEATED[source](made.source.encode_response(client).body)]
+    second = translate.exchange({"model": "m", **body, place: said}, source=source, target=target)
+    assert second.asks == [key for key, _ in made.learned] != []
+    second.remember(dict(made.learned))
+    return second
+
+
+@SHOWN
+@pytest.mark.parametrize("source", CUSTOM)
+def test_what_is_learned_of_a_call_of_free_text_is_found_again(source: str, streamed: bool) -> None:
+    """So Codex patches files with a model of another wire, which needs its thoughts again."""
+    call = ToolCall("c1", "apply_patch", {"input": "*** Begin Patch\n"})
+    thought = Thinking("Hm.", signature="c2ln")
+    second = repeating(source, CUSTOM[source], "anthropic", thought, call, streamed=streamed)
+    [sent] = [message for message in second.encoded.body["messages"] if message["role"] == "assistant"]
+    assert [block["type"] for block in sent["content"]] == ["thinking", "tool_use"]
+    assert sent["content"][0]["signature"] == "c2ln"
+    assert sent["content"][1]["input"] == {"input": "*** Begin Patch\n"}
+    signed = replace(call, id=None, opaque=Opaque("gemini", {"thoughtSignature": "c2ln"}))
+    second = repeating(source, CUSTOM[source], "gemini", signed, streamed=streamed)
+    assert "c2ln" in str(second.encoded.body)
+
+
+@SHOWN
+def test_what_is_learned_of_a_turn_of_several_texts_is_found_again(streamed: bool) -> None:
+    """Chat Completions says them as one."""
+    parts = [
+        Thinking("Hm.", signature="c2ln"),
+        Text("I look. "),
+        Text("Now."),
+        ToolCall("c1", "weather", {"city": "R"}),
+    ]
+    second = repeating("openai-chat", ASKED["openai-chat"](SCHEMA), "anthropic", *parts, streamed=streamed)
+    assert "c2ln" in str(second.encoded.body)
+
+
+@SHOWN
+@pytest.mark.parametrize("source", CUSTOM)
+def test_a_server_of_the_same_wire_without_tools_of_free_text_is_answered_for(source: str, streamed: bool) -> None:
+    provider, _ = provider_of({"name": "mine", "dialect": source, "base_url": "http://mine/v1"})
+    made = translate.exchange({"model": "m", **CUSTOM[source]}, source=source, target=provider)
+    assert "custom" not in str(made.encoded.body)
+    client = told(made, answer(ToolCall("c1", "apply_patch", {"input": "ls"})), streamed=streamed)
+    [call] = client.tool_calls
+    assert (call.custom, call.raw) == (True, "ls")
 
 
 @SHOWN

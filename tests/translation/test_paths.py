@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.translation.paths import Asked, read_path
+from toolwire.translation.paths import Asked, read_path, wire_of
 
 ANTHROPIC, GOOGLE = {"anthropic-version": "2026-10-21"}, {"x-goog-api-key": "k"}
 ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
@@ -29,3 +29,16 @@ ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
 @pytest.mark.parametrize(("path", "headers", "asked"), ROWS)
 def test_a_path_is_read(path: str, headers: dict[str, str], asked: Asked | None) -> None:
     assert read_path(path, headers) == asked
+
+
+STORED = [
+    *[(method, "/v1/conversations/conv_1") for method in ("GET", "POST", "DELETE")],
+    *[(method, "/v1/responses/resp_1") for method in ("GET", "HEAD", "DELETE")],
+    ("POST", "/v1/responses/resp_1/cancel"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), STORED)
+def test_what_is_stored_may_be_asked_for_and_forgotten(method: str, path: str) -> None:
+    assert wire_of(method, path, {}) == "openai-responses"
+    assert wire_of("PUT", path, {}) is None

@@ -233,3 +233,19 @@ def test_what_says_how_an_answer_travels_is_no_loss_of_meaning() -> None:
     body = {"model": "m", "messages": [], "stream": True, "stream_options": {"include_usage": True}}
     encoded = translate.request(body, "openai-chat", "anthropic", strict=True)
     assert {loss.path: loss.severity for loss in encoded.losses}["opaque.stream_options"] == "formal"
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "gemini", "anthropic", "ollama"])
+def test_alternatives_are_not_asked_for_where_no_probabilities_are(target: str) -> None:
+    """Responses takes `top_logprobs` beside an `include`; the others refuse it without `logprobs`."""
+    body = {"model": "m", "input": "Hi", "max_output_tokens": 50, "top_logprobs": 5}
+    told = translate.request(body, source="openai-responses", target=target)
+    assert "logprobs" not in str(told.body)
+    assert [loss.severity for loss in told.losses if loss.path == "top_logprobs"] == ["minor"]
+
+
+@pytest.mark.parametrize(("model", "included"), [("gpt-4o", False), ("gpt-6-sol", True), ("unknown", True)])
+def test_a_model_that_does_not_reason_is_asked_for_no_reasoning(model: str, included: bool) -> None:
+    body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
+    made = translate.exchange(body, source="openai-chat", target="openai-responses")
+    assert ("include" in made.encoded.body) == included

@@ -58,6 +58,23 @@ _KIND_OF_WORD: dict[object, ErrorKind] = {
     "server_error": "server",
     "vector_store_timeout": "timeout",
     "invalid_prompt": "invalid_request",
+    "data_residency_mismatch": "invalid_request",
+    "bio_policy": "invalid_request",
+    "misalignment_policy_violation": "invalid_request",
+    "invalid_image": "invalid_request",
+    "invalid_image_format": "invalid_request",
+    "invalid_base64_image": "invalid_request",
+    "invalid_image_url": "invalid_request",
+    "image_too_large": "invalid_request",
+    "image_too_small": "invalid_request",
+    "image_parse_error": "invalid_request",
+    "image_content_policy_violation": "invalid_request",
+    "invalid_image_mode": "invalid_request",
+    "image_file_too_large": "invalid_request",
+    "unsupported_image_media_type": "invalid_request",
+    "empty_image_file": "invalid_request",
+    "failed_to_download_image": "invalid_request",
+    "image_file_not_found": "invalid_request",
     "authentication_error": "authentication",
     "permission_error": "permission",
     "not_found_error": "not_found",
@@ -167,6 +184,8 @@ def take_details(left: dict[str, Any], status: int | None, message: str) -> dict
     known = _KIND_OF_WORD.get(code) or _KIND_OF_WORD.get(word)
     by_code = type(code) is int and (status is None or status < 400)
     kind = known or kind_of_words(code if by_code else status, message)
+    if kind == "unknown" and word == "invalid_request_error":  # beside a status, that says more
+        kind = "invalid_request"
     return {"kind": kind, "message": message, "status": status, "type": word, "code": code, "param": param}
 
 

@@ -45,6 +45,8 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 # What says how much to think, as effort does.
 _WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
+# The wire on which top_logprobs stands without logprobs: what is asked for is in `include`.
+_TOP_ALONE = "openai-responses"
 _CHOICE = ("tool_choice", "parallel_tool_calls")
 # What asks a model to reason, and the values that ask for none of it.
 _REASONING: Mapping[str, Any] = {
@@ -237,7 +239,15 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
                 left[field] = None
     elif (request.thinking is not None or request.thinking_budget == 0) and request.effort is None:
         left = {**(left or {}), **_without_nothing(request, ledger)}
+    if request.top_logprobs is not None and request.logprobs is not True and ledger.dialect != _TOP_ALONE:
+        ledger.lose("top_logprobs", "top_logprobs", "no logprobs are asked for", severity="minor")
+        left = {**(left or {}), "top_logprobs": None}
     return replace(request, **left) if left else request
+
+
+def can_reason(request: Request, ledger: Ledger) -> bool | None:
+    """Whether the model of a request reasons: as its server says, else as its name does; None if nobody knows."""
+    return family_of(request.model).reasons if ledger.quirks.reasons is None else ledger.quirks.reasons
 
 
 def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -282,7 +292,7 @@ def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
 
 
 def _names_of(tools: Iterable[ServerTool]) -> list[Any]:
-    return [tool.value.get("name") for tool in tools if type(tool.value) is dict]
+    return [tool.value.get("name") or tool.type for tool in tools if type(tool.value) is dict]
 
 
 class Settings:

@@ -28,6 +28,7 @@ from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
 from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
+from toolwire.work.threads import abandoned
 from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 
 # Seconds after which it is looked again whether somebody has approved a call, at the least.
@@ -379,7 +380,10 @@ async def _run_job(job: _Job, running: _Running) -> ToolResult | _Stopped:
 
 async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
     """Run a job for as long as it may take; what does not end when it is cancelled is left behind."""
+    left: list[threading.Event] = []
+    token = abandoned.set(left)
     task = asyncio.ensure_future(arun(running.steps(job)))
+    abandoned.reset(token)
     try:
         await asyncio.wait({task}, timeout=job.timeout)
         given = 0.0
@@ -387,28 +391,31 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
             await asyncio.wait({task}, timeout=max(_SOON, waited - given))
             given = waited
     except asyncio.CancelledError:
-        await _end(task, job)
+        await _end(task, job, left)
         raise
     if task.cancelled():  # by itself: nobody else had a reason to
         return running.ended(job, f"{FAILED}CancelledError", "error")
     if task.done():
         return task.result()
     running.record.stop(job.call)
-    goes_on = "" if await _end(task, job) else ", and goes on: it does not end when it is cancelled"
+    ended = await _end(task, job, left)
+    goes_on = "" if ended else ", and goes on: it does not end when it is cancelled"
     return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s{goes_on}", "timed_out")
 
 
-async def _end(task: "asyncio.Future[Any]", job: _Job) -> bool:
-    """Cancel what runs, and whether it has ended."""
+async def _end(task: "asyncio.Future[Any]", job: _Job, threads: Sequence[threading.Event]) -> bool:
+    """Cancel what runs, and whether it has ended, with what it had begun in threads."""
     task.cancel()
     await asyncio.wait({task}, timeout=GRACE)
-    if task.done():
+    if not task.done():
+        _left_behind.add(task)
+        task.add_done_callback(_forget)
+    else:
         with contextlib.suppress(BaseException):
             task.exception()
-        return True
+        if all(ended.is_set() for ended in threads):
+            return True
     logger.warning("tool %r does not end when it is cancelled: it is left behind", job.call.name)
-    _left_behind.add(task)
-    task.add_done_callback(_forget)
     return False
 
 

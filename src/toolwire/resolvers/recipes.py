@@ -67,7 +67,7 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
         return (yield from resolving(resolver, call, context))
     try:
         planned = yield from planning(recipe, call, context)
-        if isinstance(planned, Refused):
+        if isinstance(planned, RefusedPlan):
             return planned.result
         composed = yield from _follow(_plan_of(planned), resolver, context, outer_of(recipe))
     except ToolError as problem:
@@ -79,7 +79,7 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     return result_of(composed, call)
 
 
-class Refused(Struct, frozen=True):
+class RefusedPlan(Struct, frozen=True):
     """What a recipe gives in the place of a plan, where somebody refused the call."""
 
     result: ToolResult

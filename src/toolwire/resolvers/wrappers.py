@@ -24,7 +24,7 @@ from toolwire.resolvers.protocol import (
     resolving,
     tools_of,
 )
-from toolwire.resolvers.recipes import Refused, outer_of, planning
+from toolwire.resolvers.recipes import RefusedPlan, outer_of, planning
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
@@ -46,7 +46,7 @@ class _WrappedRecipe:
     def __call__(self, arguments: dict[str, Any]) -> Any:
         name = self._wrapper.outer(self._inner) or self._inner
         plan = run(self.planning(ToolCall(None, name, arguments)))
-        if isinstance(plan, Refused):
+        if isinstance(plan, RefusedPlan):
             raise ToolError(str(plan.result.content))
         return plan
 
@@ -54,9 +54,9 @@ class _WrappedRecipe:
         """Give the plan of a call by its outer name, or its refusal."""
         refusal = yield from self._wrapper.refusing(call, context)
         if refusal is not None:
-            return Refused(refusal)
+            return RefusedPlan(refusal)
         planned = yield from planning(self._recipe, replace(call, name=self._inner), context)
-        return Refused(replace(planned.result, name=call.name)) if isinstance(planned, Refused) else planned
+        return RefusedPlan(replace(planned.result, name=call.name)) if isinstance(planned, RefusedPlan) else planned
 
     def outer(self, name: str) -> str | None:
         """Give the outer name of a tool that the recipe names."""

@@ -154,10 +154,11 @@ class Returning:
         content = choice.message.content
         if type(content) is str:
             return choice
-        parts = [self._call(part) if type(part) is ToolCall else part for part in content]  # type: ignore[union-attr]
+        parts = [self.call(part) if type(part) is ToolCall else part for part in content]  # type: ignore[union-attr]
         return replace(choice, message=replace(choice.message, content=parts))
 
-    def _call(self, call: ToolCall) -> ToolCall:
+    def call(self, call: ToolCall) -> ToolCall:
+        """Give a call as the client declared its tool."""
         declared = self._declared.get(call.name)
         return call if declared is None else declared.call(call)
 

@@ -26,7 +26,7 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.billing import Billed, without_billing
-from toolwire.translation.declared import returning
+from toolwire.translation.declared import Returning, returning
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.reuse import Again, Between, Reuse, again
@@ -263,9 +263,10 @@ class Exchange:
             changes["store"] = False  # elsewhere nothing is kept unless it is asked for; there all is
         messages = list(request.context.messages)
         if self.memory and self._foreign:
+            back = returning(request)
             for place, key in self._turns():
                 if key in self.memory:
-                    messages[place] = _restored(messages[place], _read_kept(self.memory[key]), self._maker)
+                    messages[place] = _restored(messages[place], _read_kept(self.memory[key]), self._maker, back)
         if self.source.DIALECT == "anthropic":
             own = self.target.DIALECT == "anthropic"
             messages = [_without_shown(message, own=own) for message in messages]
@@ -278,12 +279,13 @@ class Exchange:
         response = self.target.decode_response(read_body(body))
         self.usage, self.choices = response.usage, len(response.choices)
         self.failed = response.finish_reason == "error"
+        back = returning(self.brief)
         if not self._foreign:
-            return self.source.encode_response(response)
+            return self.source.encode_response(response if back is None else back.response(response))
         response, formed = Settling(self.brief).response(response), self.formed()
         response = response if formed is None else formed.response(response)
         told = self._learn(response.message.parts)
-        response, back = _shown_response(self.named(response), self._shows), returning(self.brief)
+        response = _shown_response(self.named(response), self._shows)
         encoded = self.source.encode_response(response if back is None else back.response(response))
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
@@ -335,7 +337,7 @@ class Exchange:
         else:
             messages = self.request.context.messages
             count, before = len(messages), _write(_gist(messages[-1])) if messages else b""
-        key = _key(self.source.DIALECT, before, count, Message("assistant", parts))
+        key = _key(self.source.DIALECT, before, count, Message("assistant", _told(parts, returning(self.brief))))
         self.learned.append((key, _write(_Kept(self._maker, parts))))
         return (Loss("message", "signature", "moved", f"kept for {self._maker}, which reads it again", "formal"),)
 
@@ -361,7 +363,7 @@ class ExchangedStream:
         self._heard = Accumulator() if foreign else None
         self._read: dict[type, Callable[[Any], Iterable[Event]]] = {}
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
-        self._back = returning(exchange.brief) if foreign else None
+        self._back = returning(exchange.brief)
         if foreign:
             formed, settled = exchange.formed(), _SettledEvents(exchange.brief).of
             self._read = dict.fromkeys(_OF_CALLS, settled)
@@ -390,7 +392,7 @@ class ExchangedStream:
                     self._begun = True
                     event = self._exchange.headed(event)  # noqa: PLW2901
             if self._way is None or self._heard is None:
-                said.append(write(event))
+                said += [write(event)] if self._back is None else map(write, self._back.events(event))
                 continue
             read = self._read.get(type(event))
             for settled in (event,) if read is None else read(event):
@@ -518,9 +520,14 @@ def _gist(message: Message) -> list[Any]:
     gist: list[Any] = [message.role, message.text]
     for part in message.parts:
         match part:
-            case ToolCall(name=name, plain_arguments=arguments):
-                gist.append([name, arguments])
+            case ToolCall(name=name, plain_arguments=arguments, raw=raw, custom=custom):
+                gist.append([name, raw if custom else arguments])
     return gist
+
+
+def _told(parts: list[Part], back: Returning | None) -> list[Part]:
+    """Give the parts of a turn as its client was told them."""
+    return parts if back is None else [back.call(part) if isinstance(part, ToolCall) else part for part in parts]
 
 
 def _is_bound(part: Part) -> bool:
@@ -533,35 +540,35 @@ def _is_bound(part: Part) -> bool:
     return False
 
 
-def _restored(message: Message, kept: _Kept, maker: str) -> Message:
+def _restored(message: Message, kept: _Kept, maker: str, back: Returning | None) -> Message:
     """Give a turn as its provider told it, if it made it and the client repeats it; ids are the client's."""
     if kept.maker != maker:
         return message
-    said = [part for part in message.parts if not isinstance(part, Thinking)]
-    known = [part for part in kept.parts if not isinstance(part, Thinking)]
-    if [_meaning(part) for part in said if _meaning(part)] != [_meaning(part) for part in known if _meaning(part)]:
-        return replace(message, content=list(_marked(message.parts, kept)))
+    said, known = message.parts, _told(kept.parts, back)
+    if _meaning(said) != _meaning(known):
+        return replace(message, content=list(_marked(said, known, kept.parts)))
     calls = iter([part for part in said if isinstance(part, ToolCall)])
     parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in kept.parts]
     return replace(message, content=parts)
 
 
-def _meaning(part: Part) -> Any:
-    match part:
-        case Text(text=text):
-            return text.strip()
-        case ToolCall(name=name, plain_arguments=arguments, raw=raw, custom=custom):
-            return name, raw if custom else arguments
-    return None
+def _meaning(parts: Iterable[Part]) -> Any:
+    """Give what a turn says: a client may repeat its texts as one, and with other white space."""
+    words = "".join(part.text for part in parts if isinstance(part, Text))
+    return "".join(words.split()), [_asks(part) for part in parts if isinstance(part, ToolCall)]
 
 
-def _marked(parts: Iterable[Part], kept: _Kept) -> Iterator[Part]:
+def _asks(call: ToolCall) -> Any:
+    return call.name, call.raw if call.custom else call.plain_arguments
+
+
+def _marked(parts: Iterable[Part], known: Iterable[Part], kept: Iterable[Part]) -> Iterator[Part]:
     """Give the parts of a turn that the client has changed: the same calls carry what their provider said of them."""
-    known = [part for part in kept.parts if isinstance(part, ToolCall)]
+    pairs = [(one, other) for one, other in zip(known, kept, strict=True) if isinstance(one, ToolCall)]
     for part in parts:
         match part:
             case ToolCall():
-                same = next((one for one in known if _meaning(one) == _meaning(part)), None)
+                same: Any = next((other for one, other in pairs if _asks(one) == _asks(part)), None)
                 yield part if same is None else replace(same, id=part.id)
             case _:
                 yield part

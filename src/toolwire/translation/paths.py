@@ -64,6 +64,8 @@ _OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
     "input_items": ("items", "openai-responses", "GET"),
     "cancel": ("cancel", "openai-responses", "POST"),
 }
+# What may be asked besides of what is stored.
+_MORE: dict[Action, tuple[str, ...]] = {"retrieve": ("DELETE",), "conversation": ("GET", "DELETE")}
 _CONVERSATION = re.compile(
     r"/v1/conversations(?:/(?P<rest>conv_[A-Za-z0-9]{1,64}(?:/items(?:/[A-Za-z0-9_-]{1,128})?)?))?"
 )
@@ -112,9 +114,10 @@ def vendor_of(headers: Mapping[str, str]) -> str | None:
 def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
     """Find the dialect of an HTTP request, or None."""
     asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
-    if asked is None or method.upper() not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
+    if asked is None:
         return None
-    return asked.dialect
+    methods = {asked.method, "HEAD" if asked.method == "GET" else asked.method, *_MORE.get(asked.action, ())}
+    return asked.dialect if method.upper() in methods else None
 
 
 def wants_stream(dialect: str, body: Any, path: str = "") -> bool:

@@ -114,23 +114,34 @@ def _outcome(function: Callable[[], Any]) -> _Settled:
         return None, problem
 
 
+# Functions that nobody awaits any more, by whether they have ended: for who asks in the context of the await.
+abandoned: contextvars.ContextVar[list[threading.Event] | None] = contextvars.ContextVar("abandoned", default=None)
+
+
 async def in_thread(function: Callable[[], Any]) -> Any:
     """Call a function in a thread, and await what it gives."""
     import asyncio  # noqa: PLC0415 - it runs already, or nobody could wait for this
 
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Settled] = loop.create_future()
+    ended = threading.Event()
 
     def settle(outcome: _Settled) -> None:
         if not future.done():
             future.set_result(outcome)
 
     def tell(outcome: _Settled) -> None:
+        ended.set()
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
             loop.call_soon_threadsafe(settle, outcome)
 
     _pool.begin(function, tell)
-    value, problem = await future
+    try:
+        value, problem = await future
+    except asyncio.CancelledError:
+        if (left := abandoned.get()) is not None:
+            left.append(ended)
+        raise
     if problem is not None:
         raise problem
     return value

@@ -119,8 +119,6 @@ def mode_of_thinking(request: Request) -> str | None:
         return request.thinking
     if budget is not None:
         return "disabled" if budget == 0 else "adaptive" if budget < 0 else "enabled"
-    if request.thinking_display is not None:
-        return "adaptive"
     if request.effort == "none" and not family_of(request.model).always_thinks and not made_by(request.opaque, DIALECT):
         return "disabled"
-    return None
+    return None if request.thinking_display is None else "adaptive"

@@ -26,6 +26,7 @@ from toolwire.encoding.settings import (
     Settings,
     Understood,
     at_least,
+    can_reason,
     legal_form,
     nested,
     plain,
@@ -98,7 +99,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
-    if not mine and request.store is False and ledger.quirks.reasons is not False:
+    if not mine and request.store is False and can_reason(request, ledger) is not False:
         body["include"] = [*body.get("include", ()), _ENCRYPTED]
     if not mine and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
