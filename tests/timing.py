@@ -33,7 +33,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def least(work: Callable[[], Any], tries: int = 3, enough: float = 0.0) -> float:
-    """Measure what runs several times alike: what else the machine does only adds to it. It ends with what is enough."""
+    """Measure what runs several times alike: what else the machine does only adds to it; `enough` ends it."""
     best = float("inf")
     while tries and best > enough:
         with timed() as spent:
