@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,16 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_every_snippet_runs(snippet: str) -> None:
+def test_every_snippet_runs(snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "assert" in snippet, "a snippet shows what it claims"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     exec(compile(snippet, "snippet", "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
 
 
-def test_a_wrong_snippet_is_found() -> None:
+def test_a_wrong_snippet_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control."""
     with pytest.raises(AssertionError):
-        test_every_snippet_runs("assert 1 == 2")
+        test_every_snippet_runs("assert 1 == 2", tmp_path, monkeypatch)
 
 
 def test_the_support_matrix_is_what_the_code_says() -> None:

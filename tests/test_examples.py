@@ -62,10 +62,11 @@ def test_the_gateway_answers_in_its_clients_wire(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="it kills its own process as POSIX does it")
-def test_a_run_goes_on_where_its_process_was_killed() -> None:
+def test_a_run_goes_on_where_its_process_was_killed(tmp_path: Path) -> None:
     source = str(EXAMPLES.parent / "src")
     command = [sys.executable, str(EXAMPLES / "durable.py")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": source})
+    environ = {**os.environ, "PYTHONPATH": source, "TMPDIR": str(tmp_path)}
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
     first, *rest = said.stdout.splitlines()
     assert first == "paid, and the process ends before anybody knows it"
     assert rest[0] == "order 17 is paid"
