@@ -191,8 +191,8 @@ def test_a_tool_has_its_whole_time_after_a_person_has_taken_longer(run: Face) ->
         ("timed_out", "granted"),
         ("denied", "denied"),
     ]
-    assert all(one.waited >= 0.5 for one in told)
-    assert told[1].seconds >= 0.2
+    assert all(one.waited >= 0.4 for one in told)
+    assert told[1].seconds >= 0.1
 
 
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
@@ -216,4 +216,4 @@ def test_a_tool_that_ends_upon_its_cancellation_is_reported_once_as_its_result_s
     [one] = told
     assert result.is_error
     assert (one.result, one.ending) == (result, "timed_out" if how == "timeout" else "cancelled")
-    assert 0.1 <= one.seconds < 5
+    assert 0.05 <= one.seconds < 5, "it is that of the tool"

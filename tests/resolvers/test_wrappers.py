@@ -265,7 +265,7 @@ def test_a_recipe_is_asked_about_in_the_loop_of_the_program_and_on_record(given:
 
     [result] = asyncio.run(main())
     [one] = told
-    assert one.waited >= 0.04
+    assert one.waited >= 0.02
     assert one.result == result
     if given is True:
         assert (result.content, one.ending, one.approval) == (FOUND, "ok", "granted")
