@@ -32,7 +32,7 @@ PNG = "iVBORw0KGgo="
 CALLS: list[Any] = [ToolCall("call_1", "look", {"b": "x", "a": 1}), ToolCall("call_2", "find", {}, 1)]
 
 ANTHROPIC = Request(
-    model="claude-sonnet-4-5",
+    model="claude-opus-4-5",
     context=Context(
         [Text("Be brief.", cache=Cache("1h")), Text("Be kind.")],
         [

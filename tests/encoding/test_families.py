@@ -15,8 +15,8 @@ from toolwire.encoding.families import UNKNOWN, Family, family_of, rows
 SOURCE = Path(toolwire.__file__).parent
 FEW = ("low", "medium", "high")
 NEW_GPT = {"reasons": True, "functions_while_reasoning": False}
-OLDER_CLAUDE = {"sampling": True}
-OLD_CLAUDE = OLDER_CLAUDE | {"structured_output": False}
+OLDER_CLAUDE = {"adaptive_thinking": False, "efforts": (), "sampling": True}
+OLD_CLAUDE = OLDER_CLAUDE | {"adaptive_thinking": False, "efforts": (), "structured_output": False}
 NO_PREFILL = {"prefill": False}
 ADAPTIVE = NO_PREFILL | {"sampling": False, "thinking_budget": False}
 NEWEST_CLAUDE = ADAPTIVE | {"system_messages": True, "thoughts_bound": True}
@@ -50,9 +50,10 @@ KNOWN: dict[str, dict[str, Any]] = {
     "claude-opus-4-0": OLD_CLAUDE,
     "claude-opus-4-1-20250805": OLDER_CLAUDE,
     "claude-sonnet-4-5": OLDER_CLAUDE,
+    "claude-opus-4-5-20251101": {"adaptive_thinking": False, "sampling": True},
     "claude-sonnet-4-5-20250929": OLDER_CLAUDE,
     "us.anthropic.claude-haiku-4-5-20251001-v1:0": OLDER_CLAUDE,
-    "claude-opus-4-6": OLDER_CLAUDE | NO_PREFILL,
+    "claude-opus-4-6": {"sampling": True} | NO_PREFILL,
     "claude-opus-4.7": ADAPTIVE,
     "claude-mythos-preview": {"always_thinks": True, "thinking_budget": False},
     "claude-sonnet-5": ADAPTIVE | {"system_messages": True},

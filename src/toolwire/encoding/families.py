@@ -39,6 +39,8 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether its thinking cannot be turned off."""
     thinking_budget: bool | None = None
     """Whether it takes a number of tokens to think with."""
+    adaptive_thinking: bool | None = None
+    """Whether it decides by itself how much to think; one that does not needs a number of tokens for it."""
     efforts: tuple[str, ...] | None = None
     """The levels of effort that it takes, from the least; none of them where it takes a number only."""
     thoughts_bound: bool | None = None

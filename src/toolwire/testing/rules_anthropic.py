@@ -226,6 +226,10 @@ def _check_tools(request: WireRequest) -> None:
     names = [tool.get("name") for tool in request.body.get("tools", ())]
     if repeated(names) is not None:
         raise Rejection("tools: Tool names must be unique.")
+    for place, tool in enumerate(request.body.get("tools", ())):
+        if not {"oneOf", "allOf", "anyOf"}.isdisjoint(tool.get("input_schema") or ()):
+            where = f"tools.{place}.custom.input_schema"
+            raise Rejection(f"{where}: input_schema does not support oneOf, allOf, or anyOf at the top level")
     choice = request.body.get("tool_choice")
     if choice is not None and not names:
         raise Rejection("tool_choice: tool_choice may only be specified while providing tools")
@@ -374,6 +378,10 @@ def _check_setting(request: WireRequest) -> None:
             raise Rejection(f'{text}"output_config.effort" to control thinking behavior.')
         if setting["budget_tokens"] >= request.body["max_tokens"]:
             raise Rejection("`max_tokens` must be greater than `thinking.budget_tokens`.")
+    if kind == "adaptive" and family.adaptive_thinking is False:
+        raise Rejection("adaptive thinking is not supported on this model")
+    if family.efforts == () and (request.body.get("output_config") or {}).get("effort") is not None:
+        raise Rejection("This model does not support the effort parameter.")
     if kind == "disabled" and always:
         raise Rejection('"thinking.type.disabled" is not supported for this model.')
     forced = (request.body.get("tool_choice") or {}).get("type") in ("any", "tool")

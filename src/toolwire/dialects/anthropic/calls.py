@@ -61,6 +61,11 @@ def _is_as_said(call: ToolCall, form: Mapping[str, Any]) -> bool:
     return "said" in form and call.plain_arguments == (parse_arguments(call.raw)[0] if call.raw else {})
 
 
+def came_whole(call: ToolCall) -> bool:
+    """Whether a call of this wire stands in its body as it came; the broken text of a stream has no place there."""
+    return not call.raw or "said" in form_of(call.opaque, DIALECT)
+
+
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
     opaque = call.opaque
@@ -75,6 +80,8 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         body["input"] = say_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
+    elif call.error is not None and not came_whole(call):
+        body["input"] = say_object(call, ledger)
     elif verbatim and (form := form_of(opaque, DIALECT)):
         if "no_id" in form:
             del body["id"]

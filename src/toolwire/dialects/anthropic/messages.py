@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects.anthropic.calls import decode_call, decode_result, encode_call, encode_result
+from toolwire.dialects.anthropic.calls import came_whole, decode_call, decode_result, encode_call, encode_result
 from toolwire.dialects.anthropic.parts import (
     DIALECT,
     NEWEST,
@@ -267,7 +267,7 @@ def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:
 
 def _encode_answered_call(part: ToolCall, ledger: Ledger) -> dict[str, Any] | None:
     """Write a call that a client may run at once; one that cannot be run has no form here that says so."""
-    if part.runs or made_by(part.opaque, DIALECT):
+    if part.runs or (made_by(part.opaque, DIALECT) and came_whole(part)):
         return encode_call(part, ledger)
     ledger.lose_call(part)
     return None

@@ -35,6 +35,10 @@ BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
 _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 _LEAST_BUDGET = 1024
+_LEAST_TOP_P = 0.95
+_THINKS = frozenset({"enabled", "adaptive"})
+# What a model thinks with that takes no word for it.
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32000}
 # anthropic 2.11.0, MessageCreateParams.service_tier (2026-11-20).
 _TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard_only"}
 
@@ -175,14 +179,29 @@ def _lose_around_system(message: Message, ledger: Ledger) -> None:
 def _sampling(field: str) -> Setting:
     def encode(request: Request, ledger: Ledger) -> Any:
         version, mine = ledger.quirks.api_version, made_by(request.opaque, DIALECT)
-        if version is None and not mine and not family_of(request.model).sampling:
+        family = family_of(request.model)
+        if not mine and (family.sampling is False or (version is None and not family.sampling)):
             version = NEWEST
         if version is None or version < NEWEST:
-            return getattr(request, field)
-        lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
+            given = getattr(request, field)
+            refused = None if mine else _refuses(field, given, thinks=mode_of_thinking(request) in _THINKS)
+            if refused is None:
+                return given
+            lose_setting(request, field, refused, ledger)
+        else:
+            lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
         return ABSENT
 
     return plain(field, field, *NUMBER).written(encode)
+
+
+def _refuses(field: str, given: float, *, thinks: bool) -> str | None:
+    """Say why a model that takes such settings refuses one (platform.claude.com, extended thinking, 2026-11-20)."""
+    if field != "top_k" and not 0 <= given <= 1:
+        return f"{DIALECT} takes 0 to 1"
+    if thinks and not (field == "temperature" and given == 1) and not (field == "top_p" and given >= _LEAST_TOP_P):
+        return f"{DIALECT} refuses it while the model thinks"
+    return None
 
 
 def _decode_thinking(value: Any) -> Understood | None:
@@ -208,9 +227,9 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
         return ABSENT
     if request.thinking is None and budget is not None and budget <= 0:
         budget = None
+    if not mine:
+        mode, budget = _way_of_thinking(request, mode, budget, ledger)
     body: dict[str, Any] = {"type": mode}
-    if mode == "enabled" and not mine and (budget is None or family.thinking_budget is False):
-        body["type"] = mode = "adaptive"
     if budget is not None and (mode == "enabled" or mine):
         body["budget_tokens"] = budget if mine else max(budget, _LEAST_BUDGET)
         if body["budget_tokens"] != budget:
@@ -225,6 +244,18 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
         else:
             ledger.lose("thinking_display", "thinking_display", f"{DIALECT} shows thinking summarized or omitted")
     return body
+
+
+def _way_of_thinking(request: Request, mode: str, budget: int | None, ledger: Ledger) -> tuple[str, int | None]:
+    """Say how a model is to think: newer ones take no budget, older ones nothing else."""
+    family = family_of(request.model)
+    if mode == "enabled" and (budget is None or family.thinking_budget is False):
+        mode = "adaptive"
+    if mode == "adaptive" and family.adaptive_thinking is False:
+        ledger.lose("thinking", "thinking", f"{request.model} thinks with a budget", "approximated", "minor")
+        usual = _BUDGETS.get(request.effort or "", _BUDGETS["medium"])
+        mode, budget = "enabled", usual if budget is None else budget
+    return mode, budget
 
 
 # anthropic 2.11.0, ThinkingConfigEnabledParam.display (2026-11-20); the last three are OpenAI's.
@@ -256,6 +287,11 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
         return "low"
     if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
+        return ABSENT
+    if family_of(request.model).efforts == ():
+        thinks = mode_of_thinking(request) in _THINKS
+        said = "a budget" if thinks else "no effort"
+        ledger.lose("effort", "effort", f"{request.model} takes {said}", "approximated" if thinks else "dropped")
         return ABSENT
     if effort not in _EFFORTS.values():
         ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated")

@@ -151,6 +151,12 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
     return call
 
 
+def came_whole(call: ToolCall) -> bool:
+    """Whether a call of this wire stands in its body as it came; the pieces of a stream have no place there."""
+    said = call.opaque.value.get("functionCall") if call.opaque is not None else None
+    return not call.raw or (type(said) is dict and "args" in said)
+
+
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
     opaque, call_id, named = call.opaque, call.id, ledger.named

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from toolwire.dialects.gemini.calls import (
     Links,
+    came_whole,
     decode_call,
     decode_result,
     encode_call,
@@ -344,7 +345,7 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) ->
         ledger.part = place
         kind = type(part)
         if kind is ToolCall and (own or role == "assistant"):
-            if part.runs or made_by(part.opaque, DIALECT) or ledger.of != "response":
+            if part.runs or (made_by(part.opaque, DIALECT) and came_whole(part)) or ledger.of != "response":
                 bodies.append(encode_call(part, ledger))
             else:
                 ledger.lose_call(part)

@@ -1,0 +1,168 @@
+"""What the server of Messages refuses is not sent: alternatives at the top, settings of other models, half a call."""
+
+import json
+from typing import Any
+
+import pytest
+
+from toolwire import accumulate, dialect, translate
+from toolwire.testing.rules import WireRequest
+from toolwire.testing.wires import refusal
+from toolwire.types import Context, Message, Request, Tool
+
+WIRE = dialect("anthropic")
+BEFORE = ("claude-sonnet-4-5", "claude-haiku-4-5", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-opus-4-1")
+# What Gemini CLI, Codex and others always send.
+CLIENTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "thoughts shown": (
+        "gemini",
+        {"generationConfig": {"thinkingConfig": {"includeThoughts": True}}},
+        "/v1beta/models/m:generateContent",
+    ),
+    "any budget": (
+        "gemini",
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": -1}}},
+        "/v1beta/models/m:generateContent",
+    ),
+    "an effort": ("openai-chat", {"reasoning_effort": "medium"}, ""),
+    "an effort with a summary": ("openai-responses", {"reasoning": {"effort": "medium", "summary": "auto"}}, ""),
+}
+ASKS: dict[str, dict[str, Any]] = {
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "?"}]}]},
+    "openai-chat": {"messages": [{"role": "user", "content": "?"}]},
+    "openai-responses": {"input": "?"},
+}
+
+
+@pytest.mark.parametrize("model", [*BEFORE, "claude-opus-4-5", "claude-opus-4-6", "claude-sonnet-5"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_clients_always_ask_for_is_taken_by_each_model(client: str, model: str) -> None:
+    source, said, path = CLIENTS[client]
+    made = translate.exchange(
+        {**ASKS[source], **said}, source=source, target="anthropic", model=model, path=path
+    ).encoded
+    kind = made.body.get("thinking", {}).get("type")
+    if model in BEFORE:
+        assert kind in (None, "enabled"), "adaptive thinking is of newer models"
+        assert "effort" not in made.body.get("output_config", {})
+        assert {loss.concept for loss in made.losses} & {"thinking", "effort"}
+    if kind == "enabled":
+        assert 1024 <= made.body["thinking"]["budget_tokens"] < made.body["max_tokens"]
+    if model in ("claude-opus-4-6", "claude-sonnet-5"):
+        assert kind in (None, "adaptive")
+    assert refusal(WireRequest("anthropic", made.body, model, {"anthropic-version": "2023-06-01"})) is None
+
+
+def sent(model: str, **settings: Any) -> dict[str, Any]:
+    quirks = {"api_version": settings.pop("api_version")} if "api_version" in settings else {}
+    request = Request(model=model, max_tokens=9000, context=Context(None, [Message("?")]), **settings)
+    encoded = WIRE.encode_request(request, **quirks)
+    lost = {loss.path for loss in encoded.losses}
+    return {name: encoded.body.get(name, "lost" if name in lost else None) for name in settings}
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "expected"),
+    [
+        ("claude-haiku-4-5", {"temperature": 0.5}, {"temperature": 0.5}),
+        ("claude-haiku-4-5", {"temperature": 1.5}, {"temperature": "lost"}),
+        ("claude-haiku-4-5", {"top_k": 40}, {"top_k": 40}),
+        ("claude-sonnet-5", {"temperature": 0.5, "api_version": "2023-06-01"}, {"temperature": "lost"}),
+        ("unknown", {"temperature": 0.5, "api_version": "2023-06-01"}, {"temperature": 0.5}),
+    ],
+)
+def test_how_words_are_drawn_is_said_where_it_is_taken(model: str, settings: Any, expected: dict[str, Any]) -> None:
+    assert sent(model, **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [({"temperature": 0.2}, False), ({"temperature": 1}, True), ({"top_k": 40}, False),
+                         ({"top_p": 0.5}, False), ({"top_p": 0.95}, True)],
+)  # fmt: skip
+def test_a_model_that_thinks_takes_little_of_it(given: dict[str, Any], taken: bool) -> None:
+    [(name, value)] = given.items()
+    assert sent("claude-sonnet-4-5", thinking_budget=2048, **given)[name] == (value if taken else "lost")
+
+
+A, B = {"type": "string"}, {"type": "integer"}
+ONE = {"type": "object", "properties": {"a": A}, "required": ["a"]}
+OTHER = {"type": "object", "properties": {"a": A, "b": B}, "required": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "properties", "required"),
+    [
+        ({"anyOf": [ONE, OTHER]}, {"a": A, "b": B}, ["a"]),
+        ({"oneOf": [ONE, OTHER], "type": "object"}, {"a": A, "b": B}, ["a"]),
+        ({"allOf": [ONE, OTHER]}, {"a": A, "b": B}, ["a", "b"]),
+        ({"anyOf": [{"$ref": "#/$defs/One"}], "$defs": {"One": ONE}}, {"a": A}, ["a"]),
+        ({**ONE, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": A}, ["a"]),
+        ({"anyOf": [ONE, {"type": "object", "properties": {"a": B}}]}, {"a": {"anyOf": [A, B]}}, None),
+        ({"anyOf": [True, 5, {"$ref": "#/nowhere"}]}, {}, None),
+    ],
+)
+def test_alternatives_at_the_top_of_a_schema_are_said_as_one_object(
+    schema: dict[str, Any], properties: dict[str, Any], required: list[str] | None
+) -> None:
+    tool = Tool("update", "Updates.", schema)
+    encoded = WIRE.encode_request(Request(model="m", max_tokens=9, context=Context(None, [Message("?")], [tool])))
+    [sent] = encoded.body["tools"]
+    assert sent["input_schema"]["type"] == "object"
+    assert (sent["input_schema"]["properties"], sent["input_schema"].get("required")) == (properties, required)
+    assert any(loss.concept in ("schema_anyOf", "schema_oneOf", "schema_allOf") for loss in encoded.losses)
+    assert refusal(WireRequest("anthropic", encoded.body, "m", {"anthropic-version": "2023-06-01"})) is None
+    own = {**encoded.body, "tools": [{"name": "update", "description": "Updates.", "input_schema": schema}]}
+    assert WIRE.encode_request(WIRE.decode_request(own)).body == own
+
+
+def test_what_may_be_null_at_the_top_is_an_object() -> None:
+    tool = Tool("update", "Updates.", {"type": ["object", "null"], "properties": {"a": A}})
+    encoded = WIRE.encode_request(Request(model="m", max_tokens=9, context=Context(None, [Message("?")], [tool])))
+    assert encoded.body["tools"][0]["input_schema"]["type"] == "object"
+
+
+EVENTS: list[dict[str, Any]] = [
+    {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}},
+    {
+        "type": "content_block_start",
+        "index": 0,
+        "content_block": {"type": "tool_use", "id": "t", "name": "write", "input": {}},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "input_json_delta", "partial_json": '{"path": "/tm'},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+    {"type": "message_stop"},
+]
+
+
+def test_half_a_call_of_a_stream_is_no_call_in_a_body_of_its_own_wire() -> None:
+    decoder = WIRE.decode_stream()
+    data = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in EVENTS)
+    response = accumulate(decoder.feed(data) + decoder.close())
+    assert [call.raw for call in response.broken_calls] == ['{"path": "/tm']
+    encoded = WIRE.encode_response(response)
+    assert "tool_use" not in [block["type"] for block in encoded.body["content"]]
+    assert [loss.concept for loss in encoded.losses] == ["bad_arguments"]
+    history = Request(model="m", max_tokens=9, context=Context(None, [Message("?"), response.message]))
+    assert "bad_arguments" in [loss.concept for loss in WIRE.encode_request(history).losses]
+
+
+PIECES: list[dict[str, Any]] = [
+    {"functionCall": {"name": "write", "id": "c", "partialArgs": [{"jsonPath": "$.path", "stringValue": "/tm"}],
+                      "willContinue": True}},
+]  # fmt: skip
+
+
+def test_half_a_call_in_pieces_is_no_call_in_a_body_of_gemini() -> None:
+    gemini = dialect("gemini")
+    decoder = gemini.decode_stream()
+    chunk = {"candidates": [{"content": {"role": "model", "parts": PIECES}, "finishReason": "STOP"}]}
+    response = accumulate(decoder.feed(b"data: " + json.dumps(chunk).encode() + b"\n\n") + decoder.close())
+    assert not response.tool_calls
+    encoded = gemini.encode_response(response)
+    assert not [part for one in encoded.body["candidates"] for part in one["content"].get("parts", ()) if part]
+    assert {loss.concept for loss in encoded.losses} & {"bad_arguments", "incomplete_call"}
