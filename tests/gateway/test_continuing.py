@@ -183,7 +183,8 @@ NEVER: dict[str, list[Any]] = {
 def test_what_is_no_plain_text_is_never_gone_on_with(source: str, what: str, strict_model: Playing) -> None:
     scenario = Scenario([NEVER[what], REST], complete=False)
     with played(strict_model, scenario, "anthropic", "anthropic") as stood:
-        answered = asked(stood.url, source, effort="high" if "th" in what else None)
+        thinks: dict[str, Any] = {"thinking_budget": 2048} if source == "anthropic" else {"effort": "high"}
+        answered = asked(stood.url, source, **(thinks if "th" in what else {}))
         assert heard(source, answered)[1] or answered.broken
         assert len(stood.requests) == 1
         assert stood.seen[0]["ending"] == "broke off"

@@ -35,7 +35,7 @@ CALLS = [
 MODELS = {
     "openai-chat": "gpt-4.1",
     "openai-responses": "gpt-5",
-    "anthropic": "claude-sonnet-4-5",
+    "anthropic": "claude-opus-4-6",
     "gemini": "gemini-2.5-pro",
     "ollama": "qwen3",
 }
