@@ -249,3 +249,21 @@ def test_a_model_that_does_not_reason_is_asked_for_no_reasoning(model: str, incl
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
     made = translate.exchange(body, source="openai-chat", target="openai-responses")
     assert ("include" in made.encoded.body) == included
+
+
+@pytest.mark.parametrize(
+    ("target", "model", "said"),
+    [
+        ("gemini", "gemini-2.5-flash", {"thinkingBudget": 0}),
+        ("gemini", "gemini-3-flash", {"thinkingLevel": "MINIMAL"}),
+        ("ollama", "qwen3", False),
+    ],
+)
+def test_what_is_told_between_tools_is_no_thinking(target: str, model: str, said: Any) -> None:
+    body = {"model": model, "max_tokens": 99, "thinking": {"type": "between_tools"}}
+    body |= {"messages": [{"role": "user", "content": "Hi"}]}
+    told = translate.request(body, source="anthropic", target=target)
+    assert (told.body["think"] if target == "ollama" else told.body["generationConfig"]["thinkingConfig"]) == said
+    assert [loss.severity for loss in told.losses if loss.detail == f"{target} tells nothing between tools"] == [
+        "minor"
+    ]

@@ -224,6 +224,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     opaque, choice, quirks, left = request.opaque, request.tool_choice, ledger.quirks, None
     if opaque is not None and opaque.dialect == ledger.dialect:
         return request if quirks.custom_tools else _respelled(request)
+    request = _without_news(request, ledger)
     if not declared:
         if choice is not None or request.parallel_tool_calls is not None:
             left = _without_choice(request, ledger)
@@ -243,6 +244,14 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
         ledger.lose("top_logprobs", "top_logprobs", "no logprobs are asked for", severity="minor")
         left = {**(left or {}), "top_logprobs": None}
     return replace(request, **left) if left else request
+
+
+def _without_news(request: Request, ledger: Ledger) -> Request:
+    """Turn thinking off for what only tells of work with tools (anthropic 2.11.0, ThinkingTypes, 2026-11-20)."""
+    if request.thinking != "between_tools" or ledger.dialect == "anthropic":
+        return request
+    ledger.lose("thinking", "thinking", f"{ledger.dialect} tells nothing between tools", "approximated", "minor")
+    return replace(request, thinking="disabled")
 
 
 def can_reason(request: Request, ledger: Ledger) -> bool | None:

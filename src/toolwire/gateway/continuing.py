@@ -256,7 +256,11 @@ def _signed(part: Any) -> bool:
 def _prefills(goal: Goal, request: Request) -> bool:
     """Whether a model goes on with a turn that a request has begun."""
     family = family_of(goal.model)
-    thinks = family.always_thinks or request.effort is not None or request.thinking not in (None, "disabled")
+    thinks = (
+        family.always_thinks
+        or request.effort is not None
+        or request.thinking not in (None, "disabled", "between_tools")
+    )
     return goal.provider.dialect in _PREFILLS and family.prefill is not False and not thinks
 
 
