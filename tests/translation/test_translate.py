@@ -267,3 +267,32 @@ def test_what_is_told_between_tools_is_no_thinking(target: str, model: str, said
     assert [loss.severity for loss in told.losses if loss.detail == f"{target} tells nothing between tools"] == [
         "minor"
     ]
+
+
+def asked_of(block: dict[str, Any], place: str = "messages", key: str = "content") -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 99, place: [{"role": "user", key: [block]}]}
+
+
+STORED: list[tuple[str, dict[str, Any]]] = [
+    ("anthropic", asked_of({"type": "image", "source": {"type": "file", "file_id": "file_1"}})),
+    ("anthropic", asked_of({"type": "document", "source": {"type": "file", "file_id": "file_1"}})),
+    ("openai-responses", asked_of({"type": "input_image", "file_id": "file_1", "detail": "auto"}, "input")),
+    ("openai-responses", asked_of({"type": "input_file", "file_id": "file_1"}, "input")),
+    ("openai-chat", asked_of({"type": "file", "file": {"file_id": "file_1"}})),
+    *(
+        ("gemini", asked_of({"fileData": {"fileUri": f"{store}/file_1", "mimeType": kind}}, "contents", "parts"))
+        for store in ("gs://bucket", "https://generativelanguage.googleapis.com/v1beta/files")
+        for kind in ("image/png", "application/pdf")
+    ),
+]
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize(("source", "body"), STORED)
+def test_a_file_in_the_store_of_a_vendor_is_sent_to_no_other(source: str, body: dict[str, Any], target: str) -> None:
+    told = translate.request(body, source=source, target=target)
+    if source.partition("-")[0] == target.partition("-")[0]:
+        assert "file_1" in str(told.body) or {loss.concept for loss in told.losses} & {"image", "document"}
+    else:
+        assert "file_1" not in str(told.body)
+        assert "semantic" in {loss.severity for loss in told.losses}

@@ -17,6 +17,8 @@ from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
 from toolwire.types import Audio, Citation, Document, Image
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://")
+# https://ai.google.dev/gemini-api/docs/files (2026-11-20).
+_STORES = ("gs://", "https://generativelanguage.googleapis.com/")
 _STANDARD = str.maketrans("-_", "+/")
 _TEXT = re.compile(r"text/.*|application/(json|xml|yaml|toml|sql|javascript|x-sh|x-yaml|.*\+(json|xml))")
 _TEXT_NAMES = (".txt", ".md", ".csv", ".tsv", ".json", ".xml", ".yaml", ".yml", ".toml", ".html", ".log")
@@ -60,6 +62,29 @@ def unpack(part: _Medium, wire: Wire) -> _Medium:
         return part
     media_type, data = _split_any_data_url(part.url)
     return part if data is None else replace(part, url=None, data=data, media_type=media_type)
+
+
+def at_hand(part: _Medium, ledger: Ledger) -> _Medium:
+    """Give a medium without what lies in the store of another vendor, which only the key of its owner opens."""
+    opaque = part.opaque
+    if opaque is None or vendor(opaque.dialect) == vendor(ledger.dialect):
+        return part
+    if isinstance(part, Image | Document) and part.file_id is not None:
+        ledger.lose("file_id", _concept(part), f"it lies in the store of {opaque.dialect}")
+        part = replace(part, file_id=None)
+    if part.url is not None and part.url.startswith(_STORES):
+        ledger.lose("url", _concept(part), f"it lies in the store of {opaque.dialect}")
+        part = replace(part, url=None)
+    return part
+
+
+def vendor(dialect: str) -> str:
+    """Name whose wire a dialect is: those of OpenAI have one store of files."""
+    return dialect.partition("-")[0]
+
+
+def _concept(part: Any) -> str:
+    return type(part).__name__.lower()
 
 
 def data_url(data: str, media_type: str | None, default: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
-from toolwire.encoding.parts import as_text, data_of, image_kind, read_data, unpack
+from toolwire.encoding.parts import as_text, at_hand, data_of, image_kind, read_data, unpack
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
@@ -114,7 +114,7 @@ _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
     mine = made_by(part.opaque, DIALECT)
-    part = unpack(part, WIRE)
+    part = at_hand(unpack(part, WIRE), ledger)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
@@ -156,7 +156,7 @@ def _decode_document(rest: dict[str, Any]) -> Part | None:
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a document block."""
     mine = made_by(part.opaque, DIALECT)
-    part = part if mine else as_text(unpack(part, WIRE))
+    part = part if mine else as_text(at_hand(unpack(part, WIRE), ledger))
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
     else:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, left_of, made_by, take
 from toolwire.encoding.parts import (
+    at_hand,
     cite_url,
     data_of,
     data_url,
@@ -105,6 +106,7 @@ def _decode_image(rest: dict[str, Any]) -> Part | None:
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image; one that stands only in another provider's store cannot be written."""
+    part = at_hand(part, ledger)
     data = data_of(part, WIRE)
     url = data_url(data, part.media_type, "image/png") if data is not None else part.url
     if url is None:
@@ -162,7 +164,7 @@ def _decode_file(rest: dict[str, Any]) -> Part | None:
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said."""
-    part = unpack(part, WIRE)
+    part = at_hand(unpack(part, WIRE), ledger)
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "text", "text": part.text}, part)

@@ -11,6 +11,7 @@ from typing import Any
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
 from toolwire.encoding.parts import (
+    at_hand,
     cite_url,
     data_of,
     data_url,
@@ -66,6 +67,7 @@ def _decode_image(rest: dict[str, Any]) -> Part | None:
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     body: dict[str, Any] = {"type": "input_image"}
+    part = at_hand(part, ledger)
     data = data_of(part, WIRE)
     if data is not None:
         body["image_url"] = data_url(data, part.media_type, "image/png")
@@ -99,7 +101,7 @@ def _decode_file(rest: dict[str, Any]) -> Part | None:
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
-    part = unpack(part, WIRE)
+    part = at_hand(unpack(part, WIRE), ledger)
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)
