@@ -10,6 +10,7 @@ from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
+_ANY_OBJECT = {"type": "object"}
 _COMBINED = frozenset({"allOf", "anyOf", "oneOf"})
 
 
@@ -67,7 +68,7 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         return ledger.fit(schema, "anthropic-strict")
     if not _COMBINED.isdisjoint(schema):
         return _joined(schema, ledger)
-    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+    return schema if schema.get("type") == "object" else {"type": "object", **schema} | _ANY_OBJECT
 
 
 def _joined(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
