@@ -418,3 +418,17 @@ def test_the_schema_of_a_tool_is_read_once() -> None:
     del double
     gc.collect()
     assert left() is None, "what is kept of a tool goes with it"
+
+
+def test_what_a_tool_tells_the_model_of_a_failure_is_told_whole() -> None:
+    """The end of a failing command says how it ended."""
+
+    @tool
+    def build() -> str:
+        """Build."""
+        raise ToolError("line\n" * 2_000 + "[exit code 3]")
+
+    result = AgentResolver([build]).resolve(ToolCall("c", "build", {}))
+    assert result.is_error
+    assert str(result.content).endswith("line\n[exit code 3]")
+    assert len(str(result.content)) > 10_000

@@ -7,6 +7,7 @@ Rules of this file:
 """
 
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -75,7 +76,7 @@ class Handler:
         try:
             value = yield Ask(self.function, *bound)
         except ToolError as problem:
-            return failure(call, text_of(problem))
+            return failure(call, text_of(problem, sys.maxsize))  # it is for the model, and its end says how it ended
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
             return (yield from rescuing(problem, call, self.sensitive))
         return self.read(value, call)

@@ -182,16 +182,16 @@ def traceback_of(problem: BaseException, secrets: Collection[str]) -> str:
     return scrub_text("".join(traceback.format_exception(problem)), secrets)
 
 
-def text_of(problem: BaseException) -> str:
-    """Say what an exception says; its kind, where that alone says nothing."""
+def text_of(problem: BaseException, most: int = _LONGEST_ERROR) -> str:
+    """Say what an exception says, up to so many characters; its kind, where that alone says nothing."""
     try:
         text = str(problem)
     except BaseException:  # noqa: BLE001 - an exception that cannot be shown is still told
         text = ""
     kind = type(problem).__name__
     text = f"{kind}: {text}" if isinstance(problem, KeyError) else text or kind
-    over = len(text) - _LONGEST_ERROR
-    return text if over <= 0 else f"{text[:_LONGEST_ERROR]} [... {over} more characters]"
+    over = len(text) - most
+    return text if over <= 0 else f"{text[:most]} [... {over} more characters]"
 
 
 def result_of(value: Any, call: ToolCall) -> ToolResult:
