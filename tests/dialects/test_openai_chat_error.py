@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Opaque, dialect, translate
+from toolwire import Opaque, ToolCall, dialect, translate
 from toolwire.dialects import openai_chat
 from toolwire.types import Error, ErrorEnd
 
@@ -259,3 +259,34 @@ def test_a_server_without_a_code_says_in_words_that_a_prompt_was_too_long(source
         if target != source:
             reply = translate.error(status, body, source, target)
             assert dialect(target).decode_error(reply.status, reply.body).kind == "context_length"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum prompt length is 131072 but the request contains 136973 tokens.",
+        "The input (32800 tokens) is longer than the model's context length (32768 tokens).",
+    ],
+)
+def test_a_prompt_that_is_too_long_is_known_by_its_words(message: str) -> None:
+    assert openai_chat.decode_error(400, {"error": {"message": message}}).kind == "context_length"
+
+
+@pytest.mark.parametrize(("reason", "runs"), [("length", False), ("content_filter", False), ("tool_calls", True)])
+def test_a_call_of_free_text_that_was_cut_off_does_not_run(reason: str, runs: bool) -> None:
+    call = {"id": "c1", "type": "custom", "custom": {"name": "apply_patch", "input": "*** Begin Patch"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {"id": "r", "choices": [{"index": 0, "finish_reason": reason, "message": message}]}
+    response = openai_chat.decode_response(body)
+    assert [one.runs for one in response.message.parts if isinstance(one, ToolCall)] == [runs]
+    assert bool(response.tool_calls) is runs
+    assert openai_chat.encode_response(response).body == body
+
+
+@pytest.mark.parametrize("word", ["abort", "insufficient_system_resource"])
+def test_an_answer_that_its_server_gave_up_ends_in_an_error(word: str) -> None:
+    message = {"role": "assistant", "content": "Half"}
+    body = {"id": "r", "choices": [{"index": 0, "finish_reason": word, "message": message}]}
+    response = openai_chat.decode_response(body)
+    assert response.finish_reason == "error"
+    assert openai_chat.encode_response(response).body == body

@@ -93,7 +93,10 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "unknown": "server_error",
 }
 # Words of Ollama, llama.cpp and vLLM, as recorded bodies and users' reports say them (2026-08-21).
-_LONG = ("exceeds the context length", "exceeds the available context size", "maximum context length")
+_LONG = (
+    *("exceeds the context length", "exceeds the available context size", "maximum context length"),
+    *("maximum prompt length", "longer than the model's context length"),  # xAI and SGLang, as users report them
+)
 _CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
 
 

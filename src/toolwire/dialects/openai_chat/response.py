@@ -18,7 +18,7 @@ from toolwire.encoding.finish import (
     write_tier,
 )
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, open_body, take
-from toolwire.types import Choice, Encoded, Response
+from toolwire.types import Choice, Encoded, Response, ToolCall
 from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("prompt_tokens", "completion_tokens")
@@ -31,6 +31,8 @@ FINISH_REASONS = {
     "content_filter": "content_filter",
     "model_length": "context_window",
     "error": "error",
+    "abort": "error",  # vLLM that shuts down (vllm issue 57082)
+    "insufficient_system_resource": "error",  # api-docs.deepseek.com, create-chat-completion
     "end_turn": "stop",
     "eos": "stop",
     "STOP": "stop",
@@ -95,8 +97,16 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     raw = take(rest, "finish_reason", str)
     reason = read_finish(raw, called=asks(message.content), refused=bool(body.get("refusal")))
     form = None if index is None else {"said": {"index": index}}
-    message = replace(message, content=settle_calls(message.content, reason)) if reason in CUT else message
+    if reason in CUT:
+        message = replace(message, content=_cut_text(settle_calls(message.content, reason)))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+
+
+def _cut_text(parts: Any) -> Any:
+    """Mark a call of free text with which an answer was cut off: nobody can see whether it is whole."""
+    if type(parts) is not list or not parts or type(parts[-1]) is not ToolCall or not parts[-1].custom:
+        return parts
+    return [*parts[:-1], replace(parts[-1], complete=False)]
 
 
 def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
