@@ -115,6 +115,17 @@ def test_alternatives_at_the_top_of_a_schema_are_said_as_one_object(
     assert WIRE.encode_request(WIRE.decode_request(own)).body == own
 
 
+@pytest.mark.parametrize(
+    ("schema", "lost"),
+    [({}, False), ({"type": "string"}, True), ({"type": ["object", "null"]}, True), ({"type": None}, True)],
+)
+def test_a_type_at_the_top_that_is_no_object_becomes_one_with_a_loss(schema: dict[str, Any], lost: bool) -> None:
+    tool = Tool("update", "Updates.", {**schema, "properties": {"a": A}})
+    encoded = WIRE.encode_request(Request(model="m", max_tokens=9, context=Context(None, [Message("?")], [tool])))
+    assert encoded.body["tools"][0]["input_schema"] == {"type": "object", "properties": {"a": A}}
+    assert [loss.concept for loss in encoded.losses] == ["schema_type"] * lost
+
+
 def test_what_may_be_null_at_the_top_is_an_object() -> None:
     tool = Tool("update", "Updates.", {"type": ["object", "null"], "properties": {"a": A}})
     encoded = WIRE.encode_request(Request(model="m", max_tokens=9, context=Context(None, [Message("?")], [tool])))

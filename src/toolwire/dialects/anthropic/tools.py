@@ -68,7 +68,15 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         return ledger.fit(schema, "anthropic-strict")
     if not _COMBINED.isdisjoint(schema):
         return _joined(schema, ledger)
-    return schema if schema.get("type") == "object" else {"type": "object", **schema} | _ANY_OBJECT
+    if schema.get("type") == "object":
+        return schema
+    _lose_type(schema, ledger)
+    return {"type": "object", **schema} | _ANY_OBJECT
+
+
+def _lose_type(schema: dict[str, Any], ledger: Ledger) -> None:
+    if schema.get("type", "object") != "object":
+        ledger.lose("parameters", "schema_type", f"{DIALECT} takes objects only at the top", "approximated")
 
 
 def _joined(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
@@ -77,6 +85,7 @@ def _joined(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     api.anthropic.com: "input_schema does not support oneOf, allOf, or anyOf at the top level" (2026-11-20).
     """
     made = {key: value for key, value in schema.items() if key not in _COMBINED} | {"type": "object"}
+    _lose_type(schema, ledger)
     properties, required = dict(_object(schema.get("properties"))), list(_list(schema.get("required")))
     for keyword in sorted(_COMBINED & schema.keys()):
         parts = [_at_root(schema, one) for one in _list(schema[keyword])]
