@@ -43,6 +43,24 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {"path": "README.md", "offset": 1, "limit": 2}),
+        ("grep", {"pattern": "line", "context": 1, "limit": 5}),
+        ("glob", {"pattern": "**/*", "limit": 1}),
+        ("list_directory", {"limit": 1}),
+        ("tree", {"max_depth": 2, "max_entries": 2}),
+    ],
+)
+def test_a_count_may_be_a_whole_float(project: Path, name: str, arguments: dict[str, Any]) -> None:
+    kit = CodeTools(project)
+    floats = {key: float(value) if isinstance(value, int) else value for key, value in arguments.items()}
+    expected = kit.resolve(call(name, **arguments))
+    assert not expected.is_error
+    assert kit.resolve(call(name, **floats)).content == expected.content
+
+
 @pytest.mark.row("R002-01", "4.3.1")
 def test_there_are_twelve() -> None:
     tools = CodeTools().available_tools()

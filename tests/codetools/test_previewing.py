@@ -102,6 +102,49 @@ def test_what_a_call_would_do_is_shown(
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": TEXT}
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("write_file", {"content": "x"}),
+        ("append_to_file", {"content": "x"}),
+        ("edit_file", {"oldText": "line 3", "newText": "x"}),
+        ("multi_edit", {"edits": [{"oldText": "line 3", "newText": "x"}]}),
+    ],
+)
+@pytest.mark.parametrize("state", ["read-only", "changed", "large", "binary"])
+def test_a_preview_refuses_what_the_tool_refuses(
+    tools: CodeTools, tmp_path: Path, name: str, arguments: dict[str, Any], state: str
+) -> None:
+    file = tmp_path / "a.txt"
+    if state == "changed":
+        assert not tools.resolve(ToolCall("1", "read_file", {"path": "a.txt"})).is_error
+        file.write_text(TEXT + "more\n")
+    elif state == "large":
+        file.write_bytes(b"x" * (10 * 1024 * 1024 + 1))
+    elif state == "binary":
+        file.write_bytes(b"line 3\0")
+    else:
+        file.chmod(0o444)
+    call = ToolCall("2", name, {"path": "a.txt", **arguments})
+    before = file.read_bytes()
+    told = tools.preview(call)
+    assert told is not None
+    assert file.read_bytes() == before
+    result = tools.resolve(call)
+    refused = told.removeprefix("it would be refused: ")
+    assert result.is_error == (told != refused)
+    if result.is_error:
+        assert refused in str(result.content)
+
+
+def test_a_file_that_is_too_large_to_compare_is_replaced_with_a_word(tools: CodeTools, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x" * (12 * 1024 * 1024))
+    assert shown(tools, "write_file", path="a.txt", content="y\n") == [
+        "a.txt (in place of a file of 12 MB, which is too large to compare)",
+        "+ 1 y",
+    ]
+
+
 def test_what_only_reads_has_no_preview(tools: CodeTools) -> None:
     assert shown(tools, "read_file", path="a.txt") is None
     assert shown(tools, "nobody") is None

@@ -6,6 +6,8 @@ import shutil
 import socket
 import stat
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from toolwire.codetools.masks import Mask, masks_of
 from toolwire.codetools.paths import Workspace
 from toolwire.codetools.processes import FILE_SIZE, MEMORY
 from toolwire.codetools.sandbox import PLACEHOLDER, placeholders
+from toolwire.types import ToolCall
 
 pytestmark = [
     pytest.mark.slow,
@@ -149,6 +152,35 @@ def test_a_placeholder_stays_as_long_as_somebody_needs_it(tmp_path: Path) -> Non
             assert names_in(tmp_path) == [".git"]
         assert names_in(tmp_path) == [".git"]
     assert names_in(tmp_path) == []
+
+
+def test_files_are_changed_beside_a_command_that_runs(tmp_path: Path) -> None:
+    tools = tools_at(tmp_path)
+    edit = ToolCall("2", "write_file", {"path": "a.txt", "content": "x"})
+    with placeholders(tools.workspace):
+        begun = time.monotonic()
+        assert not tools.resolve(edit).is_error
+        assert time.monotonic() - begun < 5
+    assert names_in(tmp_path) == ["a.txt"]
+
+
+def test_many_that_come_and_go_have_the_placeholder_as_long_as_they_need_it(tmp_path: Path) -> None:
+    def one(_number: int) -> bool:
+        with placeholders(Workspace(tmp_path)):
+            return names_in(tmp_path) == [".git"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(one, range(400)))
+    assert names_in(tmp_path) == []
+
+
+def test_what_is_refused_leaves_nothing_open(project: Path) -> None:
+    tools = tools_at(project, readable=["/nosuch"])
+    assert "existing folders" in str(run(tools, "ls").content)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(5):
+        assert run(tools, "ls").is_error
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_folder_that_is_no_placeholder_stays(tmp_path: Path) -> None:
@@ -346,6 +378,20 @@ def test_a_sandbox_that_cannot_be_made_is_said(
     assert advice in str(result.content)
     assert tools.sandbox == "refused"
     assert not (project / "ran").exists()
+
+
+def test_a_sandbox_that_failed_once_is_tried_again(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tools_at(project)
+    program = tmp_path / "bwrap"
+    program.write_text(f'#!/bin/sh\n[ -e {tmp_path}/broken ] && exit 1\nexec {sandbox.bubblewrap()} "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "broken").touch()
+    monkeypatch.setattr(sandbox, "PLACES", (str(program),))
+    assert tools.sandbox == "refused"
+    (tmp_path / "broken").unlink()
+    assert tools.sandbox == "bubblewrap"
 
 
 @pytest.mark.row("C17")

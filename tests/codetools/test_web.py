@@ -222,6 +222,25 @@ def test_a_secret_that_is_known_is_not_sent(site: Site, monkeypatch: pytest.Monk
 
 
 @pytest.mark.row("E21")
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"headers": {"Tok3n-of-Some-Length": "1"}},
+        {"headers": {"x-tok3n-of-some-length": "1"}},
+        {"url": "http://tok3n-OF-some-length.example/"},
+        {"headers": {"X-546f6b336e2d6f662d536f6d652d4c656e677468": "1"}},
+    ],
+)
+def test_a_secret_is_no_name_of_a_header_or_a_host(
+    site: Site, monkeypatch: pytest.MonkeyPatch, place: dict[str, Any]
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "Tok3n-of-Some-Length")
+    told = site.error(answer(b"x"), **place)
+    assert told == "this would send the value of SOME_API_KEY to a server: secrets are not sent"
+    assert site.server.connections == 0
+
+
+@pytest.mark.row("E21")
 def test_what_is_no_secret_is_sent(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "short")
     monkeypatch.setenv("SOME_OTHER_NAME", "long enough to be one")

@@ -98,6 +98,19 @@ def test_the_other_end_has_to_be_the_one_that_was_dialled(monkeypatch: pytest.Mo
     assert server.requests == []
 
 
+def test_an_address_may_be_spelled_at_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream:
+        def get_extra_info(self, _name: str) -> tuple[str, int]:
+            return "2606:4700::1111", 80
+
+    async def connected(*_: object, **__: object) -> Stream:
+        return Stream()
+
+    monkeypatch.setattr(AnyIOBackend, "connect_tcp", connected)
+    stream: object = asyncio.run(Network().connect("2606:4700:0:0:0:0:0:1111", 80))
+    assert isinstance(stream, Stream)
+
+
 @pytest.mark.row("R002-13", "E6")
 def test_a_name_that_does_not_exist_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(*_: object, **__: object) -> object:

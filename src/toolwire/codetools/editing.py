@@ -90,16 +90,21 @@ def write_file(desk: Desk, *, path: str, content: str, overwrite: bool = True) -
     place = file_place(desk.workspace, path, writes=True)
     data = encoded(content, "content", place, WRITE_BYTES)
     with _changing(desk, place, make=True) as (spot, found):
-        if found is not None and not overwrite:
-            raise PathRefused("exists", path, "it is there already: set overwrite to replace it, or edit it")
         notices = []
         if found is not None:
-            check_unchanged(desk.seen, found)
-            check_writable(found)
+            check_replaceable(desk, found, overwrite=overwrite)
             notices = [*_lost(found, data), *_other_names(found)]
         _put(desk, spot, data, found)
     was = "a new file" if found is None else f"it had {sized(found.status.st_size)}"
     return "\n".join([f"Wrote {sized(len(data))} to {shown(path)} ({was}).", *notices])
+
+
+def check_replaceable(desk: Desk, found: Standing, *, overwrite: bool) -> None:
+    """Refuse to put another file in the place of one that is not to be replaced."""
+    if not overwrite:
+        raise PathRefused("exists", found.spot.given, "it is there already: set overwrite to replace it, or edit it")
+    check_unchanged(desk.seen, found)
+    check_writable(found)
 
 
 def append_to_file(desk: Desk, *, path: str, content: str) -> str:
@@ -110,21 +115,27 @@ def append_to_file(desk: Desk, *, path: str, content: str) -> str:
         if found is None:
             _put(desk, spot, added, None)
             return f"Made {shown(path)} with {sized(len(added))}."
-        data = content_of(found)
-        check_text(data, place)
+        data, added = appended(found, added)
         seen = is_unchanged(desk.seen, found, data)
-        added = as_its_lines(added, data)
-        if len(data) + len(added) > FILE_BYTES:
-            reason = f"it would have more than {sized(FILE_BYTES)}: use a command of the shell (cat >>)"
-            raise PathRefused("too_large", path, reason)
-        check_writable(found)
         _put(desk, spot, data + added, found, seen=seen)
     notices = [*_continued(data, added), *_other_names(found)]
     now = f"which now has {sized(len(data) + len(added))}"
     return "\n".join([f"Added {sized(len(added))} to {shown(path)}, {now}.", *notices])
 
 
-def as_its_lines(added: bytes, data: bytes) -> bytes:
+def appended(found: Standing, added: bytes) -> tuple[bytes, bytes]:
+    """Give what a file holds, and what is added to it."""
+    data = content_of(found)
+    check_text(data, found.spot.place)
+    added = _as_its_lines(added, data)
+    if len(data) + len(added) > FILE_BYTES:
+        reason = f"it would have more than {sized(FILE_BYTES)}: use a command of the shell (cat >>)"
+        raise PathRefused("too_large", found.spot.given, reason)
+    check_writable(found)
+    return data, added
+
+
+def _as_its_lines(added: bytes, data: bytes) -> bytes:
     """Give what is added with the line breaks of the last line that is there."""
     return added.replace(CRLF, LF).replace(LF, CRLF) if ends_in_crlf(data, len(data), len(data)) else added
 
@@ -201,6 +212,7 @@ def edited(desk: Desk, found: Standing, edits: list[EditRequest]) -> tuple[bytes
             raise PathRefused("too_large", place.given, f"{which}it would have more than {sized(FILE_BYTES)}")
     if data == before:
         raise PathRefused("no_change", place.given, "together the edits change nothing")
+    check_writable(found)
     return data, lines
 
 
@@ -224,7 +236,6 @@ def _edit_one(desk: Desk, edits: list[EditRequest]) -> str:
         if found is None:
             raise missing(desk.workspace, place)
         data, lines = edited(desk, found, edits)
-        check_writable(found)
         _put(desk, spot, data, found)
     return "\n".join([_told(found, lines), *_other_names(found)])
 
@@ -242,7 +253,6 @@ def _edit_several(desk: Desk, wanted: list[EditRequest]) -> str:
         changes, told = [], []
         for file, found in zip(files, _opened(workspace, files, held), strict=True):
             data, lines = edited(desk, found, file.edits)
-            check_writable(found)
             changes.append(Change(found, data))
             told += [_told(found, lines), *_other_names(found)]
         commit(workspace, root, changes)

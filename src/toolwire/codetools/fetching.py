@@ -19,6 +19,7 @@ import ssl
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from ipaddress import ip_address
 from typing import Any
 
 import httpcore2
@@ -95,7 +96,7 @@ class Network:
         """Connect to an address, and to nothing else."""
         stream = await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout=CONNECT_SECONDS)
         other = stream.get_extra_info("server_addr")
-        if other is None or other[0].partition("%")[0] != address:
+        if other is None or ip_address(other[0].partition("%")[0]) != ip_address(address):
             await stream.aclose()
             raise httpcore2.ConnectError("the connection leads elsewhere")
         return stream

@@ -23,7 +23,7 @@ from toolwire.resolvers import Handler, Resolver
 from toolwire.resolvers.protocol import on_the_class
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote
-from toolwire.work.waiting import Emit, Work, answer, arun
+from toolwire.work.waiting import Ask, Emit, Work, answer, arun
 
 _FUNCTIONS = {
     "read_file": "reading",
@@ -39,6 +39,13 @@ _FUNCTIONS = {
     "file_info": "listing",
     "http_get": "web",
 }
+# A count that a model writes as 5.0 is an integer by its schema.
+_COUNTS = frozenset(
+    name
+    for tool in TOOLS
+    for name, schema in (tool.parameters or {})["properties"].items()
+    if schema["type"] == "integer"
+)
 _ALIASES = {"old_text": "oldText", "new_text": "newText", "ignore_case": "ignoreCase", "maxDepth": "max_depth"}
 
 
@@ -100,7 +107,7 @@ class CodeTools(Resolver):
         recover(self.workspace)
         self.desk: Desk = Desk(self.workspace, dict(options))
         self._handlers = {
-            tool.name: Handler(tool, _function_of(tool.name), lambda arguments, _context: ((self.desk,), arguments))
+            tool.name: Handler(tool, _function_of(tool.name), self._bound)
             for tool in TOOLS
             if tool.name in self._wanted
         }
@@ -154,6 +161,9 @@ class CodeTools(Resolver):
         """Run a call without blocking the event loop, and give its result."""
         return await arun(self._in(cwd).resolving(call))
 
+    def _bound(self, arguments: dict[str, Any], _context: Any) -> tuple[tuple[Desk], dict[str, Any]]:
+        return (self.desk,), {name: int(value) if name in _COUNTS else value for name, value in arguments.items()}
+
     def _in(self, cwd: object) -> "CodeTools":
         return self.at(cwd) if isinstance(cwd, str | os.PathLike) else self
 
@@ -163,7 +173,7 @@ class CodeTools(Resolver):
         if handler is None:
             raise UnknownTool(call.name, self._handlers)
         if call.name == "bash":
-            yield Emit(CallNote(sandbox=self.sandbox))
+            yield Emit(CallNote(sandbox=(yield Ask(lambda: self.sandbox))))
         return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.plain_arguments)), context))
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from toolwire.codetools.paths import PathRefused
 
 WAIT = 30.0
-_UNLOCKABLE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS})
+UNLOCKABLE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS})
 _guard = threading.Lock()
 _locks: dict[tuple[int, int], tuple[threading.Lock, int]] = {}
 
@@ -82,7 +82,7 @@ def _lock_out(folder: int, given: str, until: float) -> bool:
             time.sleep(pause)
             pause = min(pause * 2, 0.02)
         except OSError as problem:
-            if problem.errno in _UNLOCKABLE:
+            if problem.errno in UNLOCKABLE:
                 return False
             raise
         else:

@@ -12,9 +12,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from toolwire.codetools.definitions import WRITE_BYTES
-from toolwire.codetools.editing import EditRequest, as_its_lines, edited, wanted_of
-from toolwire.codetools.files import Standing, content_of, encoded, file_place, missing, standing
+from toolwire.codetools.definitions import FILE_BYTES, WRITE_BYTES
+from toolwire.codetools.editing import EditRequest, appended, check_replaceable, edited, wanted_of
+from toolwire.codetools.files import Standing, content_of, encoded, file_place, missing, sized, standing
 from toolwire.codetools.paths import PathRefused, ProjectPath
 from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
@@ -47,8 +47,11 @@ def _write(desk: Any, *, path: str, content: str, overwrite: bool = True) -> str
     place = file_place(desk.workspace, path, writes=True)
     data = encoded(content, "content", place, WRITE_BYTES)
     with _opened(desk, place) as found:
-        if found is not None and not overwrite:
-            raise PathRefused("exists", path, "it is there already")
+        if found is not None:
+            check_replaceable(desk, found, overwrite=overwrite)
+            if found.status.st_size > FILE_BYTES:
+                size = sized(found.status.st_size)
+                return diff((path, None, data), f"in place of a file of {size}, which is too large to compare")
         return diff((path, None if found is None else content_of(found), data))
 
 
@@ -56,8 +59,8 @@ def _append(desk: Any, *, path: str, content: str) -> str:
     place = file_place(desk.workspace, path, writes=True)
     added = encoded(content, "content", place, WRITE_BYTES)
     with _opened(desk, place) as found:
-        before = None if found is None else content_of(found)
-    return diff((path, before, added if before is None else before + as_its_lines(added, before)))
+        before, more = (None, added) if found is None else appended(found, added)
+    return diff((path, before, (before or b"") + more))
 
 
 def _edit(desk: Any, *, path: str, oldText: str, newText: str) -> str:  # noqa: N803 - the names of the schema
@@ -95,15 +98,15 @@ def _opened(desk: Any, place: ProjectPath) -> Iterator[Standing | None]:
         yield held.enter_context(standing(desk.workspace, spot))
 
 
-def diff(change: _Change) -> str:
+def diff(change: _Change, words: str = "") -> str:
     """Write what goes and what comes, with some lines around it; a file that is not there has no lines."""
     path, old, new = change
     before, after = ([] if data is None else _lines(data) for data in (old, new))
     same = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
     first = max(0, (min(len(before), len(after)) if same is None else same) - _AROUND)
     told = _differences(before[first:], after[first:])
-    words = " (a new file)" if old is None else " (nothing changes)" if old == new else ""
-    return "\n".join([f"{shown(path)}{words}", *_numbered(told, first)])
+    words = words or ("a new file" if old is None else "nothing changes" if old == new else "")
+    return "\n".join([f"{shown(path)}{f' ({words})' if words else ''}", *_numbered(told, first)])
 
 
 def _lines(data: bytes) -> list[str]:

@@ -27,9 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolwire.codetools import overseer
+from toolwire.codetools.locks import UNLOCKABLE
 from toolwire.codetools.masks import masks_of, real_path
-from toolwire.codetools.paths import Root, Workspace, folder_of
+from toolwire.codetools.paths import FOLDER, Root, Workspace
 from toolwire.codetools.processes import Launch
+from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
 from toolwire.work.marks import MARK, new_mark
 
@@ -103,22 +105,23 @@ def _features(path: str, changed: int) -> frozenset[str]:
 
 
 @functools.lru_cache(8)
-def _trial(path: str, changed: int) -> str:
-    """Make a sandbox once, to see whether that works here; give what it said if not."""
+def _try_out(path: str, changed: int) -> None:
+    """Make a sandbox once, to see whether that works here; one that does not is tried again."""
     del changed
     argv = [path, *_ISOLATION, "--unshare-net", *_system({}), *_own(sized=False), "--", "/bin/sh", "-c", "exit 0"]
     done = subprocess.run(  # noqa: S603 - it has an absolute path
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False, env={}
     )
-    return "" if done.returncode == 0 else done.stderr or "it ended at once"
+    if done.returncode != 0:
+        raise refusal(done.stderr)
 
 
 def in_force(options: dict[str, Any]) -> str:
     """Say which level commands run at; "refused" if they do not."""
     try:
         level = level_of(options)
-        if level == BUBBLEWRAP and _trial(path := bubblewrap(), os.stat(path).st_mtime_ns):
-            return _REFUSED
+        if level == BUBBLEWRAP:
+            _try_out(path := bubblewrap(), os.stat(path).st_mtime_ns)
     except (ToolError, OSError, subprocess.SubprocessError):
         return _REFUSED
     return level
@@ -167,16 +170,13 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
     files = _files(user, network=options.get("network") is True)
     lent = [_memory(text, held) for text in files.values()]
     covering = _memory("".join(f"{word}\0" for mask in masks for word in mask.arguments()), held)
-    info = os.pipe()
-    held.callback(os.close, info[0])
 
     def verify(leader: int) -> bool:
         before = f"/proc/{leader}/root"
         mounted = all(_is_same(before + path, root.fd) for path, root in roots.items())
         return mounted and all(mask.holds(before) for mask in masks)
 
-    argv = [
-        *(program, *_ISOLATION, "--info-fd", str(info[1])),
+    words = [
         *(["--disable-userns"] if "--disable-userns" in known else []),
         *([] if options.get("network") is True else ["--unshare-net"]),
         *_system(options),
@@ -189,6 +189,9 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
         *("--", "/bin/sh", "-c", FIRST, _shell(), command),
     ]
     variables = _variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
+    info = os.pipe()  # the last of all: nothing that is refused before it leaves its end for the sandbox open
+    held.callback(os.close, info[0])
+    argv = [program, *_ISOLATION, "--info-fd", str(info[1]), *words]
     return Launch(argv, variables, lent=(*lent, covering), info=info, verify=verify)
 
 
@@ -305,18 +308,56 @@ def placeholders(workspace: Workspace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _taken(root: Root, names: list[str]) -> Iterator[None]:
-    if all(_stays(root, name) for name in names):
-        yield
-        return
-    with folder_of(root, ()) as fd:
-        _lock(fd)
+    taken: dict[str, int] = {}
+    try:
         for name in names:
-            with contextlib.suppress(OSError):
-                os.mkdir(name, PLACEHOLDER, dir_fd=fd)
+            if (fd := _take(root, name)) is not None:
+                taken[name] = fd
+        yield
+    finally:
+        for name, fd in taken.items():
+            _let_go(root, name, fd)
+
+
+def _take(root: Root, name: str) -> int | None:
+    """Take a name with an empty folder, and hold that; None if the name is not free, or cannot be had."""
+    deadline = time.monotonic() + PATIENCE
+    while not _stays(root, name):
         try:
-            yield
-        finally:
-            _let_go(fd, root, names)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, PLACEHOLDER, dir_fd=root.fd)
+            if (fd := _hold(root, name)) is not None:
+                return fd
+        except OSError:
+            return None
+        if time.monotonic() >= deadline:
+            raise ToolError(f"another program makes and removes {shown(name)} in the project folder; try again")
+        time.sleep(0.001)
+    return None
+
+
+def _hold(root: Root, name: str) -> int | None:
+    """Keep others from removing the folder that takes a name; None if it goes just now."""
+    try:
+        fd = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=root.fd)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        gone = not _leads_to(root, name, fd)
+    except OSError as problem:  # where there are no locks, it stays when the command has ended
+        gone = problem.errno not in UNLOCKABLE
+    if gone:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _leads_to(root: Root, name: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(name, dir_fd=root.fd, follow_symlinks=False), os.fstat(fd))
+    except OSError:
+        return False
 
 
 def _stays(root: Root, name: str) -> bool:
@@ -328,22 +369,12 @@ def _stays(root: Root, name: str) -> bool:
     return not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
 
 
-def _lock(fd: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() >= deadline:
-                raise ToolError("the project folder is locked by another program; try again") from None
-            time.sleep(0.01)
-
-
-def _let_go(fd: int, root: Root, names: list[str]) -> None:
-    """Remove the placeholders, if no other command needs them; only what is empty can be removed."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for name in names:
-            if not _stays(root, name):
-                with contextlib.suppress(OSError):
-                    os.rmdir(name, dir_fd=fd)
+def _let_go(root: Root, name: str, fd: int) -> None:
+    """Remove a placeholder, if no other command needs it; only what is empty can be removed."""
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _leads_to(root, name, fd):
+                os.rmdir(name, dir_fd=root.fd)
+    finally:
+        os.close(fd)

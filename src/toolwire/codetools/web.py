@@ -64,7 +64,7 @@ async def http_get(
     sent = headers_of(headers)
     environment = desk.options.get("environment")
     variables = {**os.environ, **(environment if isinstance(environment, Mapping) else {})}
-    secret = _secret_in([url, *map(str, (headers or {}).values())], variables)
+    secret = _secret_in([url, *sent, *map(str, (headers or {}).values())], variables)
     if secret is not None:
         raise ToolError(f"this would send the value of {shown(secret)} to a server: secrets are not sent")
     seconds = min(float(timeout), MAX_HTTP_SECONDS)
@@ -164,17 +164,20 @@ def _notices(answer: Fetched, window: TextWindow, limit: int) -> list[str]:
 
 
 def _secret_in(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None:
-    """Name the variable whose secret value stands in one of the texts, plain or as base64 or hex has it."""
+    """Name the variable whose secret value stands in one of the texts, plain or as base64 or hex has it.
+
+    Hosts and names of headers are sent in small letters, so that nothing depends on these.
+    """
     readings: list[str] = []
     for text in texts:
         once, twice = unquote(text), unquote(unquote(text))
         readings += [text, once, twice, unquote_plus(text), unquote_plus(once)]
-    sent = "\n".join(readings)
+    sent = "\n".join(readings).lower()
     for name, value in variables.items():
         is_secret = _SECRET_NAME.search(name) and isinstance(value, str) and len(value) >= _SHORTEST_SECRET
         if not is_secret:
             continue
         data = value.encode(errors="surrogateescape")
-        if any(form in sent for form in (value, data.hex(), data.hex().upper(), *in_base64(data))):
+        if any(form in sent for form in map(str.lower, (value, data.hex(), *in_base64(data)))):
             return name
     return None
