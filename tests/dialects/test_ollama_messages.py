@@ -1,5 +1,6 @@
 """Histories from elsewhere in the words of Ollama."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -255,3 +256,13 @@ def test_a_history_is_made_legal() -> None:
     assert [body["role"] for body in bodies] == ["assistant", "tool", "user", "user"]
     assert bodies[1]["content"] == "Error: no result was provided for this call"
     assert [action for _, action, _ in lost] == ["repaired", "repaired"]
+
+
+@pytest.mark.parametrize(("name", "media_type"), [(b"WEBP", "image/webp"), (b"WAVE", None), (b"WEB", None)])
+@pytest.mark.parametrize("count", [b"\0\0\0\0", b"\xff\xff\xff\xff"])
+def test_only_webp_is_webp_of_what_is_riff(name: bytes, media_type: str | None, count: bytes) -> None:
+    data = b64encode(b"RIFF" + count + name).decode()
+    body = {"model": "m", "messages": [{"role": "user", "content": "", "images": [data]}]}
+    [part] = ollama.decode_request(body).messages[0].parts
+    assert isinstance(part, Image)
+    assert part.media_type == media_type

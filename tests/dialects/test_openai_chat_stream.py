@@ -66,6 +66,27 @@ def test_sound_is_whole_at_the_end() -> None:
     assert told == list(pieces)
 
 
+def test_sound_without_an_id_stays_what_the_wire_said() -> None:
+    pieces = ({"transcript": "He"}, {"transcript": "llo"}, {"data": "AAAA"})
+    events = read(*(chunk({"audio": piece}) for piece in pieces), chunk({}, "stop"), DONE)
+    answer = accumulate(events)
+    assert answer.parts == []
+    [choice] = CHAT.encode_response(answer).body["choices"]
+    assert choice["message"]["audio"] == {"transcript": "Hello", "data": "AAAA"}
+
+
+def test_lists_that_nobody_understands_grow() -> None:
+    """OpenRouter sends each picture that a model draws in a delta of its own."""
+    one, two = (
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}} for data in ("AA==", "BB==")
+    )
+    frames = [chunk({"images": [one], "mood": "calm"}), chunk({"images": [two], "mood": "glad"})]
+    events = read(*frames, chunk({}, "stop"), DONE)
+    [choice] = CHAT.encode_response(accumulate(events)).body["choices"]
+    assert (choice["message"]["images"], choice["message"]["mood"]) == ([one, two], "glad")
+    assert [body["choices"][0]["delta"].get("images") for body in write(events)[:2]] == [[one], [two]]
+
+
 def test_counts_are_said_last_and_only_if_they_are_wanted() -> None:
     usage = {"prompt_tokens": 2, "completion_tokens": 1, "total_tokens": 3}
     events = read(chunk({"content": "Hi"}), chunk({}, "stop"), chunk(None, usage=usage), DONE)

@@ -258,12 +258,15 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "system_fingerprint": "fp",
         "service_tier": "default",
         "provider": "Groq",
+        "remote_host": "https://models.example",
+        "remote_model": "m:120b",
         "x_groq": {"id": "req_1"},
         "choices": [
             {
                 "index": 0,
                 "finish_reason": "tool_calls",
                 "native_finish_reason": "tool_use",
+                "matched_stop": 7,
                 "message": {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]},
             }
         ],

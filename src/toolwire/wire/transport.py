@@ -119,4 +119,4 @@ class Transport(Protocol):
 
 def url_without_secrets(url: str) -> str:
     """Give where a URL leads, without what may be secret in it: a password, a query."""
-    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
+    return re.sub(r"//[^/?#]*@", "//", url.partition("?")[0])

@@ -15,8 +15,10 @@ from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT)
-# How the files of these kinds begin, in base64 (RFC 4648).
-_BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+# How the files of these kinds begin, in base64 (RFC 4648). WebP is one kind of RIFF (as WAV is): its own name comes
+# after a count of four bytes.
+_BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif"}
+_RIFF, _WEBP = "UklGR", "XRUJQ"
 _THOUGHT, _WORD, _PICTURE, CALL = range(4)
 
 
@@ -87,6 +89,8 @@ def _encode_image(part: Image, ledger: Ledger) -> str | None:
 
 def _media_type_of(data: str) -> str | None:
     """Tell what base64 data is from how it begins."""
+    if data.startswith(_RIFF) and data[11:16] == _WEBP:
+        return "image/webp"
     return next((kind for beginning, kind in _BEGINNINGS.items() if data.startswith(beginning)), None)
 
 

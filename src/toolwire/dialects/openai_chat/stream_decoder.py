@@ -217,7 +217,7 @@ class Decoder(WireDecoder):
             if key == "audio" and type(value) is dict:
                 add_texts(answer.audio, value, AUDIO_TEXTS)
             elif key != "reasoning_details" and not (key in REASONING_KEYS and value == ""):
-                answer.rest[key] = value
+                join_pieces(answer.rest, {key: value})
         if answer.content is ABSENT and "content" in delta and not delta["content"]:
             unknown["content"] = answer.content = delta["content"]
         return unknown
@@ -460,8 +460,10 @@ class Decoder(WireDecoder):
         """
         for index in sorted(self._answers):
             answer = self._answers[index]
-            for part in take_audio({"audio": join_texts(answer.audio, AUDIO_TEXTS)}) if answer.audio else ():
-                answer.add(part)
+            if answer.audio:
+                answer.rest["audio"] = join_texts(answer.audio, AUDIO_TEXTS)
+                for part in take_audio(answer.rest):
+                    answer.add(part)
             answer.close()
             word = None if reason == "error" else answer.finish_word
             cut = reason or "incomplete" if word is None else FINISH_REASONS.get(word, "unknown")
