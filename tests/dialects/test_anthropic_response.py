@@ -158,7 +158,8 @@ FINISHES: list[tuple[Any, list[Any], str | None]] = [
     ("end_turn", [USE], "tool_calls"),
     (None, [USE], "tool_calls"),
     ("max_tokens", [USE], "length"),
-    ("compaction", [], "unknown"),
+    ("compaction", [], "pause"),
+    ("new_word", [], "unknown"),
     (None, [HELLO], None),
 ]
 

@@ -199,11 +199,26 @@ def test_the_form_of_the_answer(output: Output, written: dict[str, Any], lost: l
     assert body_of(output=output) == ({"generationConfig": written}, lost)
 
 
-OLD, NEW, NEWER = "gemini-2.5-flash", "gemini-3-pro", "gemini-4-argon"
+OLD, NEW, NEWER = "gemini-2.5-flash", "gemini-3-flash", "gemini-4-argon"
+OLD_PRO, PRO, NEW_PRO = "gemini-2.5-pro", "gemini-3-pro-preview", "gemini-3.1-pro-preview"
 THINKING: list[tuple[str, dict[str, Any], dict[str, Any], list[Said]]] = [
     (NEW, {"effort": "high"}, {"thinkingLevel": "HIGH"}, []),
     (NEW, {"effort": "none"}, {"thinkingLevel": "MINIMAL"}, [("effort", "approximated", "semantic")]),
-    (NEW, {"effort": "max"}, {"thinkingLevel": "XHIGH"}, [("effort", "approximated", "semantic")]),
+    (NEW, {"effort": "max"}, {"thinkingLevel": "HIGH"}, [("effort", "approximated", "semantic")]),
+    ("m", {"effort": "max"}, {"thinkingLevel": "XHIGH"}, [("effort", "approximated", "semantic")]),
+    (PRO, {"effort": "medium"}, {"thinkingLevel": "HIGH"}, [("effort", "approximated", "semantic")]),
+    (PRO, {"effort": "minimal"}, {"thinkingLevel": "LOW"}, [("effort", "approximated", "semantic")]),
+    (NEW_PRO, {"effort": "medium"}, {"thinkingLevel": "MEDIUM"}, []),
+    (NEW_PRO, {"effort": "none"}, {"thinkingLevel": "LOW"}, [("effort", "approximated", "semantic")]),
+    ("gemini-3.7-flash", {"effort": "minimal"}, {"thinkingLevel": "LOW"}, [("effort", "approximated", "semantic")]),
+    (OLD_PRO, {"thinking": "disabled"}, {"thinkingBudget": 128}, [("thinking", "approximated", "minor")]),
+    (
+        OLD_PRO,
+        {"effort": "none"},
+        {"thinkingBudget": 128},
+        [("effort", "approximated", "minor"), ("thinking", "approximated", "minor")],
+    ),
+    (OLD_PRO, {"thinking": "adaptive"}, {"thinkingBudget": -1}, [("thinking", "approximated", "minor")]),
     (NEWER, {"effort": "minimal"}, {"thinkingLevel": "LOW"}, [("effort", "approximated", "semantic")]),
     (NEWER, {"effort": "max"}, {"thinkingLevel": "HIGH"}, [("effort", "approximated", "semantic")]),
     ("m", {"effort": "low"}, {"thinkingLevel": "LOW"}, []),

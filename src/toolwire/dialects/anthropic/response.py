@@ -17,12 +17,13 @@ from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, 
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
 from toolwire.wire.names import fingerprint, number_of
 
-# anthropic 2.11.0, StopReason (2026-11-20).
+# anthropic 2.12.0, StopReason and BetaStopReason (2026-11-22). Of two words for one reason the later is written.
 FINISH_REASONS = {
     "end_turn": "stop",
     "max_tokens": "length",
     "stop_sequence": "stop_sequence",
     "tool_use": "tool_calls",
+    "compaction": "pause",
     "pause_turn": "pause",
     "refusal": "refusal",
     "model_context_window_exceeded": "context_window",

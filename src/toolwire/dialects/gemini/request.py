@@ -259,7 +259,7 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
 _LEVELS = ("minimal", "low", "medium", "high", "xhigh")
 _EFFORTS = ("none", *_LEVELS, "max")
 # https://ai.google.dev/gemini-api/docs/thinking (2026-11-20).
-_MOST = 24576
+_LEAST, _MOST = 128, 24576
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": _MOST, "xhigh": _MOST, "max": _MOST}
 
 
@@ -289,11 +289,11 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
 
 
 def _nearest(effort: str, levels: Sequence[str]) -> str:
-    """Find the level that is nearest to an effort; an effort that nobody knows stays as it is."""
+    """Find the level that is nearest to an effort, and the higher of two; one that nobody knows stays as it is."""
     if effort not in _EFFORTS:
         return effort
-    least, most = _EFFORTS.index(levels[0]), _EFFORTS.index(levels[-1])
-    return _EFFORTS[min(max(_EFFORTS.index(effort), least), most)]
+    meant = _EFFORTS.index(effort)
+    return min(reversed(levels), key=lambda level: abs(_EFFORTS.index(level) - meant))
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
@@ -321,7 +321,12 @@ def _say_all_in_budget(request: Request, ledger: Ledger) -> Any:
         budget = 0 if thinking == "disabled" else -1
         if thinking != "disabled":
             ledger.lose("thinking", "thinking", "the model finds its own budget", "approximated")
-    return ABSENT if budget is None else budget
+    if budget is None:
+        return ABSENT
+    if 0 <= budget < _LEAST and family_of(request.model).always_thinks and not made_by(request.opaque, DIALECT):
+        ledger.lose("thinking", "thinking", f"this model thinks with {_LEAST} tokens or more", "approximated")
+        return _LEAST
+    return budget
 
 
 def _decode_shown(value: Any) -> Understood | None:
