@@ -35,7 +35,7 @@ def names(*classes: type) -> list[set[str]]:
 
 
 def test_the_settings_of_a_request_are_those_that_are_taken() -> None:
-    elsewhere = {"context", "model", "tool_choice", "output"}
+    elsewhere = {"context", "model", "opaque", "tool_choice", "output"}
     assert set(settings.RequestSettings.__annotations__) == {
         *(set(Request.__struct_fields__) - elsewhere),
         *("system", "provider_state", "capabilities"),

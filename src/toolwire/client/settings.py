@@ -22,7 +22,6 @@ from toolwire.types import (
     Context,
     Effort,
     Event,
-    Opaque,
     Output,
     Part,
     RefusalDelta,
@@ -122,8 +121,6 @@ class RequestSettings(TypedDict, total=False):
     """Whether the provider keeps the answer."""
     cache_key: str | None
     """A key that requests with the same beginning share, for the provider's prompt cache."""
-    opaque: Opaque | None
-    """Fields that only one dialect knows; no other dialect sends them."""
 
 
 class RunSettings(RequestSettings, total=False):
