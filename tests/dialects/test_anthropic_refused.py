@@ -177,3 +177,44 @@ def test_half_a_call_in_pieces_is_no_call_in_a_body_of_gemini() -> None:
     encoded = gemini.encode_response(response)
     assert not [part for one in encoded.body["candidates"] for part in one["content"].get("parts", ()) if part]
     assert {loss.concept for loss in encoded.losses} & {"bad_arguments", "incomplete_call"}
+
+
+SONNET = "claude-sonnet-5-5"
+UNTHINKING: list[tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = [
+    ({"thinking": "disabled"}, {"thinking": {"type": "between_tools"}}, [("thinking", "approximated")]),
+    ({"thinking_budget": 0}, {"thinking": {"type": "between_tools"}}, [("thinking_budget", "approximated")]),
+    ({"effort": "none"}, {"thinking": {"type": "between_tools"}}, [("effort", "approximated")]),
+    (
+        {"thinking": "disabled", "effort": "max"},
+        {"thinking": {"type": "between_tools"}, "output_config": {"effort": "high"}},
+        [("effort", "approximated"), ("thinking", "approximated")],
+    ),
+    (
+        {"thinking": "disabled", "effort": "low"},
+        {"thinking": {"type": "between_tools"}, "output_config": {"effort": "low"}},
+        [("thinking", "approximated")],
+    ),
+    ({"effort": "max"}, {"output_config": {"effort": "max"}}, []),
+    ({"thinking": "between_tools"}, {"thinking": {"type": "between_tools"}}, []),
+]
+
+
+@pytest.mark.parametrize(("fields", "written", "lost"), UNTHINKING)
+def test_sonnet_thinks_between_tools_in_the_place_of_not_at_all(
+    fields: dict[str, Any], written: dict[str, Any], lost: list[tuple[str, str]]
+) -> None:
+    request = Request(model=SONNET, max_tokens=9, context=Context(None, [Message("?")]), **fields)
+    encoded = WIRE.encode_request(request)
+    assert {key: encoded.body[key] for key in ("thinking", "output_config") if key in encoded.body} == written
+    assert sorted((loss.path, loss.action) for loss in encoded.losses) == lost
+    assert refusal(WireRequest("anthropic", encoded.body, SONNET, {"anthropic-version": "2023-06-01"})) is None
+
+
+@pytest.mark.parametrize("said", [{"thinking": {"type": "disabled"}}, {"tool_choice": {"type": "any"}}])
+def test_the_simulated_sonnet_refuses_what_the_real_one_does(said: dict[str, Any]) -> None:
+    body = {"model": SONNET, "max_tokens": 9, "messages": [{"role": "user", "content": "?"}], **said}
+    body["tools"] = [{"name": "f", "input_schema": {"type": "object"}}]
+    refused = refusal(WireRequest("anthropic", body, SONNET, {"anthropic-version": "2023-06-01"}))
+    assert refused is not None
+    assert "not supported for this model" in str(refused)
+    assert WIRE.encode_request(WIRE.decode_request(body)).body == body

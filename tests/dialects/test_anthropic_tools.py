@@ -209,17 +209,19 @@ THINKERS = [
     ("claude-opus-5-5", True),
     ("claude-fable-5-1-20260901", True),
     ("anthropic/claude-mythos-5-2", True),
-    ("claude-sonnet-5-5", False),
+    ("claude-sonnet-5-5", True),
+    ("claude-sonnet-5", False),
+    ("claude-haiku-5-5", False),
     ("claude-opus-5", False),
 ]
 
 
-@pytest.mark.parametrize(("model", "thinks"), THINKERS)
-def test_a_model_that_always_thinks_cannot_be_forced(model: str, thinks: bool) -> None:
+@pytest.mark.parametrize(("model", "refuses"), THINKERS)
+def test_some_models_cannot_be_forced(model: str, refuses: bool) -> None:
     request = replace(asking([], tools=[LOOK], tool_choice=ToolChoice("required")), model=model)
     encoded = anthropic.encode_request(request)
-    assert encoded.body["tool_choice"] == ({"type": "auto"} if thinks else {"type": "any"})
-    assert (FORCED in losses(encoded)) is thinks
+    assert encoded.body["tool_choice"] == ({"type": "auto"} if refuses else {"type": "any"})
+    assert (FORCED in losses(encoded)) is refuses
 
 
 READ: list[tuple[Any, ToolChoice | None, bool | None]] = [

@@ -37,6 +37,10 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether Chat Completions runs functions with it while it reasons."""
     always_thinks: bool | None = None
     """Whether its thinking cannot be turned off."""
+    thinking_off: str | None = None
+    """The kind of thinking that is asked for in the place of none, where it does not take `disabled`."""
+    forced_choice: bool | None = None
+    """Whether a request may force it to call a tool, as long as it does not think."""
     thinking_budget: bool | None = None
     """Whether it takes a number of tokens to think with."""
     adaptive_thinking: bool | None = None

@@ -326,6 +326,7 @@ def prefix_of(request: WireRequest, place: int | None, before: list[Any]) -> str
 def _check_thinking(request: WireRequest) -> None:
     """Check each thought that comes back, and the setting."""
     _check_setting(request)
+    _check_force(request)
     for place, message in enumerate(request.body["messages"]):
         blocks = _blocks_of(message["content"])
         for step, block in enumerate(blocks):
@@ -382,10 +383,19 @@ def _check_setting(request: WireRequest) -> None:
         raise Rejection("adaptive thinking is not supported on this model")
     if family.efforts == () and (request.body.get("output_config") or {}).get("effort") is not None:
         raise Rejection("This model does not support the effort parameter.")
-    if kind == "disabled" and always:
-        raise Rejection('"thinking.type.disabled" is not supported for this model.')
-    forced = (request.body.get("tool_choice") or {}).get("type") in ("any", "tool")
-    if forced and (always or kind == "enabled" or (kind == "adaptive" and family.thinking_budget is False)):
+    if kind == "disabled" and (always or family.thinking_off):
+        instead = f' Use "thinking.type.{family.thinking_off}" to turn thinking off.' if family.thinking_off else ""
+        raise Rejection(f'"thinking.type.disabled" is not supported for this model.{instead}')
+
+
+def _check_force(request: WireRequest) -> None:
+    """Check that a model is forced to call only where it takes that, and while it does not think."""
+    if (request.body.get("tool_choice") or {}).get("type") not in ("any", "tool"):
+        return
+    kind, family = (request.body.get("thinking") or {}).get("type"), family_of(request.model)
+    if family.forced_choice is False:
+        raise Rejection("tool_choice: forcing tool use is not supported for this model.")
+    if family.always_thinks or kind == "enabled" or (kind == "adaptive" and family.thinking_budget is False):
         raise Rejection("Thinking may not be enabled when tool_choice forces tool use.")
 
 

@@ -36,6 +36,7 @@ _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", 
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 _LEAST_BUDGET = 1024
 _LEAST_TOP_P = 0.95
+_MUCH = frozenset({"xhigh", "max"})
 _THINKS = frozenset({"enabled", "adaptive"})
 # What a model thinks with that takes no word for it.
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32000}
@@ -249,6 +250,10 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
 def _way_of_thinking(request: Request, mode: str, budget: int | None, ledger: Ledger) -> tuple[str, int | None]:
     """Say how a model is to think: newer ones take no budget, older ones nothing else."""
     family = family_of(request.model)
+    if mode == "disabled" and family.thinking_off is not None:
+        field = next(name for name in ("thinking", "thinking_budget", "effort") if getattr(request, name) is not None)
+        ledger.lose(field, "thinking", f"the least of {request.model} is {family.thinking_off}", "approximated")
+        return family.thinking_off, None
     if mode == "enabled" and (budget is None or family.thinking_budget is False):
         mode = "adaptive"
     if mode == "adaptive" and family.adaptive_thinking is False:
@@ -293,6 +298,9 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
         said = "a budget" if thinks else "no effort"
         ledger.lose("effort", "effort", f"{request.model} takes {said}", "approximated" if thinks else "dropped")
         return ABSENT
+    if effort in _MUCH and family_of(request.model).thinking_off and mode_of_thinking(request) == "disabled":
+        ledger.lose("effort", "effort", f"{request.model} takes {effort} only while it thinks", "approximated")
+        return "high"
     if effort not in _EFFORTS.values():
         ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated")
     return _EFFORTS[effort]

@@ -155,8 +155,8 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         ledger.lose(
             "tool_choice.names", "tool_choice", f"{DIALECT} cannot narrow the choice to some tools", "approximated"
         )
-    if choice.mode == "required" and not mine and _thinks(request):
-        ledger.lose("tool_choice", "tool_choice", f"{DIALECT} refuses a forced choice while thinking", "approximated")
+    if choice.mode == "required" and not mine and (reason := _why_not_forced(request)):
+        ledger.lose("tool_choice", "tool_choice", reason, "approximated")
         body = {"type": "auto"}
     if request.parallel_tool_calls is not None:
         if choice.mode != "none":
@@ -166,8 +166,13 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     return body
 
 
-def _thinks(request: Request) -> bool:
-    return mode_of_thinking(request) in {"enabled", "adaptive"} or bool(family_of(request.model).always_thinks)
+def _why_not_forced(request: Request) -> str | None:
+    """Say why a model cannot be forced to call."""
+    family = family_of(request.model)
+    if family.forced_choice is False:
+        return f"{request.model} refuses a forced choice"
+    thinks = mode_of_thinking(request) in {"enabled", "adaptive"} or family.always_thinks
+    return f"{DIALECT} refuses a forced choice while thinking" if thinks else None
 
 
 def mode_of_thinking(request: Request) -> str | None:
