@@ -3,6 +3,7 @@
 Rules of this file:
 - Figures are CPU time, the best of five, as ratios to the floor of the same bytes: JSON read and written, in one run.
 - No body was seen before: each sample has another word in its texts. A floor and a contestant get the same samples.
+- Bodies that differ in words alone are known by their outline from the third on; "nothing held" tells of the first.
 - Recordings are found through TOOLWIRE_CORPUS or ../shared/corpus; without them, bodies of this folder stand in.
 """
 
@@ -164,9 +165,9 @@ def ratios(
             yield one.wire, target, len(samples[0]), best(work, fresh(one.body)) / least
 
 
-def request(one: Recorded, target: str) -> Work:
+def request(one: Recorded, target: str, held: Reuse | None = None) -> Work:
     """Translate a request, bytes to bytes."""
-    return lambda data: translate.request(data, one.wire, target, one.path).json
+    return lambda data: translate.request(data, one.wire, target, one.path, reuse=held).json
 
 
 def response(one: Recorded, target: str) -> Work:
@@ -332,6 +333,8 @@ def report(peers: Mapping[str, Work] = {}, *, short: bool = False) -> None:
     print(f"\nrecorded bodies{'' if corpus() else ' (none here: bodies of this folder)'}, as ratios to the floor")
     step = 8 if short else 1
     report_bodies("requests", list(ratios(requests()[::step], request)), TARGETS)
+    first = list(ratios(requests()[::step], lambda one, target: request(one, target, Reuse(0))))
+    report_bodies("requests, nothing held", first, TARGETS)
     alike = list(ratios(requests()[::step], request, opened_alike))
     report_bodies("requests opened alike", alike, TARGETS)
     report_bodies("responses", list(ratios(responses()[::step], response)), dict.fromkeys(CLASSES, ANSWER_TARGET))

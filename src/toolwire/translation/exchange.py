@@ -29,7 +29,7 @@ from toolwire.translation.billing import Billed, without_billing
 from toolwire.translation.declared import Returning, returning
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.reuse import Again, Between, Reuse, again
+from toolwire.translation.reuse import NOTHING, Again, Between, Reuse, again
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.types import (
     CallDelta,
@@ -248,8 +248,13 @@ class Exchange:
         if known is not None:
             self._between.quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
             if self._between.quirks.id_grammar is None:
-                known.keep(self._body, request, made)
+                known.keep(self._body, request, made, self._anew)
         return made
+
+    def _anew(self, body: bytes) -> Encoded:
+        """Translate another body as this one."""
+        target, how = self.provider or self.target, {"quirks": self._quirks, "model": self._model}
+        return Exchange(body, self.source, target, self._path, reuse=NOTHING, **how).encoded
 
     def _asked(self) -> Request:
         """Give the request with its model, with what is remembered, and without what was only shown."""
@@ -332,8 +337,9 @@ class Exchange:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
         if not any(map(_is_bound, parts)):
             return ()
-        if self._found is not None:
-            count, before = self._found.last
+        found = None if self._found is None else self._found.last
+        if found is not None:
+            count, before = found
         else:
             messages = self.request.context.messages
             count, before = len(messages), _write(_gist(messages[-1])) if messages else b""

@@ -11,6 +11,7 @@ Rules of this file:
   cache say it otherwise in the next turn: then it is translated again.
 - Bytes are kept, and what an answer is read by, which nobody is given: so nobody who changes a body that was given
   changes what is given next.
+- A body that differs from others in its words alone is filled in (`outlines`); one that goes on is gone on with first.
 - What one owner has sent, no other finds: each has a `Reuse` of its own.
 - A conversation is kept when its beginning is seen again, and less and less often for as long as nothing of such
   bodies is found.
@@ -31,6 +32,7 @@ from toolwire.errors import ToolwireError
 from toolwire.schema.fitting import KNOWN
 from toolwire.translation.declared import is_minded
 from toolwire.translation.formed import asks_for_value
+from toolwire.translation.outlines import Outline, Parted, outline, take_apart
 from toolwire.types import Context, Encoded, Loss, Message, Output, Request, Text, ToolCall, ToolResult
 from toolwire.types.encoded import Written
 from toolwire.wire.bodies import place_of, read_body
@@ -54,6 +56,8 @@ _SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
 _MOST_TOOLS = 128
+# So often is an outline seen before it is tried.
+_OFTEN = 2
 # What a tool takes that is kept as a value, about.
 _TOOL = 8_000
 # What a body says of its stream.
@@ -108,6 +112,11 @@ class _Answered(Struct, frozen=True):
     settings: dict[str, Any]
     output: Output | None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds."""
+        return _TOOL * len(self.tools)
+
 
 class _Said(Struct, frozen=True):
     """Messages as they were read, and the state after them."""
@@ -151,8 +160,8 @@ class _Seam(Struct, frozen=True):
         """About how many bytes it holds."""
         tail = 0 if self.tail is None else len(self.tail.listed) + len(self.tail.half.written)
         strings = 80 * (len(self.ids) + len(self.asks)) + 200 * (len(self.losses) + len(self.last)) + len(self.gist)
-        tools = _TOOL * len(self.answered.tools)
-        return self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing) + strings + tools + tail
+        sources = self.length + len(self.ends) + sum(map(len, self.written)) + len(self.closing)
+        return sources + strings + self.answered.size + tail
 
     def fits(self, data: bytes) -> bool:
         """Whether a body is this conversation, with more messages."""
@@ -183,7 +192,7 @@ class Reuse:
     def __init__(self, limit: int | None = None) -> None:
         limit = int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit
         self._all = Holding(limit)
-        self._seen: tuple[list[tuple[int, int]], ...] = ([(0, 0)] * _MARKS, [(0, 0)] * _MARKS)
+        self._seen: tuple[list[tuple[int, int]], ...] = tuple([(0, 0)] * _MARKS for _ in range(3))
         self._owner = ""
         self.kept: Share = self._all.of("")
         self.is_on: bool = limit > 0
@@ -220,8 +229,13 @@ class Reuse:
                 return False, seam
         return _is_due(seen), None
 
+    def outline(self, key: tuple[Any, ...]) -> tuple[bool, "_Outlined | None"]:
+        """Say whether to try an outline, and give what is known of one that was tried."""
+        known = self.kept.get(key)
+        return known is None and self._count(2, key) >= _OFTEN, known
+
     def _count(self, which: int, key: Any) -> int:
-        """Say how often a beginning (0) or an opening (1) was seen, as far as that is remembered, and count it."""
+        """Say how often a beginning (0), opening (1) or outline (2) was seen, as far as is remembered, and count it."""
         seen, mark = self._seen[which], hash((self._owner, key))
         place, times = mark % _MARKS, 0
         known, before = seen[place]
@@ -232,7 +246,7 @@ class Reuse:
 
     def found(self, how: tuple[Any, ...], data: bytes) -> None:
         """Note that what is kept of such bodies serves: the next one of which nothing is found is kept."""
-        for seen, key in zip(self._seen, ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=True):
+        for seen, key in zip(self._seen, ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=False):
             mark = hash((self._owner, key))
             if seen[mark % _MARKS][0] == mark:
                 seen[mark % _MARKS] = mark, 0
@@ -266,6 +280,15 @@ def _is_due(seen: int) -> bool:
 
 HERE = Reuse()
 """What a process holds for callers that name no other."""
+NOTHING = Reuse(0)
+"""What holds nothing."""
+
+
+class _Outlined(Struct, frozen=True):
+    """An outline that was tried, none where more than words hangs on them, and what an answer is read by."""
+
+    outline: Outline | None
+    answered: _Answered
 
 
 class Again(Struct):
@@ -277,23 +300,46 @@ class Again(Struct):
     _source: Any
     _target: Any
     _between: Between
+    _goes_on: bool
     _begun: bool = False
     _opens: bool = False
     _ahead: "_Ahead | None" = None
+    _parted: Parted | None = None
+    _tries: bool = False
+    _filled: Encoded | None = None
+    _answered: _Answered | None = None
 
     def find(self) -> bool:
-        """Read what is new, if the conversation is known and only goes on."""
-        self._begun, seam = self._reuse.find(self._how, self._data)
-        if seam is None:
+        """Read what is new, if the conversation is known and only goes on, or the body differs in its words alone."""
+        seam = None
+        if self._goes_on:
+            self._begun, seam = self._reuse.find(self._how, self._data)
+        if seam is None and self._fill():
+            return True
+        if seam is None and self._goes_on:
             self._opens, seam = self._reuse.opening(self._how, self._data)
         if seam is None:
             return False
         with suppress(ToolwireError):  # what is wrong is said of the whole
             self._ahead = _read_on(seam, self._data, self._source, self._target, self._between)
+            self._answered = seam.answered
         return self._ahead is not None
+
+    def _fill(self) -> bool:
+        """Fill in the words, if the outline is known."""
+        one = self._parted = take_apart(self._data)
+        if one is None:
+            return False
+        self._tries, known = self._reuse.outline((self._how, one.pieces))
+        if known is None or known.outline is None:
+            return False
+        self._filled, self._answered = known.outline.filled(one.words), known.answered
+        return self._filled is not None
 
     def go_on(self) -> Encoded | None:
         """Write what was found; None where the whole has to be."""
+        if self._filled is not None:
+            return self._filled
         found = None
         if self._ahead is not None:
             with suppress(ToolwireError):
@@ -308,7 +354,7 @@ class Again(Struct):
     @property
     def settings(self) -> dict[str, Any]:
         """What the body that was found says of streams."""
-        return {} if self._ahead is None else self._ahead.seam.answered.settings
+        return {} if self._answered is None else self._answered.settings
 
     @property
     def asks(self) -> list[str]:
@@ -317,18 +363,18 @@ class Again(Struct):
         return [] if ahead is None else [*ahead.seam.asks, *(key for said in ahead.said for key in said.asks)]
 
     @property
-    def last(self) -> tuple[int, bytes]:
-        """How many messages were found, and the gist of the last one."""
-        said: Any = None if self._ahead is None else self._ahead.said[-1]
-        return (0, b"") if said is None else (said.place, said.gist)
+    def last(self) -> tuple[int, bytes] | None:
+        """How many messages were found, and the gist of the last one; None where they were not read."""
+        return None if self._ahead is None else (self._ahead.said[-1].place, self._ahead.said[-1].gist)
 
     @property
     def brief(self) -> Request:
         """Of the request that was found, what its answer is read by: declarations, and ids that were made."""
-        ahead: Any = self._ahead
-        made = ahead.seam.calls.union(*(said.calls for said in ahead.said))
+        ahead, answered = self._ahead, self._answered
+        if answered is None:
+            return Request(context=Context())
+        made = () if ahead is None else ahead.seam.calls.union(*(said.calls for said in ahead.said))
         messages = [Message("assistant", [ToolCall(one, "made") for one in made])] if made else []
-        answered = ahead.seam.answered
         return Request(context=Context(messages=messages, tools=answered.tools), output=answered.output)
 
     def encode(self, request: Request, target: Any, quirks: dict[str, Any]) -> Encoded:
@@ -341,15 +387,31 @@ class Again(Struct):
         finally:
             KNOWN.reset(token)
 
-    def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
-        """Keep what was translated, for turns that go on from it."""
-        if not self._begun and not self._opens:
+    def keep(
+        self, body: dict[str, Any], request: Request, encoded: Encoded, translate: Callable[[bytes], Encoded]
+    ) -> None:
+        """Keep what was translated, for turns that go on from it and for bodies that differ from it in words."""
+        if not self._begun and not self._opens and not self._tries:
             return
         whole = _Whole(self._data, body, request, encoded, self._source, self._target, self._between)
+        if self._tries and self._parted is not None:
+            self._try(whole, self._parted, translate)
         if self._begun and (seam := _found_in(whole, begin)) is not None:
             self._reuse.keep(self._how, self._data, seam)
         if self._opens and (seam := _found_in(whole, opening)) is not None:
             self._reuse.open(self._how, self._data, seam)
+
+    def _try(self, whole: "_Whole", one: Parted, translate: Callable[[bytes], Encoded]) -> None:
+        """Try whether other words change nothing but themselves, and keep what came of it."""
+        asks = self._between.keys(whole.request.messages, 0, b"")
+        made = None if asks else outline(one, whole.encoded, self._read, translate)
+        answered = whole.answered()
+        known = _Outlined(made, answered)
+        size = sum(map(len, one.pieces)) + (0 if made is None else made.size + answered.size)
+        self._reuse.kept.put((self._how, one.pieces), known, size)
+
+    def _read(self, data: bytes) -> Request:
+        return self._source.decode_request(read_body(data))  # type: ignore[no-any-return]
 
 
 def _found_in(whole: "_Whole", find: Callable[["_Whole"], _Seam | None]) -> _Seam | None:
@@ -363,14 +425,15 @@ def again(
     reuse: Reuse | None, body: Any, source: Any, target: Any, *how: Any, between: Between | None = None
 ) -> Again | None:
     """Say how a body may be reused: its bytes, between two wires that can be gone on with; None where it may not."""
-    if type(body) is not bytes or len(body) < _SMALL or source is target:
+    if type(body) is not bytes:
         return None
     reuse = HERE if reuse is None else reuse
     if not reuse.is_on:
         return None
     if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
         return None
-    return Again(reuse, body, (source.DIALECT, target.DIALECT, how), source, target, between or _NOTHING_BETWEEN)
+    goes_on, named = len(body) >= _SMALL and source is not target, (source.DIALECT, target.DIALECT, how)
+    return Again(reuse, body, named, source, target, between or _NOTHING_BETWEEN, goes_on)
 
 
 def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:
@@ -617,6 +680,12 @@ class _Whole(Struct, frozen=True):
             return False
         return not (turned if target == "anthropic" else request.tool_choice is not None and target == "ollama")
 
+    def answered(self) -> _Answered:
+        """Give what an answer is read by."""
+        settings = {name: self.body[name] for name in _OF_STREAMS if name in self.body}
+        minded, output = [tool for tool in self.request.tools if is_minded(tool)], self.request.output
+        return _Answered(self.between.quirks, minded, settings, output if asks_for_value(output) else None)
+
     def later(self, cut: int, start: "_Start") -> tuple[_Said, _Half] | None:
         """Translate what stands after a seam."""
         bodies = self.body[_HISTORIES[self.source.DIALECT]][cut:]
@@ -707,11 +776,8 @@ def _seam(whole: _Whole, cut: int, start: _Start, half: _Half) -> _Seam | None:
     begins = data[: first + 1 + len(separator.join(raws[:cut]))]
     around = (begins,), len(begins), data[last - 1 :], (out[: -len(ending)],), closing
     place, made, ids, calls, asks, gist, opens = astuple(start)
-    settings = {name: whole.body[name] for name in _OF_STREAMS if name in whole.body}
-    minded, output = [tool for tool in request.tools if is_minded(tool)], request.output
-    answered = _Answered(whole.between.quirks, minded, settings, output if asks_for_value(output) else None)
     ways = encoded.path, request.model
-    return _Seam(*around, place, made, ids, calls, asks, gist, *ways, *parted, opens, answered)
+    return _Seam(*around, place, made, ids, calls, asks, gist, *ways, *parted, opens, whole.answered())
 
 
 def _part_losses(
