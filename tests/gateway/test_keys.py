@@ -20,7 +20,8 @@ from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
-from toolwire.translation import reuse
+from toolwire.translation import seams
+from toolwire.translation.reuse import Reuse
 from toolwire.types import Context, Error, Message, Request, Usage
 from toolwire.wire.bodies import members_of
 
@@ -327,14 +328,14 @@ def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
 
 def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
-    plain = reuse.go_on
+    plain = seams.go_on
 
     def noted(*given: Any) -> Any:
         found.append(True)
         return plain(*given)
 
-    monkeypatch.setattr(reuse, "go_on", noted)
-    guarded.stood.gateway.tools.reuse = reuse.Reuse(1 << 22)
+    monkeypatch.setattr("toolwire.translation.reuse.go_on", noted)
+    guarded.stood.gateway.tools.reuse = Reuse(1 << 22)
     said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
     for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
         for _ in range(turns):

@@ -15,7 +15,7 @@ from toolwire import Message, Opaque, Response, ToolCall, translate
 from toolwire.dialects import NAMES, dialect
 from toolwire.errors import ToolwireError
 from toolwire.providers import named
-from toolwire.translation import reuse
+from toolwire.translation import seams
 from toolwire.translation.reuse import Reuse
 
 OFF = Reuse(0)
@@ -158,14 +158,14 @@ def exchanged(data: bytes, source: str, target: Any, held: Reuse) -> Any:
 def hits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note how often a conversation was gone on with."""
     found: list[bool] = []
-    plain = reuse.go_on
+    plain = seams.go_on
 
     def noted(*given: Any) -> Any:
         gone = plain(*given)
         found.append(gone is not None)
         return gone
 
-    monkeypatch.setattr(reuse, "go_on", noted)
+    monkeypatch.setattr("toolwire.translation.reuse.go_on", noted)
     return found
 
 

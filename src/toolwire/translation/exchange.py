@@ -29,7 +29,8 @@ from toolwire.translation.billing import Billed, without_billing
 from toolwire.translation.declared import Returning, returning
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.reuse import NOTHING, Again, Between, Reuse, again
+from toolwire.translation.reuse import NOTHING, Again, Reuse, again
+from toolwire.translation.seams import Between
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.types import (
     CallDelta,
