@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from toolwire import accumulate, dialect, translate
 from toolwire.testing.rules import WireRequest
@@ -69,6 +70,12 @@ def sent(model: str, **settings: Any) -> dict[str, Any]:
         ("claude-haiku-4-5", {"top_k": 40}, {"top_k": 40}),
         ("claude-sonnet-5", {"temperature": 0.5, "api_version": "2023-06-01"}, {"temperature": "lost"}),
         ("unknown", {"temperature": 0.5, "api_version": "2023-06-01"}, {"temperature": 0.5}),
+        ("claude-opus-4-1", {"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": "lost"}),
+        ("claude-sonnet-4-6", {"temperature": 1, "top_p": 0.9}, {"temperature": "lost", "top_p": 0.9}),
+        ("claude-haiku-4-5", {"temperature": 0, "top_p": 1}, {"temperature": 0, "top_p": "lost"}),
+        ("claude-haiku-4-5", {"temperature": 1.5, "top_p": 0.9}, {"temperature": "lost", "top_p": 0.9}),
+        ("claude-haiku-4-5", {"temperature": 0.5, "top_p": 1.5}, {"temperature": 0.5, "top_p": "lost"}),
+        ("claude-sonnet-4-20250514", {"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": 0.9}),
     ],
 )
 def test_how_words_are_drawn_is_said_where_it_is_taken(model: str, settings: Any, expected: dict[str, Any]) -> None:
@@ -177,6 +184,70 @@ def test_half_a_call_in_pieces_is_no_call_in_a_body_of_gemini() -> None:
     encoded = gemini.encode_response(response)
     assert not [part for one in encoded.body["candidates"] for part in one["content"].get("parts", ()) if part]
     assert {loss.concept for loss in encoded.losses} & {"bad_arguments", "incomplete_call"}
+
+
+def test_a_temperature_beside_top_p_is_a_loss_only_where_it_says_something() -> None:
+    request = Request(context=Context(None, []), model="claude-haiku-4-5", temperature=0.5, top_p=0.9)
+    lost = [
+        [
+            (loss.path, loss.action, loss.severity)
+            for loss in WIRE.encode_request(asked).losses
+            if loss.path != "max_tokens"
+        ]
+        for asked in (request, replace(request, temperature=1), replace(request, top_p=1))
+    ]
+    assert lost == [
+        [("top_p", "dropped", "semantic")],
+        [("temperature", "dropped", "formal")],
+        [("top_p", "dropped", "formal")],
+    ]
+
+
+EFFORTS: list[tuple[str, dict[str, Any], str]] = [
+    ("claude-opus-4-5", {"effort": "max"}, "high"),
+    ("claude-opus-4-5", {"effort": "minimal"}, "low"),
+    ("claude-sonnet-4-6", {"effort": "xhigh"}, "high"),
+    ("claude-sonnet-4-6", {"effort": "max"}, "max"),
+    ("claude-mythos-preview", {"effort": "xhigh"}, "high"),
+    ("claude-opus-4-8", {"effort": "xhigh", "thinking": "disabled"}, "xhigh"),
+    ("claude-opus-5", {"effort": "xhigh", "thinking": "disabled"}, "high"),
+    ("claude-haiku-5-5", {"effort": "max", "thinking": "disabled"}, "high"),
+    ("claude-sonnet-5-5", {"effort": "max", "thinking": "between_tools"}, "high"),
+    ("claude-haiku-5-5", {"effort": "max"}, "max"),
+]
+
+
+@pytest.mark.parametrize(("model", "settings", "written"), EFFORTS)
+def test_an_effort_is_one_that_the_model_takes(model: str, settings: dict[str, Any], written: str) -> None:
+    request = Request(model=model, max_tokens=9, context=Context(None, [Message("?")]), **settings)
+    encoded = WIRE.encode_request(request)
+    assert encoded.body["output_config"] == {"effort": written}
+    lost = [("effort", "approximated", "minor")] * (written != settings["effort"])
+    assert [(loss.path, loss.action, loss.severity) for loss in encoded.losses] == lost
+    assert refusal(WireRequest("anthropic", encoded.body, model, {"anthropic-version": "2023-06-01"})) is None
+
+
+MUCH: dict[str, Any] = {"output_config": {"effort": "xhigh"}}
+OFF: dict[str, Any] = {"thinking": {"type": "disabled"}}
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "words"),
+    [
+        ("claude-sonnet-4-6", {"temperature": 0, "top_p": 1}, "`temperature` and `top_p` cannot both be specified"),
+        ("claude-sonnet-4-0", {"temperature": 0, "top_p": 1}, None),
+        ("claude-opus-4-6", MUCH, "effort level 'xhigh'. Supported levels: high, low, max, medium."),
+        ("claude-opus-4-7", MUCH, None),
+        ("claude-opus-4-7", MUCH | OFF, None),
+        ("claude-opus-5", MUCH, None),
+        ("claude-opus-5", MUCH | OFF, "output_config.effort 'xhigh' is not supported when thinking is disabled"),
+    ],
+)
+def test_the_simulated_model_refuses_what_this_one_does(model: str, said: dict[str, Any], words: str | None) -> None:
+    body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "?"}], **said}
+    refused = refusal(WireRequest("anthropic", body, model, {"anthropic-version": "2023-06-01"}))
+    assert words in str(refused) if words else refused is None
+    assert WIRE.encode_request(WIRE.decode_request(body)).body == body
 
 
 SONNET = "claude-sonnet-5-5"

@@ -18,6 +18,8 @@ NEW_GPT = {"reasons": True, "functions_while_reasoning": False}
 OLDER_CLAUDE = {"adaptive_thinking": False, "efforts": (), "sampling": True}
 OLD_CLAUDE = OLDER_CLAUDE | {"adaptive_thinking": False, "efforts": (), "structured_output": False}
 NO_PREFILL = {"prefill": False}
+ONE_DRAW = {"temperature_with_top_p": False}
+SHORT_OF_MUCH = {"much_effort_without_thinking": False}
 ADAPTIVE = NO_PREFILL | {"sampling": False, "thinking_budget": False}
 NEWEST_CLAUDE = ADAPTIVE | {"system_messages": True, "thoughts_bound": True}
 OLD_GEMINI = {"efforts": (), "media_in_results": False, "structured_output_with_tools": False, "signed_calls": False}
@@ -48,20 +50,21 @@ KNOWN: dict[str, dict[str, Any]] = {
     "claude-sonnet-4-20250514": OLD_CLAUDE,
     "claude-sonnet-4@20250514": OLD_CLAUDE,
     "claude-opus-4-0": OLD_CLAUDE,
-    "claude-opus-4-1-20250805": OLDER_CLAUDE,
-    "claude-sonnet-4-5": OLDER_CLAUDE,
-    "claude-opus-4-5-20251101": {"adaptive_thinking": False, "sampling": True},
-    "claude-sonnet-4-5-20250929": OLDER_CLAUDE,
-    "us.anthropic.claude-haiku-4-5-20251001-v1:0": OLDER_CLAUDE,
-    "claude-opus-4-6": {"sampling": True} | NO_PREFILL,
+    "claude-opus-4-1-20250805": OLDER_CLAUDE | ONE_DRAW,
+    "claude-sonnet-4-5": OLDER_CLAUDE | ONE_DRAW,
+    "claude-opus-4-5-20251101": {"adaptive_thinking": False, "sampling": True, "efforts": FEW} | ONE_DRAW,
+    "claude-sonnet-4-5-20250929": OLDER_CLAUDE | ONE_DRAW,
+    "us.anthropic.claude-haiku-4-5-20251001-v1:0": OLDER_CLAUDE | ONE_DRAW,
+    "claude-opus-4-6": {"sampling": True, "efforts": (*FEW, "max")} | NO_PREFILL | ONE_DRAW,
     "claude-opus-4.7": ADAPTIVE,
-    "claude-mythos-preview": {"always_thinks": True, "thinking_budget": False},
+    "claude-mythos-preview": {"always_thinks": True, "thinking_budget": False, "efforts": (*FEW, "max")},
     "claude-sonnet-5": ADAPTIVE | {"system_messages": True},
     "claude-fable-5": ADAPTIVE | {"system_messages": True, "always_thinks": True},
     "claude-fable-5-1": NEWEST_CLAUDE | {"always_thinks": True},
-    "claude-sonnet-5-5": NEWEST_CLAUDE | {"thinking_off": "between_tools", "forced_choice": False},
-    "claude-haiku-5-5": NEWEST_CLAUDE,
-    "claude-opus-5-5-20260922": NEWEST_CLAUDE | {"always_thinks": True},
+    "claude-sonnet-5-5": NEWEST_CLAUDE | SHORT_OF_MUCH | {"thinking_off": "between_tools", "forced_choice": False},
+    "claude-haiku-5-5": NEWEST_CLAUDE | SHORT_OF_MUCH,
+    "claude-opus-5": ADAPTIVE | SHORT_OF_MUCH | {"system_messages": True},
+    "claude-opus-5-5-20260922": NEWEST_CLAUDE | SHORT_OF_MUCH | {"always_thinks": True},
     "gemini-2.5-pro": {**OLD_GEMINI, "always_thinks": True},
     "gemini-2.5-flash-lite": OLD_GEMINI,
     "gemini-3-pro-preview": {"signed_calls": True, "efforts": ("low", "high")},

@@ -47,12 +47,16 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it decides by itself how much to think; one that does not needs a number of tokens for it."""
     efforts: tuple[str, ...] | None = None
     """The levels of effort that it takes, from the least; none of them where it takes a number only."""
+    much_effort_without_thinking: bool | None = None
+    """Whether it takes an effort above high while its thinking is turned off."""
     thoughts_bound: bool | None = None
     """Whether a signature of its thinking is bound to all that stood before."""
     signed_calls: bool | None = None
     """Whether its calls come back with a signature. A call from elsewhere needs a stand-in for one."""
     sampling: bool | None = None
     """Whether it takes temperature, top_p and top_k."""
+    temperature_with_top_p: bool | None = None
+    """Whether one request may say both temperature and top_p."""
     prefill: bool | None = None
     """Whether it goes on writing an answer that a request has begun."""
     system_messages: bool | None = None

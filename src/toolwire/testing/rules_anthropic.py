@@ -175,6 +175,8 @@ def _check_shape(request: WireRequest) -> None:
             raise Rejection(f"`{key}` is deprecated for this model.")
     if not 0 <= body.get("temperature", 0) <= 1:
         raise Rejection("temperature: range: 0..1")
+    if {"temperature", "top_p"} <= body.keys() and family_of(request.model).temperature_with_top_p is False:
+        raise Rejection("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
 
 
 def _check_messages(request: WireRequest) -> None:
@@ -381,11 +383,24 @@ def _check_setting(request: WireRequest) -> None:
             raise Rejection("`max_tokens` must be greater than `thinking.budget_tokens`.")
     if kind == "adaptive" and family.adaptive_thinking is False:
         raise Rejection("adaptive thinking is not supported on this model")
-    if family.efforts == () and (request.body.get("output_config") or {}).get("effort") is not None:
-        raise Rejection("This model does not support the effort parameter.")
+    _check_effort(request, thinks=kind not in ("disabled", "between_tools"))
     if kind == "disabled" and (always or family.thinking_off):
         instead = f' Use "thinking.type.{family.thinking_off}" to turn thinking off.' if family.thinking_off else ""
         raise Rejection(f'"thinking.type.disabled" is not supported for this model.{instead}')
+
+
+def _check_effort(request: WireRequest, *, thinks: bool) -> None:
+    effort, family = (request.body.get("output_config") or {}).get("effort"), family_of(request.model)
+    if effort is None:
+        return
+    if family.efforts == ():
+        raise Rejection("This model does not support the effort parameter.")
+    if family.efforts is not None and effort not in family.efforts:
+        listed = ", ".join(sorted(family.efforts))
+        raise Rejection(f"This model does not support effort level '{effort}'. Supported levels: {listed}.")
+    if not thinks and effort in ("xhigh", "max") and family.much_effort_without_thinking is False:
+        text = f"output_config.effort '{effort}' is not supported when thinking is disabled on this model. "
+        raise Rejection(f"{text}Use effort 'high' or below, or enable thinking.")
 
 
 def _check_force(request: WireRequest) -> None:

@@ -31,13 +31,14 @@ from toolwire.types import Context, Encoded, Message, Output, Part, Request
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
-# anthropic 2.11.0, OutputConfigParam.effort (2026-11-20); `minimal` is ours.
-_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
+# anthropic 2.11.0, OutputConfigParam.effort (2026-11-20), from the least; `minimal` is ours.
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 _LEAST_BUDGET = 1024
 _LEAST_TOP_P = 0.95
 _MUCH = frozenset({"xhigh", "max"})
 _THINKS = frozenset({"enabled", "adaptive"})
+_UNTHINKING = frozenset({"disabled", "between_tools"})
 # What a model thinks with that takes no word for it.
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32000}
 # anthropic 2.11.0, MessageCreateParams.service_tier (2026-11-20).
@@ -184,10 +185,9 @@ def _sampling(field: str) -> Setting:
         if not mine and (family.sampling is False or (version is None and not family.sampling)):
             version = NEWEST
         if version is None or version < NEWEST:
-            given = getattr(request, field)
-            refused = None if mine else _refuses(field, given, thinks=mode_of_thinking(request) in _THINKS)
+            refused = None if mine else _refuses(field, request)
             if refused is None:
-                return given
+                return getattr(request, field)
             lose_setting(request, field, refused, ledger)
         else:
             lose_setting(request, field, f"{DIALECT} {version} refuses it", ledger)
@@ -196,12 +196,20 @@ def _sampling(field: str) -> Setting:
     return plain(field, field, *NUMBER).written(encode)
 
 
-def _refuses(field: str, given: float, *, thinks: bool) -> str | None:
-    """Say why a model that takes such settings refuses one (platform.claude.com, extended thinking, 2026-11-20)."""
+def _refuses(field: str, request: Request) -> str | None:
+    """Say why a model that takes such settings refuses one (platform.claude.com, extended thinking, 2026-11-20).
+
+    Of two that it takes one by one, top_p is left out, or a temperature that says nothing.
+    """
+    given, thinks = getattr(request, field), mode_of_thinking(request) in _THINKS
     if field != "top_k" and not 0 <= given <= 1:
         return f"{DIALECT} takes 0 to 1"
     if thinks and not (field == "temperature" and given == 1) and not (field == "top_p" and given >= _LEAST_TOP_P):
         return f"{DIALECT} refuses it while the model thinks"
+    kept, left = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
+    both = field == left and getattr(request, kept) is not None
+    if both and family_of(request.model).temperature_with_top_p is False and _refuses(kept, request) is None:
+        return f"{request.model} takes either temperature or top_p"
     return None
 
 
@@ -293,17 +301,21 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
     if effort not in _EFFORTS:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
-    if family_of(request.model).efforts == ():
-        thinks = mode_of_thinking(request) in _THINKS
-        said = "a budget" if thinks else "no effort"
-        ledger.lose("effort", "effort", f"{request.model} takes {said}", "approximated" if thinks else "dropped")
+    family, mode = family_of(request.model), mode_of_thinking(request)
+    levels = _EFFORTS[1:] if family.efforts is None else family.efforts
+    if not levels:
+        said = "a budget" if mode in _THINKS else "no effort"
+        ledger.lose(
+            "effort", "effort", f"{request.model} takes {said}", "approximated" if mode in _THINKS else "dropped"
+        )
         return ABSENT
-    if effort in _MUCH and family_of(request.model).thinking_off and mode_of_thinking(request) == "disabled":
-        ledger.lose("effort", "effort", f"{request.model} takes {effort} only while it thinks", "approximated")
-        return "high"
-    if effort not in _EFFORTS.values():
-        ledger.lose("effort", "effort", f"the lowest here is {_EFFORTS[effort]}", "approximated")
-    return _EFFORTS[effort]
+    if family.much_effort_without_thinking is False and mode in _UNTHINKING:
+        levels = tuple(level for level in levels if level not in _MUCH)
+    lower = [level for level in levels if _EFFORTS.index(level) <= _EFFORTS.index(effort)]
+    level = lower[-1] if lower else levels[0]
+    if level != effort:
+        ledger.lose("effort", "effort", f"this model takes {level} instead of {effort}", "approximated")
+    return level
 
 
 def _encode_format(request: Request, ledger: Ledger) -> Any:
