@@ -22,6 +22,7 @@ from toolwire import (
     Usage,
 )
 from toolwire.dialects import anthropic
+from toolwire.dialects.anthropic.response import decode_usage
 
 PLAIN = Opaque("anthropic", {})
 USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"city": "Paris"}}
@@ -131,6 +132,17 @@ def test_what_a_response_means() -> None:
     assert (sequence.finish_reason, sequence.stop_sequence) == ("stop_sequence", "END")
 
 
+# A compaction and an advisor are asked beside the answer: what they took is not in the counts at the top.
+COMPACTED: dict[str, Any] = {
+    "input_tokens": 612,
+    "output_tokens": 2819,
+    "cache_read_input_tokens": 10,
+    "iterations": [
+        {"type": "compaction", "input_tokens": 60_000, "output_tokens": 500, "cache_read_input_tokens": 5},
+        {"type": "message", "input_tokens": 612, "output_tokens": 2819, "cache_read_input_tokens": 10},
+        {"type": "advisor_message", "model": "m", "input_tokens": 385, "output_tokens": 22},
+    ],
+}
 Counts = tuple[int | None, int | None, int | None, int | None, int | None]
 COUNTS: list[tuple[dict[str, Any], Counts]] = [
     ({"input_tokens": 10, "output_tokens": 5}, (10, 5, None, None, None)),
@@ -138,6 +150,12 @@ COUNTS: list[tuple[dict[str, Any], Counts]] = [
     ({"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 0}, (14, 0, 4, None, None)),
     ({"output_tokens": 5}, (None, 5, None, None, None)),
     ({"input_tokens": 1.5, "output_tokens": True}, (None, None, None, None, None)),
+    (COMPACTED, (61_012, 522 + 2819, 15, None, None)),
+    (
+        {"input_tokens": 3, "output_tokens": 2, "iterations": ["odd", {"type": "compaction"}, None]},
+        (3, 2, None, None, None),
+    ),
+    ({"input_tokens": 3, "output_tokens": 2, "iterations": {"type": "compaction"}}, (3, 2, None, None, None)),
 ]
 
 
@@ -191,6 +209,15 @@ def test_one_value_changes_one_place() -> None:
     expected["usage"] = {**OWN["more"]["usage"], "input_tokens": 11}
     encoded = anthropic.encode_response(other)
     assert (encoded.body, encoded.losses) == (expected, ())
+
+
+def test_a_changed_count_changes_alone_beside_a_compaction() -> None:
+    response = anthropic.decode_response(answering(HELLO, usage=COMPACTED))
+    assert response.usage is not None
+    changed = replace(response.usage, output_tokens=4000)
+    written = anthropic.encode_response(replace(response, usage=changed)).body["usage"]
+    assert written == {**COMPACTED, "output_tokens": 4000 - 522}
+    assert decode_usage(written) == replace(changed, opaque=Opaque("anthropic", written))
 
 
 def encode(message: Message, reason: Any = "stop", **fields: Any) -> tuple[dict[str, Any], list[Said]]:

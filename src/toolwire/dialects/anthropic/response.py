@@ -124,15 +124,27 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+# What was asked of a model beside the answer, and is not in its counts (anthropic 2.11.0, BetaUsage.iterations, on a
+# compaction, 2026-11-20; recorded answers, on an advisor).
+_APART = ("compaction", "advisor_message")
 
 
 def decode_usage(body: dict[str, Any]) -> Usage:
-    """Read the counts. This wire's input excludes what was cached; ours includes it."""
-    fresh, made, read, written = [count_in(body, key) for key in _COUNTS]
+    """Read the counts. This wire's input excludes what was cached; ours includes it, and what was asked beside."""
+    fresh, made, read, written = (
+        None if (told := count_in(body, key)) is None else told + _apart(body, key) for key in _COUNTS
+    )
     details = body.get("output_tokens_details")
     thought = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
     return Usage(prompt, made, read, written, thought, Opaque(DIALECT, body))
+
+
+def _apart(body: dict[str, Any], key: str) -> int:
+    asked = body.get("iterations")
+    if type(asked) is not list:
+        return 0
+    return sum(count_in(one, key) or 0 for one in asked if type(one) is dict and one.get("type") in _APART)
 
 
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
@@ -143,15 +155,15 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
         return body
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     fresh = (usage.input_tokens or 0) - (read or 0) - (written or 0)
-    body["input_tokens"] = max(fresh, 0)
+    counts = {"input_tokens": max(fresh, 0), "output_tokens": usage.output_tokens or 0}
     if fresh < 0 and read is not None:
         read = max(read + fresh, 0)
         ledger.lose("usage.cache_read_tokens", "usage", _MORE_CACHED, "approximated")
-    body["output_tokens"] = usage.output_tokens or 0
     if read is not None or not mine:
-        body["cache_read_input_tokens"] = read or 0
+        counts["cache_read_input_tokens"] = read or 0
     if written is not None or not mine:
-        body["cache_creation_input_tokens"] = written or 0
+        counts["cache_creation_input_tokens"] = written or 0
+    body |= {key: max(count - _apart(body, key), 0) for key, count in counts.items()}
     if usage.reasoning_tokens is not None:
         body["output_tokens_details"] = {
             **(body.get("output_tokens_details") or {}),
