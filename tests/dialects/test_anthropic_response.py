@@ -350,3 +350,24 @@ def test_a_response_without_anything() -> None:
     body = anthropic.encode_response(Response()).body
     assert body.pop("id").startswith("msg_")
     assert (body["content"], body["stop_reason"], body["model"]) == ([], None, "")
+
+
+HALF = ToolCall("a", "f", {}, raw='{"x":', complete=False, error="cut off")
+BAD = ToolCall("b", "f", {}, raw="[]", error="an object was expected")
+RUNS = ToolCall("c", "f", {"x": 1})
+UNRUN = ("choices[0].finish_reason", "approximated", "semantic")
+
+
+@pytest.mark.parametrize(
+    ("calls", "written", "lost"),
+    [([HALF], "max_tokens", [UNRUN]), ([BAD], "max_tokens", [UNRUN]), ([BAD, RUNS], "tool_use", [])],
+)
+def test_an_answer_without_a_call_to_run_does_not_end_with_tool_use(
+    calls: list[ToolCall], written: str, lost: list[Said]
+) -> None:
+    body, losses = encode(Message("assistant", calls), "tool_calls")
+    assert (body["stop_reason"], [block["id"] for block in body["content"]]) == (
+        written,
+        ["c"] if RUNS in calls else [],
+    )
+    assert [loss for loss in losses if "finish_reason" in loss[0]] == lost

@@ -104,15 +104,21 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     if message.name is not None or message.tool_call_id is not None:
         ledger.lose_participant(message)
     ledger.at = ("choices", 0)
-    if (word := finish_word(choice, ledger)) is not None:
+    runs = bool(message.tool_calls) or not message.broken_calls
+    if (word := finish_word(choice, ledger, runs=runs)) is not None:
         body["stop_reason"] = word
     if choice.stop_sequence is not None:
         body["stop_sequence"] = choice.stop_sequence
     ledger.lose_opaque(choice.opaque)
 
 
-def finish_word(choice: Choice, ledger: Ledger) -> str | None:
-    """Say why an answer ended: in the wire's own word for as long as it means the same."""
+# The SDK makes arguments of any beginning of them; at this reason it runs none (anthropic 2.11.0, tools/_beta_runner).
+_RUNS_NONE = "max_tokens"
+_RUNS_ALL = "a call is not to be run, and a client runs all that it was told"
+
+
+def finish_word(choice: Choice, ledger: Ledger, *, runs: bool) -> str | None:
+    """Say why an answer ended: in the wire's own word for as long as it means the same, and its calls are to run."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     mine = made_by(choice.opaque, DIALECT)
     meant = FINISH_REASONS.get(raw, "unknown") if raw else None
@@ -120,6 +126,9 @@ def finish_word(choice: Choice, ledger: Ledger) -> str | None:
         return raw if mine else None
     if reason not in _FINISH_WORDS:
         lose_reason(reason, ledger)
+    if reason == "tool_calls" and not (runs or mine):
+        ledger.lose("finish_reason", "finish_reason", _RUNS_ALL, "approximated")
+        return _RUNS_NONE
     return _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
 
 

@@ -221,10 +221,7 @@ class Encoder(SequentialEncoder):
         """Keep why the answer ended until it is sure that nothing went wrong."""
         self.stand("choices", 0)
         choice = event.choice
-        word = finish_word(choice, self.ledger)
-        if word == "tool_use" and self._told_broken and not self.is_own(choice):
-            word = "max_tokens"
-            self.ledger.lose("finish_reason", "finish_reason", _RUNS_ALL, "approximated")
+        word = finish_word(choice, self.ledger, runs=not self._told_broken)
         self._delta["stop_reason"] = word
         self._reason = FINISH_REASONS.get(word or "")
         self._delta["stop_sequence"] = choice.stop_sequence
@@ -251,8 +248,6 @@ class Encoder(SequentialEncoder):
         return ending + (_event("message_stop", {}) if complete else b"")
 
 
-# The SDK makes arguments of any beginning of them; at this reason it runs none (anthropic 2.11.0, tools/_beta_runner).
-_RUNS_ALL = "a call was told that is not to be run, and a client runs all that it was told"
 _FREE_TEXT = "free text stands in the argument `input`"
 _ENDING = b"}}\n\n"
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
