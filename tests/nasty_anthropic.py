@@ -61,6 +61,8 @@ TEXT = begin(0, type="text", text="")
 FIRST = (tool(0, "a", "f"), fill(0, ""), fill(0, '{"x"'), fill(0, ":1}"), stop(0))
 SECOND = (tool(1, "b", "g"), fill(1, '{"y":'), fill(1, "2}"), stop(1))
 
+OTHER = (begin(1, type="fallback", **{"from": {"model": "m"}, "to": {"model": "other"}}), stop(1))
+
 
 def row(name: str, *frames: bytes, nasty: bool = True, ended: bool = True, **told: Any) -> Row:
     """Make a row; unless it says otherwise, the answer asks for tools."""
@@ -266,6 +268,18 @@ ENDINGS = (
         STOP,
         broken=('{"x"',),
         finish="refusal",
+    ),
+    row(
+        "a refusal before the input, after which another model goes on",
+        *(START, tool(0, "a", "f"), stop(0), *OTHER, tool(2, "b", "g"), fill(2, Y), stop(2), end(), STOP),
+        calls=B,
+        broken=("",),
+    ),
+    row(
+        "a refusal in a call, after which another model goes on",
+        *(START, *FIRST[:-2], stop(0), *OTHER, tool(2, "b", "g"), fill(2, Y), stop(2), end(), STOP),
+        calls=B,
+        broken=('{"x"',),
     ),
     row("lost in the words", START, TEXT, say(0, "Hel"), text="Hel", finish="incomplete", ended=False),
     row("lost in a call", START, *FIRST[:-2], broken=('{"x"',), finish="incomplete", ended=False),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import json
 from msgspec.structs import replace
 
 from tests.dialects.asking import Said, losses
@@ -20,6 +21,7 @@ from toolwire import (
     Thinking,
     ToolCall,
     Usage,
+    accumulate,
 )
 from toolwire.dialects import anthropic
 from toolwire.dialects.anthropic.response import decode_usage
@@ -350,6 +352,36 @@ def test_a_response_without_anything() -> None:
     body = anthropic.encode_response(Response()).body
     assert body.pop("id").startswith("msg_")
     assert (body["content"], body["stop_reason"], body["model"]) == ([], None, "")
+
+
+CHANGE = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model": "claude-opus-4-8"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "calls"), [([{**USE, "input": {}}], 0), ([USE], 1), ([{**USE, "input": {}}, HELLO], 1)]
+)
+def test_the_model_that_goes_on_after_a_refusal_is_named_and_the_call_before_it_may_be_half(
+    before: list[Any], calls: int
+) -> None:
+    blocks = [*before, CHANGE, HELLO]
+    body = answering(*blocks, stop="tool_use", model="claude-opus-4-8")
+    head = {**body, "content": [], "stop_reason": None, "model": "claude-fable-5"}
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": head}]
+    for index, block in enumerate(blocks):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events.append({"type": "content_block_stop", "index": index})
+    events.append({"type": "message_delta", "delta": {"stop_reason": "tool_use"}})
+    sent = b"".join(b"data: %b\n\n" % json.encode(event) for event in [*events, {"type": "message_stop"}])
+    decoder = anthropic.decode_stream()
+    told = [*decoder.feed(sent), *decoder.close()]
+    response = anthropic.decode_response(body)
+    for one in (response, accumulate(told)):
+        assert (one.model, one.content, len(one.tool_calls)) == ("claude-opus-4-8", response.content, calls)
+        assert len(one.tool_calls) + len(one.broken_calls) == 1
+    assert anthropic.encode_response(response).body == body
+    encoder = anthropic.encode_stream()
+    written = b"".join([*(encoder.feed(event) for event in told), encoder.close()])
+    assert (written.count(b"claude-opus-4-8"), encoder.losses) == (1, ())
 
 
 HALF = ToolCall("a", "f", {}, raw='{"x":', complete=False, error="cut off")

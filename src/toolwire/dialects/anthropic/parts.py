@@ -18,6 +18,8 @@ WIRE = Wire(
 )
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"
+# Where another model goes on, because the one before it refused to (anthropic 2.11.0, BetaFallbackBlock, 2026-11-20).
+FALLBACK = "fallback"
 _QUOTED = "cited_text"
 _Medium = TypeVar("_Medium", Image, Document)
 

@@ -1,12 +1,15 @@
 """Responses of the Messages API."""
 
+from itertools import zip_longest
 from typing import Any
 
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
-from toolwire.dialects.anthropic.parts import DIALECT, WIRE
+from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE
 from toolwire.encoding.finish import (
     asks,
     count_in,
+    cut_off,
+    is_half,
     lose_counts,
     lose_other_choices,
     lose_reason,
@@ -14,7 +17,7 @@ from toolwire.encoding.finish import (
     wants_calls,
 )
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
-from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
+from toolwire.types import Choice, Encoded, Message, Opaque, Part, Response, ToolCall, Usage
 from toolwire.wire.names import fingerprint, number_of
 
 # anthropic 2.12.0, StopReason and BetaStopReason (2026-11-22). Of two words for one reason the later is written.
@@ -43,7 +46,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(content) is list:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
-        settled = settle_calls(parts, reason)
+        settled = settle_calls(_cut_by_refusal(parts), reason)
         message = Message("assistant", settled, None, None, WIRE.plain)
         reason = wants_calls(reason, called=asks(settled))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.plain)]
@@ -57,6 +60,18 @@ def decode_response(body: dict[str, Any]) -> Response:
         usage=None if usage is None else decode_usage(usage),
         opaque=WIRE.own(rest, form),
     )
+
+
+def _cut_by_refusal(parts: list[Part]) -> list[Part]:
+    """Mark a call that may be half where its model refused to go on right after it."""
+    return [
+        cut_off(part) if type(part) is ToolCall and is_half(part, last=True) and _is_fallback(after) else part
+        for part, after in zip_longest(parts, parts[1:])
+    ]
+
+
+def _is_fallback(part: Part | None) -> bool:
+    return type(part) is Opaque and type(part.value) is dict and part.value.get("type") == FALLBACK
 
 
 _CONSTANTS = {"type": "message", "role": "assistant"}

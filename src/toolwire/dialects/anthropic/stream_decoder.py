@@ -6,7 +6,8 @@ Rules of this file:
   cut off. One that has no text is told last of all, because its text may come late.
 - An index that is missing means the one block that is open. Where several are, it could mean each of them, so
   none of the calls among them is usable.
-- A call that ended without input is not usable if its place or its id comes again with input.
+- A call that ended without input is not usable if its place or its id comes again with input, or if its model
+  refused to go on right after it: what follows a `fallback` block another model says.
 - A call without input is not usable if something came for it that nobody understands.
 - What a delta says to a block of another kind is never added. Words become a part of their own. Input becomes a
   call that is not usable, and so does each call without text: it could be meant for it.
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.anthropic.calls import decode_call
 from toolwire.dialects.anthropic.error import decode_error
-from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_citation, decode_part
+from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.calls import misplaced
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
@@ -321,6 +322,7 @@ class Decoder(WireDecoder):
         if type(block) is not dict:
             self._keep(body)
             return
+        self._note_change(block)
         self._release(None)
         place, placed = index_of(index), True
         if place is None:
@@ -353,6 +355,19 @@ class Decoder(WireDecoder):
         self.events.append(PartStart(made.key, decode_part(dict(made.body))))
         if words:
             self.events.append(EVENTS[str(made.grows)](made.key, words))
+
+    def _note_change(self, block: dict[str, Any]) -> None:
+        """Note which model goes on after a refusal, which may have cut off the call before it."""
+        if block.get("type") != FALLBACK:
+            return
+        self._held = [
+            (held, cut_off(replace(call, raw=held.call.text)) if held is self._last else call)
+            for held, call in self._held
+        ]
+        match block.get("to"):
+            case {"model": str(model)} if model != self._message.get("model"):
+                self._message["model"] = model
+                self.events.append(MessageDelta(self._read_shell(), opaque=WIRE.plain))
 
     def _note_name(self, made: _BlockReader, open_block: _BlockReader | None) -> None:
         """Note that a call begins again with another name: nobody knows the name of either then."""
