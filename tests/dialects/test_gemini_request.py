@@ -236,7 +236,7 @@ THINKING: list[tuple[str, dict[str, Any], dict[str, Any], list[Said]]] = [
         {"thinkingLevel": "LOW"},
         [("thinking_budget", "dropped", "semantic")],
     ),
-    (NEWER, {"thinking_budget": 99}, {}, [("thinking_budget", "dropped", "semantic")]),
+    (NEWER, {"thinking_budget": 99}, {"thinkingLevel": "LOW"}, [("thinking_budget", "approximated", "minor")]),
     (NEW, {"thinking": "disabled"}, {"thinkingLevel": "MINIMAL"}, [("thinking", "approximated", "semantic")]),
     (NEW, {"thinking": "adaptive"}, {}, [("thinking", "approximated", "minor")]),
     (NEW, {"thinking": "adaptive", "effort": "low"}, {"thinkingLevel": "LOW"}, []),

@@ -132,9 +132,10 @@ def test_a_model_that_does_not_reason_is_not_asked_to(target: str, settings: dic
     [
         ("gpt-5.2", {"thinking": "disabled"}, "formal"),
         ("gpt-5.2", {"thinking_budget": 0}, "formal"),
-        ("gpt-5.2", {"thinking": "adaptive"}, "semantic"),
-        ("gpt-6-sol", {"thinking": "disabled"}, "semantic"),
-        ("gpt-6-sol", {"thinking_budget": 0}, "semantic"),
+        ("gpt-5", {"thinking": "adaptive"}, "minor"),
+        ("gpt-5", {"thinking_budget": -1}, "minor"),
+        ("gpt-5", {"thinking": "disabled"}, "semantic"),
+        ("o3", {"thinking_budget": 0}, "semantic"),
     ],
 )
 def test_a_model_that_reasons_only_if_asked_loses_nothing_where_it_is_not_to(
@@ -144,6 +145,33 @@ def test_a_model_that_reasons_only_if_asked_loses_nothing_where_it_is_not_to(
         dialect(target).encode_request(replace(asking([Message("Hi")], **said), model=model)) for said in ({}, settings)
     )
     assert (encoded.body, losses(encoded)) == (plain.body, [(*settings, "dropped", severity)])
+
+
+ASKED: list[tuple[str, dict[str, Any], str, list[Said]]] = [
+    ("gpt-5", {"thinking_budget": 1024}, "low", [("thinking_budget", "approximated", "minor")]),
+    ("gpt-5", {"thinking_budget": 8192}, "medium", [("thinking_budget", "approximated", "minor")]),
+    (
+        "gpt-5.2",
+        {"thinking": "enabled", "thinking_budget": 31_999},
+        "high",
+        [("thinking_budget", "approximated", "minor")],
+    ),
+    ("gpt-5.2", {"thinking": "adaptive"}, "medium", [("thinking", "approximated", "minor")]),
+    ("gpt-5.2", {"thinking_budget": -1}, "medium", [("thinking_budget", "approximated", "minor")]),
+    ("gpt-6-sol", {"thinking": "disabled"}, "none", []),
+    ("gpt-6-sol", {"thinking_budget": 0}, "none", []),
+    ("gpt-6-sol", {"thinking_budget": 2000, "effort": "high"}, "high", [("thinking_budget", "dropped", "minor")]),
+]
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(("model", "settings", "effort", "lost"), ASKED)
+def test_how_much_a_model_is_to_think_becomes_an_effort(
+    target: str, model: str, settings: dict[str, Any], effort: str, lost: list[Said]
+) -> None:
+    encoded = dialect(target).encode_request(replace(asking([Message("Hi")], **settings), model=model))
+    said = encoded.body["reasoning_effort"] if target == "openai-chat" else encoded.body["reasoning"]["effort"]
+    assert (said, losses(encoded)) == (effort, lost)
 
 
 WARM: list[tuple[dict[str, Any], bool]] = [
@@ -183,11 +211,13 @@ def test_functions_where_a_model_takes_none_while_it_reasons() -> None:
 BUDGET: dict[str, Any] = {"thinking": "enabled", "thinking_budget": 2000, "max_tokens": 9000}
 
 
-def test_a_newer_claude_finds_its_budget_itself() -> None:
-    request = replace(asking([Message("Hi")], **BUDGET), model="claude-sonnet-5")
-    encoded = dialect("anthropic").encode_request(request)
-    assert encoded.body["thinking"] == {"type": "adaptive"}
-    assert losses(encoded) == [("thinking_budget", "dropped", "semantic")]
+def test_a_newer_claude_finds_its_budget_itself_at_the_effort_that_is_near() -> None:
+    for said in (BUDGET, {**BUDGET, "thinking": None}):
+        request = replace(asking([Message("Hi")], **said), model="claude-sonnet-5")
+        encoded = dialect("anthropic").encode_request(request)
+        assert encoded.body["thinking"] == {"type": "adaptive"}
+        assert encoded.body["output_config"] == {"effort": "low"}
+        assert losses(encoded) == [("thinking_budget", "approximated", "minor")]
     always = replace(asking([Message("Hi")], thinking="disabled", max_tokens=5), model="claude-opus-5-5")
     encoded = dialect("anthropic").encode_request(always)
     assert "thinking" not in encoded.body

@@ -45,6 +45,11 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 # What says how much to think, as effort does.
 _WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
+_UNTHINKING = frozenset({"disabled", "between_tools"})
+# The wires that know no other word for it, and what a budget is there: the levels that each of their models takes that
+# reasons, each in the middle of what Messages and generateContent give for it (see `_BUDGETS` of both).
+_EFFORT_ALONE = frozenset({"openai-chat", "openai-responses"})
+_LEVELS = ((4096, "low"), (16384, "medium"), (float("inf"), "high"))
 # The wire on which top_logprobs stands without logprobs: what is asked for is in `include`.
 _TOP_ALONE = "openai-responses"
 _CHOICE = ("tool_choice", "parallel_tool_calls")
@@ -238,8 +243,8 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
                 severity: Severity | None = "formal" if given == none else None
                 ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
                 left[field] = None
-    elif (request.thinking is not None or request.thinking_budget == 0) and request.effort is None:
-        left = {**(left or {}), **_without_nothing(request, ledger)}
+    elif (request.thinking is not None or request.thinking_budget is not None) and request.effort is None:
+        left = {**(left or {}), **_as_effort(request, ledger)}
     if request.top_logprobs is not None and request.logprobs is not True and ledger.dialect != _TOP_ALONE:
         ledger.lose("top_logprobs", "top_logprobs", "no logprobs are asked for", severity="minor")
         left = {**(left or {}), "top_logprobs": None}
@@ -259,14 +264,36 @@ def can_reason(request: Request, ledger: Ledger) -> bool | None:
     return family_of(request.model).reasons if ledger.quirks.reasons is None else ledger.quirks.reasons
 
 
-def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Leave out that a model is not to think, where it does so only when it is asked to."""
-    if family_of(request.model).reasons_unasked is not False:
+def _as_effort(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Say as an effort how much to think, where the model takes no number of tokens and no other word for it."""
+    family, budget, alone = family_of(request.model), request.thinking_budget, ledger.dialect in _EFFORT_ALONE
+    if budget == 0 or request.thinking in _UNTHINKING:
+        return _without_nothing(request, ledger)
+    levelled = can_reason(request, ledger) if alone else family.thinking_budget is False
+    if not levelled:
         return {}
+    if budget is not None and budget > 0:
+        effort, field = next(level for most, level in _LEVELS if budget < most), "thinking_budget"
+    elif alone and family.reasons_unasked is False:
+        effort, field = "medium", "thinking_budget" if request.thinking is None else "thinking"
+    else:
+        return {}
+    ledger.lose(field, field, f"said as effort {effort}", "approximated")
+    thinking = None if alone else request.thinking or "adaptive"
+    return {"thinking": thinking, "thinking_budget": None, "effort": effort}
+
+
+def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Leave out that a model is not to think, where it does so only when it is asked to, or say it as an effort."""
+    family = family_of(request.model)
     left = [field for field in _WITH_EFFORT if getattr(request, field) in ("disabled", 0)]
-    for field in left:
-        ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
-    return dict.fromkeys(left)
+    if family.reasons_unasked is False:
+        for field in left:
+            ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
+        return dict.fromkeys(left)
+    # What is to be turned off before it runs functions takes that as an effort.
+    off = family.functions_while_reasoning is False and ledger.dialect in _EFFORT_ALONE
+    return {**dict.fromkeys(left), "effort": "none"} if off else {}
 
 
 def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -381,7 +408,8 @@ def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, A
 
 
 def _lose_unknown(field: str, request: Request, ledger: Ledger) -> None:
-    carried = field in _WITH_EFFORT and request.effort is not None and getattr(request, field) != "disabled"
+    thinks = request.effort is not None or _reasons(request, ledger) is True
+    carried = field in _WITH_EFFORT and thinks and getattr(request, field) not in ("disabled", 0)
     lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
 
 
