@@ -45,7 +45,7 @@ class TestFromACodec:
     @pytest.mark.row("4.1.1")
     def test_three_operations_by_the_names_of_providers(self) -> None:
         ping = Tool("ping", "Ping", {"type": "object"})
-        nested = {"name": "ping", "description": "Ping", "parameters": {"type": "object"}}
+        nested = {"name": "ping", "description": "Ping", "parameters": {"type": "object", "properties": {}}}
         assert codec.encode_definitions([ping], "openai") == [{"type": "function", "function": nested}]
         assert codec.encode_definitions([ping], "anthropic") == [
             {"name": "ping", "description": "Ping", "input_schema": {"type": "object"}}

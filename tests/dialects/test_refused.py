@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dialects.asking import BEGUN, Said, asking, losses
-from toolwire import Message, ServerTool, Text, Tool, ToolCall, ToolChoice, ToolResult, dialect, translate
+from toolwire import Message, Output, ServerTool, Text, Tool, ToolCall, ToolChoice, ToolResult, dialect, translate
 from toolwire.dialects import NAMES
+from toolwire.testing.rules import WireRequest
+from toolwire.testing.wires import refusal
 
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {}})
 SEARCH = ServerTool("web_search", "elsewhere", {"type": "web_search"})
@@ -16,6 +18,56 @@ STARTS: dict[str, tuple[str, Any]] = {
     "anthropic": ("messages", {"role": "user", "content": "(the conversation begins)"}),
     "gemini": ("contents", {"role": "user", "parts": [{"text": "(the conversation begins)"}]}),
 }
+
+
+A, B = {"type": "string"}, {"type": "integer"}
+ONE = {"type": "object", "properties": {"a": A}, "required": ["a"]}
+NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
+# What stands at the root of parameters; what is written there in its place, with its losses.
+ROOTS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
+    "as it is": ({**ONE, "title": "T", "if": {}}, {**ONE, "title": "T", "if": {}}, []),
+    "nothing": ({}, {"type": "object", "properties": {}}, []),
+    "no properties": ({"type": "object", "x": 1}, {"type": "object", "x": 1, "properties": {}}, []),
+    "text": ({"type": "string"}, {"type": "object", "properties": {}}, [("schema_type", "approximated", "semantic")]),
+    "alternatives": (
+        {"anyOf": [ONE, {"type": "object", "properties": {"b": {"oneOf": [A, B]}}}], "description": "It."},
+        {
+            "type": "object",
+            "properties": {"a": A, "b": {"oneOf": [A, B]}},
+            "description": 'It. (anyOf: [{"required": ["a"]}, {"required": []}])',
+        },
+        [("schema_anyOf", "approximated", "semantic"), ("schema_anyOf", "moved", "minor")],
+    ),
+    "one object": ({"oneOf": [{"type": "null"}, ONE]}, ONE, [("schema_oneOf", "approximated", "minor")]),
+    "all at once": ({**ONE, "allOf": [{"required": ["b"]}]}, {**ONE, "required": ["a", "b"]}, [
+        ("schema_allOf", "approximated", "minor")
+    ]),
+    "a reference": ({"$ref": "#/$defs/Node", "$defs": {"Node": NODE}}, {**NODE, "$defs": {"Node": NODE}}, [
+        ("schema_$ref", "approximated", "minor")
+    ]),
+    "not": ({**ONE, "not": {"required": ["b"]}}, {**ONE, "description": '(not: {"required": ["b"]})'}, [
+        ("schema_not", "moved", "minor")
+    ]),
+    "values": ({"enum": [{}]}, {"type": "object", "properties": {}, "description": "(enum: [{}])"}, [
+        ("schema_enum", "moved", "minor")
+    ]),
+    "no schema": ({"anyOf": [5]}, {"type": "object", "properties": {}}, [("schema_unfit", "approximated", "semantic")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+def test_the_root_of_parameters_is_an_object(target: str, root: str) -> None:
+    schema, expected, lost = ROOTS[root]
+    encoded = dialect(target).encode_request(asking([Message("Hi")], tools=[Tool("look", "Look.", schema)]))
+    [tool] = encoded.body["tools"]
+    function = tool.get("function", tool)
+    assert function["parameters"] == expected
+    assert [(loss.concept, loss.action, loss.severity) for loss in encoded.losses] == lost
+    assert refusal(WireRequest(target, encoded.body, "m")) is None
+    function["parameters"] = schema
+    own = encoded.body
+    assert dialect(target).encode_request(dialect(target).decode_request(own)).body == own
 
 
 @pytest.mark.parametrize("tools", [[], [SEARCH]])
@@ -234,3 +286,14 @@ def test_calls_without_thoughts_are_answered_without_thinking(words: list[Messag
     encoded = dialect("anthropic").encode_request(request)
     assert ("thinking" in encoded.body) == thinks
     assert losses(encoded) == ([] if thinks else [("thinking", "dropped", "semantic")])
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+def test_the_root_of_an_answers_schema_is_an_object(target: str) -> None:
+    schema = {"type": "object", "anyOf": [ONE, {"properties": {"b": B}}]}
+    encoded = dialect(target).encode_request(asking([Message("Hi")], output=Output("schema", schema)))
+    form = encoded.body["response_format"]["json_schema"] if target == "openai-chat" else encoded.body["text"]["format"]
+    assert form["schema"]["properties"] == {"a": A, "b": B}
+    assert "anyOf" not in form["schema"]
+    assert ("output.schema", "approximated", "semantic") in losses(encoded)
+    assert refusal(WireRequest(target, encoded.body, "m")) is None

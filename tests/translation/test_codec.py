@@ -61,9 +61,10 @@ def test_the_example_of_the_documentation() -> None:
     [encoded] = codec.encode_definitions([PING], "openai")
     assert encoded == {
         "type": "function",
-        "function": {"name": "ping", "description": "Ping", "parameters": {"type": "object"}},
+        "function": {"name": "ping", "description": "Ping", "parameters": {"type": "object", "properties": {}}},
     }
-    assert codec.encode_definitions([PING], "ollama") == [encoded]
+    [told] = codec.encode_definitions([PING], "ollama")
+    assert told["function"]["parameters"] == {"type": "object"}
 
 
 @pytest.mark.parametrize(("provider", "knows"), [("openai", True), ("anthropic", True), ("ollama", False)])

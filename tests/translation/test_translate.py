@@ -46,7 +46,12 @@ MESSAGES = {
 BACK = {
     "model": "m",
     "max_completion_tokens": 10,
-    "tools": CHAT["tools"],
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "look", "description": "d", "parameters": {"type": "object", "properties": {}}},
+        }
+    ],
     "messages": [
         *CHAT["messages"][:2],
         {

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
 from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
 from toolwire.schema import fit
+from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
 from toolwire.types.frozen import copied
@@ -352,6 +353,16 @@ class Ledger:
         if within:
             notes = tuple(replace(note, path=note.path.removeprefix(within).lstrip(".")) for note in notes)
         self.note_schema(notes, field)
+        return fitted.schema
+
+    def fit_root(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
+        """Give a schema whose root is an object as a server takes it, and record what that could not say."""
+        try:
+            fitted = fit_root(schema, target)
+        except InvalidSchema as problem:
+            self.lose(field, "schema_unfit", f"any object is taken: {problem}", "approximated")
+            return {"type": "object", "properties": {}}
+        self.note_schema(fitted.notes, field)
         return fitted.schema
 
     def fit_value(self, schema: dict[str, Any], target: str, field: str) -> dict[str, Any]:

@@ -195,8 +195,9 @@ def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | No
         why = f"OpenAI takes the schema of an object: the value stands in its field `{VALUE}`"
         ledger.lose("output.schema", "schema_form", why, "approximated")
         schema = wrapped
-    if schema is not None and output.strict:
-        schema = ledger.fit(schema, "openai-strict", "output.schema")
+    if schema is not None:
+        fit = ledger.fit if output.strict else ledger.fit_root
+        schema = fit(schema, "openai-strict" if output.strict else "openai", "output.schema")
     legal = escape(output.name or "response", _FORM_NAMES)
     if output.name and legal != output.name:
         ledger.lose("output.name", "output_name", f"written as {legal}", "renamed")

@@ -34,6 +34,7 @@ from toolwire.schema.targets import (
     IDENTIFIERS,
     KEYWORDS_OF,
     OBJECT_KEYWORDS,
+    ROOTS,
     SCALARS,
     SPOKEN,
     TARGETS,
@@ -48,6 +49,7 @@ from toolwire.schema.targets import (
 KNOWN: ContextVar[Any] = ContextVar("KNOWN", default=None)
 """What was fitted before, for as long as bodies of JSON are read that may share it; None shares nothing."""
 
+_REFUSED = {name: CONSTRAINTS - target.root_keywords for name, target in ROOTS.items()}
 _write_json = msgspec.json.Encoder().encode
 _read_json = msgspec.json.Decoder().decode
 _READ_OFF = ("object", "array", "string", "number")
@@ -102,6 +104,32 @@ def _fit_root(schema: Schema, site: Site) -> Any:
     if hoisted:
         out = {**out, "$defs": {**out.get("$defs", {}), **hoisted}}
     return _shared(schema, out)
+
+
+def fit_root(schema: Schema, target: str) -> Fitted:
+    """Write parameters whose root is an object as a target takes it; below the root they stay as they are."""
+    rules, refused = ROOTS[target], _REFUSED[target]
+    given = schema.get("type")
+    simple = refused.isdisjoint(schema)
+    if simple and given == "object" and ("properties" in schema or not rules.listed):
+        return Fitted(schema)
+    document = RootSchema(schema)
+    view, site = schema, Site(rules, document, [], root=True)
+    if not simple:
+        document.spend(measure(schema), "")
+        view, site = _joined(present(schema, ""), site)
+    if view.get("type", "object") != "object":
+        site.note("type", "approximated", f"{target} takes only an object at the root")
+    view = {"type": "object", **view} | {"type": "object"}
+    view = view if simple else flatten(view, site)
+    left = {keyword: value for keyword, value in view.items() if keyword in refused}
+    out = {keyword: value for keyword, value in view.items() if keyword not in refused}
+    if rules.listed:
+        out.setdefault("properties", {})
+    out = _described(out, left, True, site)
+    for keyword in sorted(refused & schema.keys() - {note.keyword for note in site.notes}):
+        site.note(keyword, "approximated", f"written out: {target} takes none at the root", changes=False)
+    return Fitted(out, tuple(site.notes))
 
 
 def _as_object(view: Schema) -> Schema:

@@ -102,6 +102,7 @@ class Target(Struct, frozen=True, kw_only=True):
     `typed`: every schema says its type, every array its items; `typed_literals`: even beside `enum`, `const`.
     `closed`, `all_required`: the two halves of strictness. `pure_unions`: nothing constrains beside `anyOf`.
     `inlined`: no references. `nullable`: null is said by that keyword. `text_literals`: literals are strings.
+    `listed`: an object at the root lists its properties, if only none.
     `cycle_through`: where a cycle of references must pass, so that it is understood.
     """
 
@@ -120,6 +121,7 @@ class Target(Struct, frozen=True, kw_only=True):
     inlined: bool = False
     nullable: bool = False
     text_literals: bool = False
+    listed: bool = False
     cycle_through: frozenset[str] = frozenset()
     limits: Mapping[str, Callable[[Any], bool]] = {}
 
@@ -224,3 +226,12 @@ _TABLE = (
 BY_NAME: Mapping[str, Target] = {target.name: target for target in _TABLE}
 TARGETS: tuple[str, ...] = tuple(BY_NAME)
 """The targets that a schema is fitted to."""
+
+_COMBINED = {"allOf", "anyOf", "oneOf"}
+# What parameters may say at their root where no model is held to them; below it they may say anything. The words of
+# the servers' errors: langchainjs#9804 (2026-01-14), wake-ai#16 (2026-03-19); api.anthropic.com (2026-11-20).
+_ROOTS = (
+    _target("openai", CONSTRAINTS - _COMBINED - {"enum", "not"}, listed=True),
+    _target("anthropic", CONSTRAINTS - _COMBINED),
+)
+ROOTS: Mapping[str, Target] = {target.name: target for target in _ROOTS}

@@ -13,6 +13,7 @@ from toolwire.testing.rules import Field, Object, Path, Rejection, Wording, brac
 
 _NAME = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)
 MOST_TOOLS = 128  # oh-my-openagent#2848, 2026-03-26
+_COMBINED = frozenset({"oneOf", "anyOf", "allOf", "enum", "not"})  # langchainjs#9804, 2026-01-14
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SAMPLING = {"temperature": Field("number|null", least=0, most=2), "top_p": Field("number|null", least=0, most=1)}
 _KINDS = {
@@ -87,9 +88,13 @@ def _schema_mistakes(schema: Any, *, strict: bool) -> Iterator[str]:
     if not schema:
         return
     kind = schema.get("type")
-    if kind != "object" and "$ref" not in schema and "anyOf" not in schema:
+    if kind != "object":
         named = "None" if kind is None else kind
         yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{named}\"'."
+    if not _COMBINED.isdisjoint(schema):
+        yield "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
+    if "properties" not in schema:
+        yield "In context=(), object schema missing properties."
     if strict:
         yield from _strict_mistakes(schema, ())
 

@@ -10,9 +10,6 @@ from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
-_ANY_OBJECT = {"type": "object"}
-_COMBINED = frozenset({"allOf", "anyOf", "oneOf"})
-
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; one with a type of its own is run by the provider."""
@@ -66,62 +63,7 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         return {"type": "object", "properties": {}}
     if tool.strict:
         return ledger.fit(schema, "anthropic-strict")
-    if not _COMBINED.isdisjoint(schema):
-        return _joined(schema, ledger)
-    if schema.get("type") == "object":
-        return schema
-    _lose_type(schema, ledger)
-    return {"type": "object", **schema} | _ANY_OBJECT
-
-
-def _lose_type(schema: dict[str, Any], ledger: Ledger) -> None:
-    if schema.get("type", "object") != "object":
-        ledger.lose("parameters", "schema_type", f"{DIALECT} takes objects only at the top", "approximated")
-
-
-def _joined(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Give an object with the properties of all alternatives, where the wire takes none at the top; tools check more.
-
-    api.anthropic.com: "input_schema does not support oneOf, allOf, or anyOf at the top level" (2026-11-20).
-    """
-    made = {key: value for key, value in schema.items() if key not in _COMBINED} | {"type": "object"}
-    _lose_type(schema, ledger)
-    properties, required = dict(_object(schema.get("properties"))), list(_list(schema.get("required")))
-    for keyword in sorted(_COMBINED & schema.keys()):
-        parts = [_at_root(schema, one) for one in _list(schema[keyword])]
-        for part in parts:
-            for name, inner in _object(part.get("properties")).items():
-                known = properties.setdefault(name, inner)
-                if known != inner:
-                    properties[name] = {"anyOf": [known, inner]}
-        wanted = [_list(part.get("required")) for part in parts]
-        names = dict.fromkeys(name for one in wanted for name in one)
-        required += [name for name in names if keyword == "allOf" or all(name in one for one in wanted)]
-        ledger.lose("parameters", f"schema_{keyword}", f"{DIALECT} takes no {keyword} at the top", "approximated")
-    made["properties"] = properties
-    if required := list(dict.fromkeys(required)):
-        made["required"] = required
-    return made
-
-
-def _at_root(schema: dict[str, Any], part: Any) -> dict[str, Any]:
-    """Give an alternative, or what it refers to among the definitions of its schema."""
-    match _object(part):
-        case {"$ref": str(place)} if place.startswith("#/"):
-            found: Any = schema
-            for key in place[2:].split("/"):
-                found = _object(found).get(key.replace("~1", "/").replace("~0", "~"))
-            return _object(found)
-        case given:
-            return given
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if type(value) is dict else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if type(value) is list else []
+    return ledger.fit_root(schema, "anthropic")
 
 
 def decode_choice(value: Any) -> Understood | None:

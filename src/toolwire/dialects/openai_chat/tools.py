@@ -84,7 +84,8 @@ def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         said = tool.description is not None and tool.plain_parameters is not None
         if said and tool.strict is None and not (tool.custom or tool.cache or tool.plain_metadata or tool.plain_format):
             name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-            inner = {"name": name, "description": tool.description, "parameters": tool.plain_parameters}
+            parameters = tool.plain_parameters if own else _fit(tool, ledger)
+            inner = {"name": name, "description": tool.description, "parameters": parameters}
             return {"type": "function", "function": inner}
     return _encode_odd_tool(tool, ledger)
 
@@ -120,12 +121,15 @@ def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
     ledger.lose_fields(tool, "custom_tool", "format")
     if tool.plain_parameters is not None:
-        inner["parameters"] = tool.plain_parameters
-        if tool.strict and not made_by(tool.opaque, DIALECT):
-            inner["parameters"] = ledger.fit(tool.plain_parameters, "openai-strict")
+        inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit(tool, ledger)
     if tool.strict is not None:
         inner["strict"] = tool.strict
     return inner
+
+
+def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    schema: Any = tool.plain_parameters
+    return ledger.fit(schema, "openai-strict") if tool.strict else ledger.fit_root(schema, "openai")
 
 
 def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:

@@ -382,6 +382,7 @@ def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
     if tool.cache is not None or tool.plain_format:
         return None
     name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
+    parameters = parameters if own else ledger.fit_root(parameters, "openai")
     body: dict[str, Any] = {"type": "function", "name": name, "description": description, "parameters": parameters}
     if strict is not None or not own:
         body["strict"] = strict or False
@@ -424,9 +425,7 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted")
         closed = {"additionalProperties": False, "required": []} if tool.strict else {}
         return {"type": "object", "properties": {}, **closed}
-    if not tool.strict:
-        return schema
-    return ledger.fit(schema, "openai-strict")
+    return ledger.fit(schema, "openai-strict") if tool.strict else ledger.fit_root(schema, "openai")
 
 
 def decode_choice(value: Any) -> Understood | None:
