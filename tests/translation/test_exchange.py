@@ -21,6 +21,7 @@ SCHEMA: dict[str, Any] = {
 }
 ALL = {**SCHEMA, "required": ["city", "unit"]}
 SAID = {"city": "Paris", "unit": None}
+SIGNED = Opaque("gemini", {"thoughtSignature": "c2ln"})
 ASKS = [{"role": "user", "content": "?"}]
 Body = dict[str, Any]
 
@@ -182,6 +183,40 @@ def test_what_is_learned_of_a_call_of_free_text_is_found_again(source: str, stre
     assert sent["content"][1]["input"] == {"input": "*** Begin Patch\n"}
     signed = replace(call, id=None, opaque=Opaque("gemini", {"thoughtSignature": "c2ln"}))
     second = repeating(source, CUSTOM[source], "gemini", signed, streamed=streamed)
+    assert "c2ln" in str(second.encoded.body)
+
+
+# What a model of another wire says to tools that Responses calls without a name, and what a client adds to that.
+UNNAMED: dict[str, tuple[str, Body, str, Body]] = {
+    "local_shell": (
+        "local_shell",
+        {"command": ["ls"]},
+        "action",
+        {"timeout_ms": None, "working_directory": None, "user": None},
+    ),
+    "in a folder": ("local_shell", {"command": ["ls"], "working_directory": "/", "env": {}}, "action", {"user": None}),
+    "shell": ("shell", {"commands": ["ls"], "timeout_ms": None}, "action", {"max_output_length": None}),
+    "apply_patch": ("apply_patch", {"type": "delete_file", "path": "a"}, "operation", {"diff": None}),
+}
+
+
+@SHOWN
+@pytest.mark.parametrize("call_id", [None, "c1"])
+@pytest.mark.parametrize("case", UNNAMED)
+def test_what_is_learned_of_a_call_that_is_repeated_with_nulls_is_found_again(
+    case: str, call_id: str | None, streamed: bool
+) -> None:
+    kind, arguments, key, added = UNNAMED[case]
+    body = {"model": "m", "input": ASKS, "tools": [{"type": kind}]}
+    thought, call = Thinking("Hm.", signature="c2ln"), ToolCall(call_id, kind, arguments)
+    target, parts = ("anthropic", [thought, call]) if call_id else ("gemini", [replace(call, opaque=SIGNED)])
+    made = translate.exchange(body, source="openai-responses", target=target)
+    shown = made.source.encode_response(told(made, answer(*parts), streamed=streamed)).body["output"]
+    [item] = [item for item in shown if item["type"].endswith("_call")]
+    item[key] |= added
+    second = translate.exchange(body | {"input": [*ASKS, item]}, source="openai-responses", target=target)
+    assert second.asks == [key for key, _ in made.learned] != []
+    second.remember(dict(made.learned))
     assert "c2ln" in str(second.encoded.body)
 
 

@@ -97,7 +97,8 @@ class _Declared:
         problem = self._problem(call)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
-        return replace(call, opaque=self.mark(call.opaque))
+        arguments = {**_ALWAYS.get(self.form["own"], {}), **call.plain_arguments}
+        return replace(call, arguments=arguments, opaque=self.mark(call.opaque))
 
     def _problem(self, call: ToolCall) -> str | None:
         """Say why a call cannot be said as one of a wire's own tool."""
@@ -112,6 +113,8 @@ _TAKES = {
     "shell": "`commands`, a list of strings",
     "local_shell": "`command`, a list of strings",
 }
+# What such a call always says, beside what its model does (openai 3.52.0, LocalShellCallAction).
+_ALWAYS: dict[str, dict[str, Any]] = {"local_shell": {"type": "exec", "env": {}}}
 
 
 def _fits(kind: str, arguments: dict[str, Any]) -> bool:

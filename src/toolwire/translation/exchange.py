@@ -524,12 +524,7 @@ def _written(before: Message | bytes) -> Any:
 
 
 def _gist(message: Message) -> list[Any]:
-    gist: list[Any] = [message.role, message.text]
-    for part in message.parts:
-        match part:
-            case ToolCall(name=name, plain_arguments=arguments, raw=raw, custom=custom):
-                gist.append([name, raw if custom else arguments])
-    return gist
+    return [message.role, message.text, *(_asks(part) for part in message.parts if isinstance(part, ToolCall))]
 
 
 def _told(parts: list[Part], back: Returning | None) -> list[Part]:
@@ -565,8 +560,10 @@ def _meaning(parts: Iterable[Part]) -> Any:
     return "".join(words.split()), [_asks(part) for part in parts if isinstance(part, ToolCall)]
 
 
-def _asks(call: ToolCall) -> Any:
-    return call.name, call.raw if call.custom else call.plain_arguments
+def _asks(call: ToolCall) -> list[Any]:
+    """Give what a call says: a client may repeat it with nulls for what it does not (Codex, openai 3.52.0)."""
+    said = {key: value for key, value in call.plain_arguments.items() if value not in (None, {})}
+    return [call.name, call.raw if call.custom else said]
 
 
 def _marked(parts: Iterable[Part], known: Iterable[Part], kept: Iterable[Part]) -> Iterator[Part]:

@@ -146,8 +146,6 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     if mine:
         return body
     ledger.lose_opaque(form["made"])
-    if kind == "local_shell":
-        body["action"] = {"type": "exec", "env": {}, **call.plain_arguments}
     return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.said}
 
 
