@@ -10,7 +10,7 @@ from tests.client.faces import COMPATIBLE, DIALECTS, FACES, chat, lead, legal
 from toolwire import AgentResolver, Context, Message, Request, Tool, ToolCall, ToolResult, dialect, execute, tool
 from toolwire.streams.settling import Settling, without_nulls
 from toolwire.testing import simulate
-from toolwire.types import CallEnd, Response
+from toolwire.types import CallEnd, Choice, Response
 
 WIRES = (*DIALECTS, "ollama-v1")
 FAHRENHEIT = {"location": "SF", "unit": "fahrenheit"}
@@ -155,3 +155,31 @@ def test_an_id_that_a_wire_gave_stays() -> None:
     response = dialect("openai").decode_response(body)
     request = Request(context=Context(None, [Message("?"), response.message, Message("tool", "x", "f", "call_1")]))
     assert Settling(request).response(response) is response
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", ["a" * 80, "srv:list/" + "b" * 125])
+def test_a_tool_runs_whose_name_its_models_wire_does_not_take(name: str, wire: str, face: str, shown: bool) -> None:
+    ran = tool(lambda: "ran", name=name)
+
+    def turn(request: Any, _place: int) -> Any:
+        answered = any(message.role == "tool" for message in request.messages)
+        return "Done." if answered else ToolCall(None, request.tools[0].name)
+
+    with simulate(turn) as model:
+        led = lead(face, wire, model.url, "?", shown=shown, tools=[ran])
+    results = [part for message in led.done.messages for part in message.parts if isinstance(part, ToolResult)]
+    assert [(one.name, one.content) for one in results] == [(name, "ran")]
+
+
+def test_a_tools_own_name_is_never_another_ones() -> None:
+    long, wire = Tool("a" * 80), dialect("openai-chat")
+    written = wire.encode_request(Request(context=Context(None, [], [long]))).body["tools"][0]["function"]["name"]
+    call: Any = ToolCall("c", written)
+    answer = Response(choices=[Choice(Message("assistant", [call]), "tool_calls")])
+    for tools, name in (([long], long.name), ([long, Tool(written)], written)):
+        settled = Settling(Request(context=Context(None, [], tools))).response(answer)
+        assert [call.name for call in settled.tool_calls] == [name]

@@ -28,6 +28,7 @@ from toolwire import (
 )
 from toolwire.dialects import NAMES, dialect
 from toolwire.streams.accumulation import events_of
+from toolwire.streams.settling import Settling
 from toolwire.translation.declared import Returning, returning
 
 FOREIGN = [name for name in NAMES if name != "openai-responses"]
@@ -219,8 +220,8 @@ def test_a_name_that_is_too_long_comes_back_whole(length: int) -> None:
         response = foreign_answer(request, target)
         there = dialect(target)
         sent = there.encode_response(response).body
-        back = back_of(request)
-        first, second = RESPONSES_WIRE.encode_response(back.response(there.decode_response(sent))).body["output"][1:]
+        settled = Settling(request).response(there.decode_response(sent))
+        first, second = RESPONSES_WIRE.encode_response(back_of(request).response(settled)).body["output"][1:]
         assert (first["name"], second["namespace"], second["name"]) == (name, "a" * length, "run")
 
 

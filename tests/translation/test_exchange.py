@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from toolwire import Message, Opaque, Response, Text, Thinking, ToolCall, translate
+from toolwire import Message, Opaque, Response, Text, Thinking, Tool, ToolCall, translate
 from toolwire.dialects import NAMES
 from toolwire.providers import provider_of
 from toolwire.streams.accumulation import accumulate, events_of
@@ -92,6 +92,24 @@ def test_only_a_call_that_may_lose_something_waits_until_it_is_whole() -> None:
         said = [way.tell([event]).count(b"Paris") for event in events]
         heard[name] = [type(event).__name__ for event, count in zip(events, said, strict=True) if count]
     assert heard == {"optional": ["CallEnd"], "required": ["CallDelta"]}
+
+
+# Names that no wire with a grammar takes, that only some take, or that look as if they had been written otherwise.
+NAMES_OF_TOOLS = ("a" * 80, "srv.x/list", f"srv:{'b' * 62}", f"x.y{'c' * 130}", "list__tw3-2e")
+
+
+@pytest.mark.sampled
+@SHOWN
+@BETWEEN
+@pytest.mark.parametrize("name", NAMES_OF_TOOLS)
+def test_a_call_has_the_name_that_its_client_declared(name: str, source: str, target: str, streamed: bool) -> None:
+    [(place, [tool])] = [(key, value) for key, value in ASKED[source](SCHEMA).items() if key == "tools"]
+    declared = json.loads(json.dumps(tool).replace('"weather"', json.dumps(name)))
+    made = translate.exchange({"model": "m", **ASKED[source](SCHEMA), place: [declared]}, source=source, target=target)
+    [sent] = made.target.decode_request(made.encoded.body, made.encoded.path).tools
+    assert isinstance(sent, Tool)
+    client = told(made, answer(ToolCall("c1", sent.name, {"city": "Paris"})), streamed=streamed)
+    assert f'"name": "{name}"' in json.dumps(made.source.encode_response(client).body)
 
 
 @pytest.mark.sampled

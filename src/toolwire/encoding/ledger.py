@@ -211,13 +211,15 @@ class Ledger:
         self.wire: Wire = wire
         self.of: Body = of
         self.dialect: str = wire.dialect
+        self.names: Names = Names(wire.names)
+        for name in settings.pop("names", ()) if settings else ():
+            self.names.keep(name)
         quirks = tuned(quirks, settings) if settings else quirks
         self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
         self.at: tuple[str | int, ...] = ()
         self.part: int | None = None
         self.own: bool = False
-        self.names: Names = Names(wire.names)
         self.ids: Ids = Ids(wire.ids) if quirks.id_grammar is None else _ids_of(quirks.id_grammar)
 
     def lose(

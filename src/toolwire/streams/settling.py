@@ -1,31 +1,39 @@
-"""The calls of an answer as its conversation takes them: ids that tell them apart, and arguments as they were declared.
+"""The calls of an answer as its conversation takes them: ids that tell them apart, names and arguments as declared.
 
 Rules of this file:
 - An id that a wire gave stays. One that was made here for a call without any, and that the conversation has
   already, is counted on until it is free: derived, and the same for a stream as for a whole answer.
+- A name that the model's wire does not take is found again by how it was written there.
 - A strict schema says "absent" by a null. Where the tool that was declared takes no null there, it is taken out
   again; `raw` is still what came.
 """
 
 from operator import is_
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidSchema
 from toolwire.schema.nulls import lets_out, prune_nulls
 from toolwire.types import CallEnd, CallStart, Choice, Event, Request, Response, Tool, ToolCall
-from toolwire.wire.names import next_id, was_made
+from toolwire.wire.names import WORDS, Grammar, escape, next_id, was_made
+
+# What a name of a tool may be, on the wires that limit it; the first takes the fewest.
+_GRAMMARS = (Grammar(WORDS, 64), Grammar(WORDS, 128), Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_"))
+
+
+_Named = TypeVar("_Named", ToolCall, CallStart)
 
 
 class Settling:
     """Settles the calls of one answer to a request."""
 
-    __slots__ = ("_ids", "_request", "_settled", "_tools")
+    __slots__ = ("_ids", "_names", "_request", "_settled", "_tools")
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._tools = {tool.name: tool for tool in request.tools if type(tool) is Tool and tool.strict}
+        self._names = _written_names(request)
         self._ids: set[str] | None = None
         self._settled: dict[int, str | None] = {}
 
@@ -45,7 +53,7 @@ class Settling:
 
     def may_take_out_of(self, name: str) -> bool:
         """Whether a call of this tool may have a null that is to be taken out."""
-        tool = self._tools.get(name)
+        tool = self._tools.get(self._names.get(name, name))
         return tool is not None and lets_out(tool.plain_parameters)
 
     def event(self, event: Event) -> Event:
@@ -53,7 +61,7 @@ class Settling:
         match event:
             case CallStart():
                 call_id = self._settled[event.key] = self._id(event.id)
-                return event if call_id == event.id else replace(event, id=call_id)
+                return self._named(event if call_id == event.id else replace(event, id=call_id))
             case CallEnd():
                 settled = event.key in self._settled
                 call_id = self._settled[event.key] if settled else self._id(event.call.id)
@@ -62,8 +70,11 @@ class Settling:
         return event
 
     def _call(self, call: ToolCall, call_id: str | None) -> ToolCall:
-        call = call if call_id == call.id else replace(call, id=call_id)
+        call = self._named(call if call_id == call.id else replace(call, id=call_id))
         return without_nulls(call, self._tools.get(call.name))
+
+    def _named(self, call: _Named) -> _Named:
+        return replace(call, name=self._names[call.name]) if call.name in self._names else call
 
     def _id(self, call_id: str | None) -> str | None:
         if call_id is None or not was_made(call_id):
@@ -76,6 +87,18 @@ class Settling:
             call_id = next_id(call_id)
         self._ids.add(call_id)
         return call_id
+
+
+def is_respelled(name: str) -> bool:
+    """Whether any wire writes a tool's name in another way."""
+    return escape(name, _GRAMMARS[0]) != name
+
+
+def _written_names(request: Request) -> dict[str, str]:
+    """Give the names of tools by how they may be written; what is a tool's own name is no other one's."""
+    names = [tool.name for tool in request.tools if type(tool) is Tool]
+    written = {escape(name, grammar): name for name in names if is_respelled(name) for grammar in _GRAMMARS}
+    return {spelled: name for spelled, name in written.items() if spelled not in names} if written else written
 
 
 def call_ids(request: Request) -> set[str]:

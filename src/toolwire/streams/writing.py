@@ -121,9 +121,12 @@ class StreamEncoder:
         return Ledger(self.wire, quirks, of="response")
 
     @classmethod
-    def open(cls, quirks: Quirks = PLAIN, **settings: Any) -> Self:
-        """Write a stream's bytes, as a server with these quirks does."""
-        return cls(tuned(quirks, settings) if settings else quirks)
+    def open(cls, quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> Self:
+        """Write a stream's bytes, as a server with these quirks does; tools of these names are called by them."""
+        encoder = cls(tuned(quirks, settings) if settings else quirks)
+        for name in names:
+            encoder.ledger.names.keep(name)
+        return encoder
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""

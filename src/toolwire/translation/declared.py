@@ -4,20 +4,20 @@ Rules of this file:
 - A tool of free text is an object with one text field where no free text is taken. Its text is told as it arrives; an
   object that says anything else makes the call a broken one, and nothing of it is left out or made up.
 - A tool in a namespace, or of a wire's own, is called as its wire does; how that is spelled its declaration says.
-- A name that was too long for the model's wire is found again by its short form.
+- A name that the client's own wire does not take stands in its answer as it was declared.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import cut_off
+from toolwire.streams.settling import is_respelled
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
 from toolwire.wire.arguments import BROKEN, argument_text
-from toolwire.wire.names import WORDS, Grammar, escape
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
 _WORDS = re.compile(
@@ -26,8 +26,6 @@ _WORDS = re.compile(
 )
 _LONGEST_OPENING = 256
 _LONGEST_ESCAPE = len(r"\ud83d\ude00")
-# How long a name of a tool may be, on the wires that limit it.
-_LIMITS = (64, 128)
 # What the form of a declaration says of its calls.
 _CALLED = ("space", "own")
 
@@ -78,7 +76,7 @@ class _Declared:
         form: Mapping[str, Any] = (opaque.form if opaque is not None else None) or {}
         self.dialect = opaque.dialect if opaque is not None else ""
         self.form = {key: form[key] for key in _CALLED if key in form}
-        self.is_own = "own" in form
+        self.is_own, self.is_escaped = "own" in form, "escaped" in form
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
         """Mark a call as one of this tool; what its own wire said of it stays beside that."""
@@ -143,10 +141,11 @@ def _as_text(call: ToolCall, text: _Text | None) -> ToolCall:
 
 
 class Returning:
-    """The way back of one answer to the client whose request it answers."""
+    """The way back of one answer to the client whose request it answers; `names` stand in it as they were declared."""
 
     def __init__(self, declared: Mapping[str, _Declared]) -> None:
         self._declared = declared
+        self.names: tuple[str, ...] = tuple(one.tool.name for one in declared.values() if not one.is_escaped)
         self._open: dict[int, tuple[_Declared, _Text | None]] = {}
 
     def response(self, response: Response) -> Response:
@@ -201,8 +200,7 @@ def returning(request: Request) -> Returning | None:
     declared: dict[str, _Declared] = {}
     for tool in request.tools:
         if type(tool) is Tool and _comes_back_otherwise(tool):
-            one = _Declared(tool)
-            declared |= dict.fromkeys((tool.name, *_short_forms(tool.name)), one)
+            declared[tool.name] = _Declared(tool)
     return Returning(declared) if declared else None
 
 
@@ -212,12 +210,8 @@ def is_minded(tool: Any) -> bool:
 
 
 def _comes_back_otherwise(tool: Tool) -> bool:
-    return tool.custom or len(tool.name) > _LIMITS[0] or _is_marked(tool.opaque)
+    return tool.custom or is_respelled(tool.name) or _is_marked(tool.opaque)
 
 
 def _is_marked(opaque: Opaque | None) -> bool:
     return opaque is not None and opaque.form is not None and not opaque.form.keys().isdisjoint(_CALLED)
-
-
-def _short_forms(name: str) -> Iterator[str]:
-    return (escape(name, Grammar(WORDS, limit)) for limit in _LIMITS if len(name) > limit)

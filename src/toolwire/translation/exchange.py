@@ -287,13 +287,19 @@ class Exchange:
         self.failed = response.finish_reason == "error"
         back = returning(self.brief)
         if not self._foreign:
-            return self.source.encode_response(response if back is None else back.response(response))
+            return self._written(response, back)
         response, formed = Settling(self.brief).response(response), self.formed()
         response = response if formed is None else formed.response(response)
         told = self._learn(response.message.parts)
         response = _shown_response(self.named(response), self._shows)
-        encoded = self.source.encode_response(response if back is None else back.response(response))
+        encoded = self._written(response, back)
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
+
+    def _written(self, response: Response, back: Returning | None) -> Encoded:
+        """Write an answer for the client, with its tools under the names by which it declared them."""
+        if back is None:
+            return self.source.encode_response(response)
+        return self.source.encode_response(back.response(response), names=back.names)
 
     def stream(self, after: "ExchangedStream | None" = None, begun: Iterable[Event] = ()) -> "ExchangedStream":
         """Give what reads the answer's stream, and writes it as the client understands it.
@@ -358,8 +364,12 @@ class ExchangedStream:
     def __init__(self, exchange: Exchange, quirks: dict[str, Any], after: "ExchangedStream | None" = None) -> None:
         self.usage: Usage | None = None
         self.broken: bool = False
+        self._back = returning(exchange.brief)
+        named: dict[str, Any] = {} if self._back is None else {"names": self._back.names}
         self.decoder: StreamDecoder = exchange.target.decode_stream() if after is None else after.decoder
-        self.encoder: StreamEncoder = exchange.source.encode_stream(**quirks) if after is None else after.encoder
+        self.encoder: StreamEncoder = (
+            exchange.source.encode_stream(**quirks, **named) if after is None else after.encoder
+        )
         self.at_end: Callable[[], Opaque] | None = None if after is None else after.at_end
         self._exchange = exchange
         self._told: tuple[Loss, ...] = ()
@@ -370,7 +380,6 @@ class ExchangedStream:
         self._heard = Accumulator() if foreign else None
         self._read: dict[type, Callable[[Any], Iterable[Event]]] = {}
         self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
-        self._back = returning(exchange.brief)
         if foreign:
             formed, settled = exchange.formed(), _SettledEvents(exchange.brief).of
             self._read = dict.fromkeys(_OF_CALLS, settled)
