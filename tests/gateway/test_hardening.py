@@ -176,6 +176,7 @@ def test_the_second_version_of_http_is_not_spoken(guarded: Guarded) -> None:
         (b'{"model": "openai/m", "messages": ' + b"[" * 5000 + b"]" * 5000 + b"}", {}, {200, 400}),
         (b'{"model": "openai/m", "model": "anthropic/m"}', {}, {400}),
         (b'{"model": "\xff"}', {}, {400}),
+        (b'{"model": "openai/m", "messages": [], "user": "\xff"}', {}, {400}),
         (b"\x1f\x8b" + bytes(100), {"content-encoding": "gzip"}, {415}),
     ],
 )

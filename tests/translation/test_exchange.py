@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from toolwire import Message, Opaque, Response, Text, Thinking, Tool, ToolCall, translate
 from toolwire.dialects import NAMES
+from toolwire.errors import InvalidBody
 from toolwire.providers import provider_of
 from toolwire.streams.accumulation import accumulate, events_of
 from toolwire.translation.exchange import Exchange
@@ -274,3 +275,11 @@ def test_thinking_that_a_client_of_chat_is_shown_is_no_loss(streamed: bool) -> N
         shown, losses = encoded.json, encoded.losses
     assert b'"reasoning_content":"Hm."' in shown
     assert [loss for loss in losses if loss.severity == "semantic"] == []
+
+
+@pytest.mark.parametrize("source", NAMES)
+@pytest.mark.parametrize("target", NAMES)
+def test_a_body_that_is_no_text_somewhere_is_refused(source: str, target: str) -> None:
+    for odd in (b'"system":"x-anthropic-billing-header: \xff"', b'"user":"\xed\xa0\x80"'):
+        with pytest.raises(InvalidBody, match="utf-8"):
+            translate.exchange(b'{"model":"m","messages":[],%b}' % odd, source=source, target=target)

@@ -40,3 +40,10 @@ def test_a_member_stands_where_its_value_is_written(members: dict[str, Any], way
 def test_a_member_given_twice_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidBody, match="gives a key twice"):
         place_of(body, "model")
+
+
+@pytest.mark.parametrize("place", ['"a":"\ue000"', '"a":["\ue000"]', '"\ue000":1', '"a":{"b":"\ue000"}'])
+@pytest.mark.parametrize("odd", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80"])
+def test_what_is_no_text_is_refused_though_nobody_reads_it(place: str, odd: bytes) -> None:
+    with pytest.raises(InvalidBody, match=r"^body: is not a JSON object: 'utf-8' codec"):
+        members_of(b'{"model":"x",%b}' % place.encode().replace("\ue000".encode(), odd))

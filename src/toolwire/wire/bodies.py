@@ -83,6 +83,8 @@ _read_text = msgspec.json.Decoder(str).decode
 def members_of(body: bytes) -> dict[str, Any]:
     """Give the members of a body, each as it is written; a body that is no JSON object is refused."""
     try:
+        if not body.isascii():
+            body.decode()  # what is left as it is written is read by nobody here
         return _members(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidBody(f"is not a JSON object: {problem if body.strip() else 'it is empty'}", path="body") from None
