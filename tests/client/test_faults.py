@@ -63,6 +63,18 @@ def test_what_stays_is_not_tried_again(status: int, face: str) -> None:
         assert found.value.provider == "openai"
 
 
+SAID = {(500, "false"): 1, (429, "false"): 1, (400, "true"): 3, (500, "true"): 3, (400, "maybe"): 1, (500, ""): 3}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(("status", "said"), SAID)
+def test_a_server_says_whether_it_is_worth_trying_again(status: int, said: str, face: str) -> None:
+    with simulate(Fail(status, headers={"x-should-retry": said})) as model:
+        with pytest.raises(ProviderError, match="The scenario says"):
+            lead(face, "openai", model.url, "?", options={"retries": QUICK})
+        assert attempts(model) == SAID[status, said]
+
+
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("tries", [1, 2, 4])
 @pytest.mark.row("J11")

@@ -91,6 +91,12 @@ def wrong_chunk(connection: socket.socket) -> None:
     connection.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\nno number\r\n{}")
 
 
+def wrong_encoding(connection: socket.socket) -> None:
+    connection.recv(65536)
+    connection.sendall(HEAD + b"content-encoding: gzip\r\ncontent-length: 6\r\n\r\nno zip")
+    connection.close()
+
+
 def half_head(connection: socket.socket) -> None:
     connection.recv(65536)
     connection.sendall(HEAD[:20])
@@ -124,6 +130,7 @@ LOST: dict[str, tuple[Answer, str]] = {
     "half closed": (half_close, "http"),
     "half closed in a chunk": (half_chunk, "http"),
     "a chunk without a size": (wrong_chunk, "http"),
+    "no gzip where it says so": (wrong_encoding, "http"),
     "no TLS where it is wanted": (talk_plainly, "https"),
 }
 

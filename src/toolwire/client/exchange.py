@@ -375,7 +375,14 @@ def _read_error(upstream: Upstream, answer: HttpResponse) -> Work[_Once]:
     error = replace(error, status=answer.status, request_id=error.request_id or _request_id(upstream, answer.headers))
     if _FIRST_ELSE <= answer.status < _FIRST_ERROR:
         error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
-    return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
+    return _scrubbed(upstream, error), (error.retry_after or 0.0) if _is_passing(error, answer.headers) else None
+
+
+def _is_passing(error: Error, headers: dict[str, str]) -> bool:
+    """Whether a request is worth sending again: as the server says, else by the kind of its error."""
+    # openai 3.52.0 and anthropic 2.11.0, `_should_retry`, 2026-11-26
+    said = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
+    return error.retryable if said is None else said
 
 
 def _scrubbed(upstream: Upstream, error: Error) -> Error:

@@ -36,6 +36,7 @@ _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.TimeoutException, "timeout"),
     (httpx2.ProtocolError, "reset"),
     (httpx2.NetworkError, "reset"),
+    (httpx2.DecodingError, "reset"),
 )
 _FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError)  # the last of a name that no host can have
 _STOPPED = "the request was stopped"
