@@ -127,6 +127,14 @@ def test_the_next_provider_is_asked_where_one_fails(face: str, shown: bool) -> N
     assert items[-1].content == "Warm."
 
 
+def test_the_next_provider_reads_the_same_history() -> None:
+    with simulate([], api_key="right") as refusing, simulate(["Warm."], api_key=KEY) as model:
+        history: Any = iter(["How is it?"])
+        with sync.Client(several(model.url, refusing.url)) as client:
+            client.run("And now?", messages=history)
+        assert [one["content"] for one in model.requests[0].body["messages"]] == ["How is it?", "And now?"]
+
+
 @pytest.mark.row("I-26")
 def test_all_that_failed_are_named() -> None:
     with (

@@ -156,6 +156,17 @@ def test_what_is_no_resolver_is_refused_to_the_caller(given: Any) -> None:
         generate("?", "openai", "m", resolver=given, options={"api_key": KEY, "base_url": "http://127.0.0.1:9"})
 
 
+def order(item: str) -> str:
+    """Order something."""
+    return item
+
+
+@pytest.mark.parametrize("tools", [order, [order, Tool("a", "A")], (Mine, AgentResolver([order]))])
+def test_a_resolver_in_the_place_of_tools_has_each_of_them(tools: Any) -> None:
+    with pytest.raises(InvalidField, match=r"settings: resolver does not have 'order', which can be run; .*tools=\["):
+        generate("?", "openai", "m", tools=tools, resolver=Mine, api_key=KEY, base_url="http://127.0.0.1:9")
+
+
 def test_tools_that_are_declared_are_not_widened_by_a_resolver(tmp_path: Path) -> None:
     declared = [one for one in CodeTools(tmp_path).available_tools() if one.name == "read_file"]
     with simulate([[ToolCall(None, "bash", {"command": "touch made"})], "Done."]) as model:

@@ -25,7 +25,7 @@ from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER, T_co
 from toolwire.providers import Provider, provider_of
 from toolwire.providers.catalogue import cost
-from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools
+from toolwire.resolvers import RunSecrets, approved, cover_files, offers_tools, tools_of
 from toolwire.resolvers.execution import Limits, runner_of
 from toolwire.types import (
     CallEnd,
@@ -99,8 +99,7 @@ class Dialogue:
     def _first_of_all(self, begin: _Begin[T], settings: Mapping[str, Any]) -> Work[T]:
         """Ask each in turn until one has said something."""
         causes: list[Exception] = []
-        if isinstance(settings.get("tools"), Iterator):
-            settings = {**settings, "tools": list(settings["tools"])}
+        settings = {name: list(one) if isinstance(one, Iterator) else one for name, one in settings.items()}
         rest = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
@@ -187,7 +186,7 @@ class Dialogue:
         usual = None if turns is None else {"turns": turns}
         leads["limits"] = value_of(LoopLimits, leads.get("limits") or usual, "limits")
         leads["running"] = value_of(Limits, leads.get("running"), "running")
-        resolver = own if given is None else given
+        resolver = own if given is None else _instead_of(own, given)
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
         if options.get("output") is not None:
             setup = _formed(setup, upstream, options["output"])
@@ -243,6 +242,16 @@ def _resolving(resolver: Any, request: Any, options: dict[str, Any]) -> Any:
     if ask is not None and resolver is not None:
         raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
     return resolver
+
+
+def _instead_of(own: Any, given: Any) -> Any:
+    """Give what runs the calls instead of the tools themselves; a resolver has to have each of them."""
+    if own is not None and offers_tools(given):
+        known = [tool.name for tool in tools_of(given)]
+        if lacking := [tool.name for tool in tools_of(own) if tool.name not in known]:
+            detail = f"does not have {lacking[0]!r}, which can be run; pass them together: tools=[..., resolver]"
+            raise InvalidField("resolver", detail, path="settings")
+    return given
 
 
 def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
