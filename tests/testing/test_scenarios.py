@@ -235,6 +235,16 @@ BAD_FILES: list[tuple[str, str]] = [
     ("- finish: done", "must be one of stop, length,"),
     ("- error: {kind: broken}", "must be one of invalid_request,"),
     ("- error: 200", "must be a status of an error, not 200"),
+    ("- error: {headers: {a: 1}}", "turns[0].error: cannot be used: Expected `str`, got `int` - at `$.headers[...]`"),
+    ("- error: [429]", "must be one of invalid_request,"),
+    ("- raw: {data: x, status: no}", "turns[0].raw: cannot be used: Expected `int`, got `str` - at `$.status`"),
+    (
+        "- raw: {data: x, content_type: 5}",
+        "turns[0].raw: cannot be used: Expected `str | null`, got `int` - at `$.content_type`",
+    ),
+    ("- expect: {last: 5}", "turns[0].expect: cannot be used: Expected `str | null`, got `int` - at `$.last`"),
+    ("- expect: {tools: bash}", "turns[0].expect: cannot be used: Expected `array | null`, got `str` - at `$.tools`"),
+    ("- expect: {where: here}", "turns[0].expect: cannot be used: Expected `Callable`, got `str` - at `$.where`"),
     ("- call: {name: f, args: {}}", "turns[0].call.args: is not a key here; known: arguments, id, name"),
     ("- calls: [f]", "turns[0].calls[0]: must be a map: a name with arguments"),
     ("- raw: {base64: '*'}", "turns[0].raw.base64: is not base64"),
@@ -265,9 +275,12 @@ def test_steps_are_read_in_the_order_in_which_they_are_written() -> None:
     ]
 
 
-@pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit"), (500, "server"), (401, "authentication")])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(429, "rate_limit"), (500, "server"), (401, "authentication"), (418, "invalid_request")]
+)
 def test_a_status_is_an_error_of_its_kind(status: int, kind: Any) -> None:
     assert Fail(status) == Fail(Error(kind, f"The scenario says {kind}.", status))
+    assert steps_of({"error": status}, "") == [Fail(status)]
     with simulate([Fail(status)]) as model, pytest.raises(ProviderError) as found:
         generate("?", "openai", "m", base_url=model.url, api_key="any", retries=1)
     assert (found.value.status, found.value.error.kind) == (status, kind)

@@ -10,13 +10,16 @@ import binascii
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
-from toolwire.encoding.errors import KIND_OF_STATUS, STATUS_OF_KIND
+import msgspec
+
+from toolwire.encoding.errors import STATUS_OF_KIND, kind_of_status
 from toolwire.errors import InvalidField
 from toolwire.testing.steps import STEPS, Cut, Expect, Fail, Finish, Pace, Raw, ScriptStep, Wait
 from toolwire.types import Error, FinishReason, Refusal, Text, Thinking, ToolCall, Usage
 
+T = TypeVar("T")
 _CALL_KEYS = frozenset({"name", "arguments", "id"})
 _SCENARIO_KEYS = frozenset({"turns", "by", "repeat", "complete"})
 _REASONS = get_args(FinishReason)
@@ -72,6 +75,13 @@ def _map(value: Any, path: str, known: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _made(kind: type[T], fields: dict[str, Any], path: str) -> T:
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as problem:
+        raise _wrong(path, f"cannot be used: {problem}") from None
+
+
 def _calls(value: Any, path: str) -> list[ToolCall]:
     entries = [(path, value)]
     if isinstance(value, list | tuple):
@@ -115,13 +125,12 @@ def _fail(value: Any, path: str) -> Fail:
     status, kind = fields.pop("status", None), fields.pop("kind", None)
     if status is not None and (type(status) is not int or not 400 <= status < 600):
         raise _wrong(f"{path}.status", f"must be a status of an error, not {status!r}")
-    kind = kind or KIND_OF_STATUS.get(status or 0, "server")
-    if kind not in STATUS_OF_KIND:
+    kind = kind or ("server" if status is None else kind_of_status(status))
+    if type(kind) is not str or kind not in STATUS_OF_KIND:
         raise _wrong(f"{path}.kind", f"must be one of {', '.join(STATUS_OF_KIND)}, not {kind!r}")
-    after, headers = fields.pop("retry_after", None), fields.pop("headers", {})
-    message = _text(fields.pop("message", f"The scenario says {kind}."), f"{path}.message")
-    after = None if after is None else _seconds(after, f"{path}.retry_after")
-    return Fail(Error(kind, message, status, **fields), after, headers)
+    beside: dict[str, Any] = {key: fields.pop(key) for key in ("retry_after", "headers") if key in fields}
+    fields = {"message": f"The scenario says {kind}.", **fields, "kind": kind, "status": status}
+    return _made(Fail, {"error": _made(Error, fields, path), **beside}, path)
 
 
 def _cut(value: Any, path: str) -> Cut:
@@ -140,11 +149,11 @@ def _raw(value: Any, path: str) -> Raw:
         except binascii.Error as problem:
             raise _wrong(f"{path}.base64", f"is not base64: {problem}") from problem
     data = data if isinstance(data, bytes) else _text(data, path).encode()
-    return Raw(data, fields.get("status", 200), fields.get("content_type"))
+    return _made(Raw, {key: fields[key] for key in known[2:] if key in fields} | {"data": data}, path)
 
 
 READERS: dict[str, Callable[[Any, str], Any]] = {
-    "expect": lambda value, path: Expect(**_map(value, path, Expect.__struct_fields__)),
+    "expect": lambda value, path: _made(Expect, _map(value, path, Expect.__struct_fields__), path),
     "wait": lambda value, path: Wait(_seconds(value, path)),
     "pace": lambda value, path: Pace(_seconds(value, path)),
     "thinking": lambda value, path: Thinking(text=_text(value, path)),
