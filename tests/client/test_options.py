@@ -103,7 +103,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "timeouts": ({"options": {"timeouts": "x"}}, "settings: timeouts must be a Timeouts, or a map of connect, "),
     "retries": ({"options": {"retries": {"atempts": 2}}}, "retries: atempts is not a field; .* did you mean attempts"),
     "headers": ({"options": {"headers": 3}}, "openai: headers must be a map"),
-    "api_key": ({"options": {"api_key": 3}}, "openai: api_key must be a string"),
+    "a header": ({"options": {"headers": {"x-count": 3}}}, r"openai: options cannot be used: .* at `\$\.headers"),
+    "a quirk": ({"options": {"quirks": {1: 2}}}, r"openai: options cannot be used: .* at `.*\$\.quirks"),
+    "env": ({"options": {"env": "KEY"}}, r"openai: options cannot be used: .* at `\$\.env"),
+    "api_key": ({"options": {"api_key": 3}}, r"openai: options cannot be used: .* at `\$\.api_key"),
     "an option": (
         {"options": {"timeout": 5}},
         "openai: timeout is not an option of a provider; .* did you mean timeouts",

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
@@ -149,9 +149,12 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
                 options[name] = {**getattr(self, name), **options[name]}
         able = self._able_at(options.get("base_url", self.base_url))
         options["capabilities"] = self._capable(able, options.get("capabilities", {}))
-        if not isinstance(options.get("api_key"), str | None):
-            raise InvalidField("api_key", "must be a string", path=self.name)
-        return replace(self, **options)
+        made = replace(self, **options)
+        try:
+            msgspec.convert(asdict(made), type(made))
+        except msgspec.ValidationError as problem:
+            raise InvalidField("options", f"cannot be used: {problem}", path=self.name) from None
+        return made
 
     def _able_at(self, url: Any) -> Capabilities:
         """Say what a server at this address can do: of another one, nobody knows that it takes custom tools."""
