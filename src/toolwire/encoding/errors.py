@@ -16,7 +16,7 @@ from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
 # RFC 9110; 402 and 529 as the vendors use them.
-KIND_OF_STATUS: dict[int, ErrorKind] = {
+_KIND_OF_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request",
     401: "authentication",
     402: "billing",
@@ -104,7 +104,7 @@ def kind_of_status(status: int | None) -> ErrorKind:
     """Name the kind of error that a status means when the body says nothing better."""
     if status is None:
         return "unknown"
-    known = KIND_OF_STATUS.get(status)
+    known = _KIND_OF_STATUS.get(status)
     if known is not None:
         return known
     return "server" if status >= 500 else "invalid_request" if status >= 400 else "unknown"
