@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
-from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, tool
+from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, dialect, tool
 from toolwire.client import sync
 from toolwire.client.failures import ChoiceIgnored
 from toolwire.encoding.ledger import PLAIN
@@ -50,6 +50,42 @@ def test_a_server_without_tool_choice_is_offered_what_may_be_chosen(choice: Any,
 def test_other_servers_are_asked_as_their_dialect_can(name: str) -> None:
     given = declared(tool_choice=ToolChoice("required"), max_tokens=9)
     assert adapted(given, provider_of(name)[0]) == (given, ())
+
+
+BLANK, WORDS = {"type": "text", "text": " \n"}, {"type": "text", "text": "Hi. "}
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+THOUGHT = {"type": "thinking", "thinking": "", "signature": "s"}
+BLANKS: list[tuple[str, list[Any], list[int]]] = [
+    ("claude-opus-4-5", [BLANK, CALL], [0]),
+    ("claude-opus-4-5", [WORDS, BLANK, CALL], [1]),
+    ("claude-opus-4-5", [THOUGHT, BLANK, THOUGHT, CALL], [1]),
+    ("claude-opus-4-5", [BLANK], [0]),
+    ("claude-opus-4-5", [WORDS, CALL], []),
+    ("claude-sonnet-5-5", [THOUGHT, BLANK, CALL], [1]),
+    ("claude-sonnet-5-5", [BLANK, THOUGHT, BLANK, CALL], [2]),
+]
+
+
+@pytest.mark.parametrize(("model", "blocks", "lost"), BLANKS)
+def test_a_text_without_a_word_that_claude_wrote_is_not_sent_back(
+    model: str, blocks: list[Any], lost: list[int]
+) -> None:
+    body = {"type": "message", "role": "assistant", "content": blocks, "stop_reason": "end_turn"}
+    said = dialect("anthropic").decode_response(body).message
+    request = Request(context=Context(messages=[Message("Hi"), said]), model=model)
+    given, losses = adapted(request, provider_of("anthropic")[0])
+    kept = [block for place, block in enumerate(blocks) if place not in lost]
+    turns = dialect("anthropic").encode_request(given).body["messages"]
+    assert turns[:2] == [{"role": "user", "content": "Hi"}, *([{"role": "assistant", "content": kept}] if kept else [])]
+    assert [(loss.path, loss.severity) for loss in losses] == [(f"messages[1].content[{n}]", "minor") for n in lost]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_conversation_goes_on_after_a_text_without_a_word(face: str) -> None:
+    with simulate([["\n\n", TOKYO], "Warm."]) as model:
+        done = lead(face, "anthropic", model.url, "?", shown=True, tools=[get_weather]).done
+    assert (done.content, done.messages[0].text) == ("Warm.", "\n\n")
+    assert "messages[1].content[0]" in [loss.path for loss in done.losses]
 
 
 @pytest.mark.parametrize("face", FACES)

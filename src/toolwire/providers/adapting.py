@@ -13,20 +13,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.encoding.families import family_of
+from toolwire.encoding.ledger import made_by
 from toolwire.providers import catalogue
 from toolwire.providers.known import Provider, quirks_of
-from toolwire.types import Loss, Request, Tool, ToolChoice
+from toolwire.types import Loss, Message, Request, Text, Thinking, Tool, ToolChoice
 
 MOST_TOKENS = 16_384
 # What a wire does not tell of a stream unless it is asked to.
 _ASKED_OF_A_STREAM: dict[str, dict[str, Any]] = {"openai-chat": {"stream_options": {"include_usage": True}}}
 # Wires without a word for a tool choice: their encoders say it in another way.
 _WITHOUT_CHOICE = frozenset({"ollama"})
+# Wires that refuse texts of spaces alone, which their own models write
+# (anthropics/claude-code#23440, 2026-02-05; LibreChat-AI/agents#124, 2026-04-30).
+_WITHOUT_BLANKS = frozenset({"anthropic"})
 
 
 def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, ...]]:
     """Give the request for this server, and what was said otherwise."""
     losses: list[Loss] = []
+    if provider.dialect in _WITHOUT_BLANKS:
+        request = _worded(request, provider.dialect, losses)
     if not provider.capabilities.strict_tools:
         request = _without_strict(request, provider, losses)
     knows = provider.capabilities.tool_choice or provider.dialect in _WITHOUT_CHOICE
@@ -35,6 +42,29 @@ def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, 
     elif request.tool_choice is not None and not provider.capabilities.named_choice:
         request = _narrowed(request, request.tool_choice, provider, losses)
     return request, tuple(losses)
+
+
+def _worded(request: Request, wire: str, losses: list[Loss]) -> Request:
+    """Leave out texts without a word that were read from this wire: it does not take them back."""
+    bound, messages, lost = family_of(request.model).thoughts_bound is True, list[Message](), list[Loss]()
+    for place, message in enumerate(request.messages):
+        blanks = _blanks_of(message, bound=bound) if made_by(message.opaque, wire) else []
+        why = f"{wire} refuses a text of spaces alone"
+        lost += [Loss(f"messages[{place}].content[{n}]", "blank", "dropped", why, "minor") for n in blanks]
+        words = [part for n, part in enumerate(message.parts) if n not in blanks]
+        if words or not blanks:
+            messages.append(replace(message, content=words) if blanks else message)
+    losses += lost
+    return replace(request, context=replace(request.context, messages=messages)) if lost else request
+
+
+def _blanks_of(message: Message, *, bound: bool) -> list[int]:
+    """Say where the texts without a word stand in an answer, but those that a thought is bound to."""
+    if message.role != "assistant":
+        return []
+    thoughts = (place for place, part in enumerate(message.parts) if bound and type(part) is Thinking)
+    last = max(thoughts, default=-1)
+    return [n for n, part in enumerate(message.parts) if n > last and type(part) is Text and not part.text.strip()]
 
 
 def _without_strict(request: Request, provider: Provider, losses: list[Loss]) -> Request:
