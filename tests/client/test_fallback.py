@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.client.faces import COMPATIBLE, DIALECTS, FACES, KEY, RUN, get_weather, lead, legal, options_at
-from toolwire import Message, TextDelta, ToolCall, ToolResult, aio
+from toolwire import Message, TextDelta, Thinking, ToolCall, ToolResult, aio
 from toolwire.client import sync
 from toolwire.testing import Expect, simulate
 from toolwire.text_tagged import calls_in_text
@@ -37,6 +37,18 @@ def test_a_call_in_the_text_is_run_and_its_fence_is_never_shown(name: str, face:
     assert not second.get("tools")
     assert "25 degrees in Tokyo" in str(second)
     assert "~~~tool_call" in str(second)
+
+
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+def test_a_model_whose_thoughts_are_bound_to_its_tools_keeps_them(face: str, shown: bool) -> None:
+    RUN.clear()
+    script: list[Any] = [[Thinking("Where?"), WORDS], [Thinking("Again."), WORDS], ["It is 25 degrees."]]
+    with simulate(script) as model:
+        led = lead(face, "anthropic", model.url, "?", shown=shown, tools=[get_weather], model="claude-sonnet-5-5")
+    assert (RUN, led.done.content) == (["Tokyo"] * 2, "It is 25 degrees.")
+    first, _, third = (received.body for received in model.requests)
+    assert (third["tools"], third.get("system")) == (first["tools"], first.get("system"))
 
 
 @pytest.mark.sampled

@@ -5,8 +5,9 @@ Rules of this file:
   often than said. `Retry-After` counts, up to a limit.
 - A stream is read by its decoder; an error inside of it is an error as well. What had come of an answer that
   broke off is kept, beside its error.
-- A model that writes its calls into its text is told of its tools there from then on, in the same conversation; one
-  whose provider names a format is read in it. A block that the model was given is a quotation, and no call.
+- A model that writes its calls into its text is told of its tools there from then on, in the same conversation,
+  unless its thoughts are bound to its tools; one whose provider names a format is read in it. A block that the
+  model was given is a quotation, and no call.
 - An answer has a bound: one that goes on and on is given up, and not asked for again.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
@@ -24,6 +25,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
@@ -183,7 +185,7 @@ def _no_key(provider: Provider) -> Error:
 
 def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Response) -> Response:
     """Note what the answer shows of its model, and in it what its request could not say."""
-    if calls_in_text(response.message):
+    if calls_in_text(response.message) and not family_of(request.model).thoughts_bound:
         upstream.in_text.add(request.model)
     return replace(response, losses=encoded.losses) if encoded.losses else response
 
