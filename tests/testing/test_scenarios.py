@@ -22,6 +22,10 @@ SAID: list[tuple[Any, str]] = [
     ({"text": "Hello."}, "Hello."),
     ([{"wait": 0}, {"text": "Hel"}, "lo."], "Hello."),
     (Finish("stop"), ""),
+    (Usage(3, 4), ""),
+    (Expect(messages=1), ""),
+    (Wait(0), ""),
+    ([], ""),
 ]
 
 

@@ -101,7 +101,7 @@ class _Gathered:
         return shell if self.usage is None else replace(shell, usage=self.usage)
 
     def _choices(self) -> Iterator[Choice]:
-        wanted = self.finish is not None or self.shell is not None
+        wanted = self.finish is not None or self.shell is not None or not any(map(_replaces, self.cues))
         for place, parts in enumerate(self.parts or ([[]] if wanted else [])):
             usual: Any = "tool_calls" if asks(parts) else "stop"
             end = self.ends[place] if place < len(self.ends) else Choice(Message("assistant", []))
@@ -110,6 +110,11 @@ class _Gathered:
                 end = replace(end, stop_sequence=self.finish.stop_sequence, raw_finish_reason=None)
                 reason = self.finish.reason
             yield replace(end, message=replace(end.message, content=parts), finish_reason=reason)
+
+
+def _replaces(cue: Any) -> bool:
+    """Whether there need not be an answer beside this."""
+    return isinstance(cue, Cut | Raw | Fail)
 
 
 def script_of(steps: list[ScriptStep]) -> Script:
