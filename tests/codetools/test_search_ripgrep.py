@@ -93,6 +93,28 @@ def test_a_ripgrep_that_cannot_be_run_is_an_error_and_no_silent_change(project: 
     assert "rg_missing" in Searched(project, option).refused()
 
 
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [
+        ((".git/HEAD", "lib/.git/HEAD"), ["lib/a.log:1: needle"]),
+        (("lib/.git",), ["lib/a.log:1: needle"]),
+        ((".git",), ["No matches found"]),
+        ((), ["No matches found"]),
+    ],
+)
+@pytest.mark.row("D8")
+def test_rules_of_a_folder_end_at_the_repositories_in_it_whatever_ripgrep_makes_of_them(
+    tmp_path: Path, marks: tuple[str, ...], found: list[str]
+) -> None:
+    project = Project(tmp_path)
+    for path in (*marks, ".gitignore", "a.log", "lib/a.log"):
+        project.file(path, "*.log\n" if path == ".gitignore" else "needle\n")
+    both = says(("a.log", "1:0:needle"), ("lib/a.log", "1:0:needle"))
+    listed = "[ ! -e lib/.git ] || echo ./lib/.git"
+    said = fake(project, f'case "$*" in *" --files "*) {listed};; *" --require-git "*) {both};; esac').grep()
+    assert lines(said) == found
+
+
 @HAS_RG
 @pytest.mark.row("D1")
 def test_what_a_model_says_is_a_value_and_never_a_word_of_its_own() -> None:

@@ -22,7 +22,7 @@ _LIKE_A_LINE = re.compile(r"[:-](?=\d+[:-](?: |$))")
 
 
 class Query(Struct, frozen=True):
-    """What is searched for, and in which files."""
+    """What is searched for, and in which files; `apart` says that rules for files end at repositories."""
 
     pattern: str
     literal: bool
@@ -32,6 +32,7 @@ class Query(Struct, frozen=True):
     ignored: bool
     accepts: Callable[[str], bool]
     names: tuple[str, ...]
+    apart: bool = False
 
 
 class FoundLine(Struct, frozen=True):
@@ -78,7 +79,7 @@ class Gathering:
     """The lines found so far, of the files that come first by path."""
 
     def __init__(self, query: Query) -> None:
-        self._query = query
+        self.query: Query = query
         self._most = query.limit + 1
         self._hits: dict[str, int] = {}
         self._total = 0
@@ -93,7 +94,7 @@ class Gathering:
         if self._last is not None and path > self._last:
             self.more = True
             return False
-        return self._query.accepts(path)
+        return self.query.accepts(path)
 
     def add(self, path: str, record: RipgrepHit) -> None:
         """Keep a line."""

@@ -141,12 +141,13 @@ def _rule(line: str) -> _Rule | None:
 
 
 class Below:
-    """Whether rules of the folders above are about what was found below."""
+    """Whether the rules of a folder, and of those above it, are about what was found below."""
 
     def __init__(self, place: ProjectPath, fd: int, above: list[Level]) -> None:
         self._place = place
         self._prefix = "".join(f"{name}/" for name in place.parts)
         self._levels: dict[str, list[Level]] = {"": [*above, level_of(fd, len(self._prefix))]}
+        self.is_in_repository: bool = any(level.is_repository for level in self._levels[""])
 
     def is_ignored(self, path: str) -> bool:
         """Whether a path, or a folder on the way to it, is ignored."""

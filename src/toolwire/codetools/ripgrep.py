@@ -36,10 +36,11 @@ _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 OPTIONS = (
     *("--no-config", "--color=never", "--line-number", "--byte-offset", "--crlf"),
     "--no-mmap",
-    *("--hidden", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude", "--no-ignore-parent"),
+    *("--hidden", "--no-ignore-global", "--no-ignore-exclude", "--no-ignore-parent"),
     *("--no-ignore-dot", "--no-ignore-messages", "--no-context-separator", "--max-columns-preview"),
     *(f"--max-columns={4 * LINE_CHARACTERS}", "--regex-size-limit=10M", "--dfa-size-limit=10M"),
 )
+_REPOSITORIES = ("--files", "--no-require-git", "--glob=**/.git", "--glob=**/.git/*", "--glob=!**/.git/*/")
 TOO_LARGE = "exceeds size limit"
 _RECORD = re.compile(rb"(\d+)([:-])(\d+)[:-]")
 
@@ -106,8 +107,7 @@ def command(path: str, query: Query, *, file: bool) -> list[str]:
     if file:
         return [*options, "--text", "--no-heading", "--no-filename", "-e", query.pattern, "--", "-"]
     options += ["--heading", "--null", "--with-filename", "--max-filesize=100M", "--glob=!.git"]
-    if query.ignored:
-        options.append("--no-ignore")
+    options.append("--no-ignore" if query.ignored else "--require-git" if query.apart else "--no-require-git")
     for name in query.names:
         options.append(f"--type-add=wanted:{name}")
     if query.names:
@@ -185,6 +185,13 @@ def complaint(path: str, query: Query, folder: int, stop: SearchStop) -> str | N
         return None
     text = run.errors.decode(errors="replace").removeprefix("rg: ").strip()
     return text[:1000].split("\nConsider enabling")[0]
+
+
+def finds_repository(path: str, folder: int, stop: SearchStop, deadline: float) -> bool:
+    """Whether a folder has a repository in it, where ripgrep would look."""
+    argv = [path, *OPTIONS, *_REPOSITORIES, "--", "./"]
+    with contextlib.closing(Run(argv, folder, None, stop, deadline).chunks()) as chunks:
+        return any(chunks)
 
 
 class OutputReader:

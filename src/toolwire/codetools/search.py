@@ -148,7 +148,7 @@ class Search:
         if rg is None:
             self._walk(fd)
             return
-        gathering = Gathering(self._query_for(fd))
+        gathering = Gathering(self._query_for(rg, fd))
         self._run(rg, fd, None, gathering)
         for path in sorted(gathering.records):
             if self._report.full:
@@ -173,7 +173,7 @@ class Search:
     # With ripgrep.
 
     def _run(self, rg: str, folder: int, file: int | None, gathering: Gathering) -> None:
-        argv = ripgrep.command(rg, self._query, file=file is not None)
+        argv = ripgrep.command(rg, gathering.query, file=file is not None)
         run = ripgrep.Run(argv, folder, file, self._stop, self._deadline)
         reader = ripgrep.OutputReader(gathering, None if file is None else "")
         with closing(run.chunks()) as chunks:
@@ -189,14 +189,19 @@ class Search:
             self._notices.append("[ripgrep ended before its work was done: this is not all. Try again.]")
         self._report.unreadable += run.complaints if run.in_time else 0
 
-    def _query_for(self, fd: int) -> Query:
-        """Give the query, with the rules of the folders above, which ripgrep is not told of."""
-        above = [] if self._query.ignored else levels_above(self._place)
-        if not any(level.rules for level in above):
+    def _query_for(self, rg: str, fd: int) -> Query:
+        """Give the query, with the rules that ripgrep is not told of: of the folders above, and between repositories.
+
+        Where it is to follow rules outside of repositories too, it takes them into those that are there (from 14 on).
+        """
+        if self._query.ignored:
             return self._query
+        above, accepts = levels_above(self._place), self._query.accepts
         ignoring = Below(self._place, fd, above)
-        accepts = self._query.accepts
-        return replace(self._query, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
+        apart = ignoring.is_in_repository or ripgrep.finds_repository(rg, fd, self._stop, self._deadline)
+        if not apart and not any(level.rules for level in above):
+            return self._query
+        return replace(self._query, apart=apart, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
 
     def _show(self, place: ProjectPath, records: list[RipgrepHit]) -> None:
         try:
