@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     r"\\(?:[pPxuU]\{[^}]*\}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[\s\S])"
     r"|\[:\^?\w+:\]|\(\?[imsUuxR-]+(?=[:)])|&&|--|~~|[\s\S]"
 )
-_BREAK = re.compile(r"\\(?:n|x0[aA]|u000[aA]|U0000000[aA]|[xuU]\{0*[aA]\})")
+_BREAK = re.compile(r"\\(?:[nr]|x0[aAdD]|u000[aAdD]|U0000000[aAdD]|[xuU]\{0*[aAdD]\})")
 _ONE_LINE = (
     "a pattern is held against one line at a time, so that it has no line break: search for one of the "
     "lines, with context"
@@ -47,7 +47,7 @@ def checked(pattern: str, *, literal: bool) -> str:
         raise ToolError(f"a pattern has at most {_MAX_PATTERN} characters")
     if "\0" in pattern or any("\ud800" <= letter <= "\udfff" for letter in pattern):
         raise ToolError("the pattern has a character that no text has")
-    if "\n" in pattern:
+    if "\n" in pattern or "\r" in pattern:
         raise ToolError(_ONE_LINE)
     if literal:
         return pattern
@@ -113,7 +113,7 @@ class LinePattern:
     """A pattern that lines are held against.
 
     `may_fit` says of whole lines together whether one of them can fit; `piece` is how much text it takes at
-    once, and `longest` how much of one line.
+    once, and `longest` how much of one line. As in ripgrep, nothing in a pattern stands for a CR.
     """
 
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool) -> None:
@@ -121,7 +121,7 @@ class LinePattern:
         flag = "(?i)" if ignore_case else ""
         heavy = 1 if literal else max(weight(pattern), 1)
         try:
-            self.fits: Test = engine(f"{flag}{body}")
+            self._fits: Test = engine(f"{flag}{body}")
             self.may_fit: Test = engine(f"{flag}(?mR){body}")
         except ValueError:
             raise ToolError(
@@ -131,3 +131,7 @@ class LinePattern:
             ) from None
         self.piece = min(PIECE, max(_PIECE_WORK // heavy, 2000))
         self.longest = min(LONGEST, _LONGEST_WORK // heavy)
+
+    def fits(self, line: str) -> bool:
+        """Whether a line fits: what is found in it is found between two CRs as well."""
+        return self._fits(line) and ("\r" not in line or any(map(self._fits, line.split("\r"))))
