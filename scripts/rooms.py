@@ -7,6 +7,7 @@ import argparse
 import ast
 import io
 import re
+import signal
 import subprocess
 import tarfile
 import tokenize
@@ -142,6 +143,7 @@ def _row(room: str, count: Lines) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends without a word where its reader does, as `head` does
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--at", metavar="REVISION", help="an earlier commit instead of what lies here")
     at = options.parse_args().at

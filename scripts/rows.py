@@ -6,6 +6,7 @@ holds as they are written. `tests/rows.toml` has the rows and the reasons.
 
 import argparse
 import ast
+import signal
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -111,4 +112,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends without a word where its reader does, as `head` does
     main()

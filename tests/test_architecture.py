@@ -279,6 +279,17 @@ def test_lines_of_code_are_told_from_words(text: str, code: int, words: int) -> 
     assert rooms.lines_of(text)[2:] == (code, words)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ["rooms", "rows"])
+def test_a_table_that_nobody_reads_to_its_end_is_no_error(script: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    path = REPOSITORY / "scripts" / f"{script}.py"
+    done = subprocess.run([sys.executable, str(path)], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b""
+
+
 def names_of_its_own(modules: dict[str, str], others: list[str]) -> list[str]:
     """List the public names of modules that stand in no other file: what only its own file uses is private by name."""
     words = {name: set(re.findall(r"\w+", text)) for name, text in modules.items()}
