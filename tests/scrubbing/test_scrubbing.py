@@ -231,6 +231,8 @@ ORDINARY = [
     "task-management-of-the-whole-thing, risk-assessment-of-everything-here, sk-learn-like-libraries",
     "git@github.com:owner/name.git ssh://git@host/x https://user@host/x http://[::1]:80/a@b",
     "eyJust a word. AKIA is a prefix, and ghp_ as well; Bearer of bad news; basic understanding",
+    "npm_package_devDependencies_typescript hf_model_loading_with_a_cache tw-class-of-a-very-long-name gl-pat",
+    'next_page_token=5, max_token: 5, {"pass": 5, "secrets": 3, "secretName": "a"}',
     "max_tokens: 5, tokens=7, token, password required, password_hint, is_secret: true, `secret`: no",
     '{"author": "x", "tokenizer": "y", "keyboard": "z", "has_password": true, "token": null, "b" : [1.50] }',
     '{"password": {"type": "string"}, "api_key": {"description": "a key"}}',

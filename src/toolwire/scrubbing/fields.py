@@ -21,16 +21,18 @@ _LIKE = str.maketrans(
 # Any of these may be read as an ASCII letter: other scripts, full width, mathematical, raised, encircled.
 _ALIKE = re.compile("[ªºıſɡʰ-ʸͰ-ԯᴬ-ᵪ⁰-ₜ℀-⅏Ⓐ-ⓩ！-～\U0001d400-\U0001d7ff]")  # noqa: RUF001 - that is the point
 _APART = dict.fromkeys(map(ord, string.punctuation + string.whitespace))
-_EXACT = frozenset({"token", "secret", "pwd", "authorization", "proxyauthorization", "cookie", "setcookie"})
+_EXACT = frozenset({"token", "pwd", "authorization", "proxyauthorization", "cookie", "setcookie"})
 _ENDS = (
-    *("password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "accesstoken", "refreshtoken"),
-    *("authtoken", "bearertoken", "sessiontoken", "clientsecret", "apisecret", "privatekey"),
+    *("password", "passwd", "passphrase", "secret", "apikey", "secretkey", "accesskey", "accountkey", "privatekey"),
+    *("accesstoken", "refreshtoken", "authtoken", "bearertoken", "sessiontoken", "apitoken", "idtoken", "privatetoken"),
 )
+# What a variable of an environment is called: `VAULT_TOKEN`, `DB_PASS`.
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_(TOKEN|PASS|PWD)")
 HEADERS = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie"})
 # One of these, and a sign, is in each text that names a usual field: the names that end with no other.
 _ROOTS = tuple(
     name
-    for name in sorted({*_EXACT, *_ENDS})
+    for name in sorted({*_EXACT, *_ENDS, "pass"})
     if not any(name != end and name.endswith(end) for end in {*_EXACT, *_ENDS})
 )
 _SIGNED = bytes.maketrans(b"=:", b"==")
@@ -57,11 +59,15 @@ def _plain(name: str) -> str:
 _plain_again = lru_cache(maxsize=4096)(_plain)
 
 
-def usual(name: str) -> str | None:
-    """Name what a plain name stands for that is sensitive without being declared."""
+def usual(spelling: str) -> str | None:
+    """Name what a name stands for that is sensitive without being declared."""
+    name = plain(spelling)
     if name in _EXACT:
         return name
-    return next((end for end in _ENDS if name.endswith(end)), None) if name.endswith(_ENDS) else None
+    if name.endswith(_ENDS):
+        return next(end for end in _ENDS if name.endswith(end))
+    found = _VARIABLE.fullmatch(spelling)
+    return found[1].lower() if found else None
 
 
 class Fields:

@@ -11,7 +11,7 @@ Rules of this file:
 import re
 from collections.abc import Iterator, Sequence
 
-from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, plain, usual
+from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, usual
 from toolwire.scrubbing.forms import HIDDEN, MASK, fold, folded_places, mask
 
 Span = tuple[int, int, str]
@@ -54,9 +54,9 @@ def _key(start: str, rest: str, apart: str = "") -> tuple[str, str]:
     return start, f"({start}(?<!{apart}{start}){rest})" if apart else f"({start}{rest})"
 
 
-def _long(*starts: str) -> list[tuple[str, str]]:
+def _long(*starts: str, of: str = _WORD) -> list[tuple[str, str]]:
     """Write the patterns of keys that have a start of their own, where a word may begin."""
-    return [_key(start, f"{_WORD}{{20,}}", _APART) for start in starts]
+    return [_key(start, f"{of}{{20,}}", _APART) for start in starts]
 
 
 # What keys are called; the plain letters that each begins with, for those are found fast; its pattern, of which
@@ -65,7 +65,9 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
     "api key": [
         _key("sk-", f"(?=[A-Za-z_-]{{0,64}}[0-9]){_WORD}{{16,}}", _APART),
         _key("AIza", f"{_WORD}{{30,}}"),
-        *_long("gsk_", "xai-", "pplx-", "nvapi-", "hf_"),
+        _key("AQ", rf"\.{_WORD}{{30,}}", _APART),  # Gemini's since 2026: https://ai.google.dev/gemini-api/docs/api-key
+        *_long("xai-", "nvapi-", "tgp_v1_", "r8_"),
+        *_long("gsk_", "pplx-", "hf_", "fw_", "csk-", "tw-", of=_APART),
         *(_key(start, "(?:live|test)_[A-Za-z0-9]{10,}") for start in ("sk_", "rk_")),
     ],
     "access key": [_key(start, "[A-Z0-9]{16}(?![A-Za-z0-9])", _APART) for start in ("AKIA", "ASIA")],
@@ -73,7 +75,9 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
         _key("gh", "[pousr]_[A-Za-z0-9]{20,}"),
         _key("xox", "[abeoprs]-[A-Za-z0-9-]{10,}"),
         _key("xapp-", "[A-Za-z0-9-]{10,}"),
-        *_long("github_pat_", "glpat-", "npm_"),
+        _key("gl", rf"(?:pat|rt|dt|ptt|cbt|ft|imt|agent|soat|oas)-{_WORD}{{20,}}", _APART),
+        *_long("github_pat_", "GOCSPX-", "pypi-AgE", "dckr_pat_"),
+        *_long("npm_", of=_APART),
         _key("ya29", rf"\.{_WORD}{{20,}}"),
         _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _APART),
         *((start, start + _BEARER) for start in ("Bearer", "bearer", "BEARER")),
@@ -159,7 +163,7 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
         name = key[len(key.rstrip(_NAMED)) :] if key.isascii() else _last_name(key)
         label, whole = fields.below(NOWHERE, name)[0] if name else None, True
         if label is None and name:
-            label, whole = usual(plain(name)), False
+            label, whole = usual(name), False
         if label is None:
             continue
         quoted = len(key) < len(before) and sign[0] == ":"

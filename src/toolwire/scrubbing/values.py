@@ -13,7 +13,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, States, declared_as, plain, usual
+from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, States, declared_as, usual
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, loose_forms_of, mask
 from toolwire.scrubbing.texts import SHORTEST_KEY, keys_in, spans, without
 
@@ -141,7 +141,7 @@ class _ValueWalk:
             shown, name = self._key(spelling)
             label, below = self.fields.below(states, spelling)
             if spelling in _VALUES and (named := _name_beside(value)) is not None:
-                label, name = label or self.fields.below(states, named)[0], usual(plain(named))
+                label, name = label or self.fields.below(states, named)[0], usual(named)
             new = self._below(inner, depth, label, below, name)
             changed = changed or new is not inner or shown is not spelling
             if shown is not spelling:  # two names may look the same now
@@ -153,7 +153,7 @@ class _ValueWalk:
         """Give how a key is shown, and what it names that is sensitive without being declared."""
         known = self._keys.get(spelling)
         if known is None:
-            known = self._keys[spelling] = (self.text(spelling, _DEEPEST), usual(plain(spelling)))
+            known = self._keys[spelling] = (self.text(spelling, _DEEPEST), usual(spelling))
         return spelling if known[0] == spelling else known[0], known[1]
 
     def _items(self, value: Iterable[Any], depth: int, states: States) -> Any:
@@ -276,7 +276,7 @@ def _header_in(value: Any) -> str | None:
     if len(value) != _PAIR or not isinstance(value, list | tuple) or not _are_words(value):
         return None
     name = value[0] if isinstance(value[0], str) else bytes(value[0]).decode(errors="replace")
-    found = usual(plain(name))
+    found = usual(name)
     return found if found in HEADERS or "-" in name else None
 
 
