@@ -162,6 +162,8 @@ def test_an_error_may_be_any_text(run: Any, given: bytes, words: str) -> None:
 
 
 def test_a_byte_order_mark_is_passed_over(run: Any) -> None:
+    called = run("call", "list_directory", "-", "--cwd", str(Path(__file__).parent), given=b"\xef\xbb\xbf{}")
+    assert (called.code, called.told) == (0, "")
     ran = run("translate", "--from", "openai", "--to", "gemini", given=b"\xef\xbb\xbf" + msgspec.json.encode(REQUEST))
     assert (ran.code, ran.body) == (0, run("translate", "--from", "openai", "--to", "gemini", given=REQUEST).body)
 
@@ -419,6 +421,22 @@ def test_a_call_that_cannot_be_is_told(run: Any, arguments: tuple[str, ...], tol
     assert ran.code in (1, 2)
     assert ran.out == b""
     assert told in ran.told
+
+
+@pytest.mark.parametrize(
+    ("encoding", "line"), [("ascii", r"Gr\u00fc\u00dfe \u65e5\ud83d\ude00"), ("latin-1", r"Grüße \u65e5\ud83d\ude00")]
+)
+def test_an_encoding_that_has_not_all_characters_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoding: str, line: str
+) -> None:
+    (tmp_path / "a.txt").write_text("Grüße 日😀", "utf-8")
+    call = ("call", "read_file", '{"path": "a.txt"}', "--cwd", str(tmp_path))
+    for more in ((), ("--json",)):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out := io.BytesIO(), encoding, write_through=True))
+        assert main([*call, *more]) == 0
+        said = out.getvalue().decode(encoding)
+        assert line in said
+    assert json.loads(said)["content"] == "Grüße 日😀"
 
 
 def test_the_doctor_says_what_holds(run: Any, tmp_path: Path) -> None:

@@ -3,9 +3,12 @@
 Rules of this file:
 - Ctrl-C ends a command with 130 at any moment, also while its modules are loaded: so they are loaded inside of `main`.
 - What a reader of standard output no longer wants is no error to tell about. An output that is closed is nobody's,
-  an input that is closed is empty.
+  an input that is closed is empty. What the encoding of an output has not is written as JSON writes it, so that JSON
+  stays JSON.
 """
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +34,10 @@ def _run(arguments: Sequence[str]) -> int:
 
     sys.stdout, sys.stderr = (stream or _nobody("w") for stream in (sys.stdout, sys.stderr))
     sys.stdin = sys.stdin or _nobody("r")
+    codecs.register_error("toolwire", _in_ascii)
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="toolwire")
     options = parse(arguments)
     try:
         return int(options.run(options))
@@ -50,3 +57,12 @@ def _told(problem: Exception) -> str:
 
 def _nobody(mode: Literal["r", "w"]) -> TextIO:
     return open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123 - it is open for as long as the program runs
+
+
+def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
+    """Give what an encoding cannot say as JSON spells it."""
+    from json import dumps  # noqa: PLC0415 - see the rules
+
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    return dumps(problem.object[problem.start : problem.end])[1:-1], problem.end

@@ -74,7 +74,8 @@ def _call(options: argparse.Namespace) -> int:
     from toolwire.cli.showing import words_of  # noqa: PLC0415 - other commands show no result
     from toolwire.resolvers.execution import execute  # noqa: PLC0415 - other commands run nothing
 
-    arguments = _arguments(sys.stdin.read() if options.arguments == "-" else options.arguments, options.tool)
+    given = sys.stdin.read().removeprefix("\ufeff") if options.arguments == "-" else options.arguments
+    arguments = _arguments(given, options.tool)
     [result] = execute([ToolCall("call_1", options.tool, arguments)], code_tools(options))
     if options.json:
         print(msgspec.json.encode(result).decode())
