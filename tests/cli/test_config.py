@@ -157,11 +157,32 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         },
         {"routes": {"m": {"to": ["ollama/q", "ollama/r"]}, "n": {"to": ["openai/q"]}}},
         [
+            "model_list[0]: input_cost_per_token: a price",
+            "model_list[0]: output_cost_per_token: a price",
             "model_list[0].litellm_params.weight: must be a number from 0 on",
             "model_list[0].litellm_params.order: must be a number from 0 on",
             "model_list[2].litellm_params.api_base: an address",
             "model_list[3].litellm_params.api_base: an address",
             "model_list[4].litellm_params.api_key: stands in the file",
+        ],
+    ),
+    (
+        "notes of a model, and half of a price",
+        {
+            "model_list": [
+                {
+                    **deployment("m", "openai/m", api_version="", timeout=None),
+                    "model_info": {"id": "1", "mode": "chat", "input_cost_per_token": 1e-06},
+                    "access_groups": ["all"],
+                }
+            ]
+        },
+        {"routes": {"m": {"to": ["openai/m"]}}},
+        [
+            "model_list[0].access_groups: has no setting",
+            "model_list[0].model_info.id: has no setting",
+            "model_list[0].model_info.mode: has no setting",
+            "model_list[0]: input_cost_per_token: a price",
         ],
     ),
     ("nothing", {}, {}, []),
@@ -194,6 +215,27 @@ def test_litellms_settings_are_taken_over_and_the_rest_is_listed(
     assert len(told) == len(left)
     assert all(some in line for some, line in zip(left, told, strict=True))
     assert "sk-sentinel" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("action", "text", "why"),
+    [
+        ("import", "", "no map"),
+        ("import", "[]", "no map"),
+        ("import", "[" * 2000 + "]" * 2000, "is not YAML"),
+        ("import", "a: *b", "is not YAML"),
+        ("show", f"a = {'[' * 2000}{']' * 2000}", "is not TOML"),
+    ],
+)
+def test_a_file_that_is_no_settings_is_refused_by_name(
+    action: str, text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "file").write_text(text)
+    assert main(["config", action, str(file)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"toolwire: {file}: ")
+    assert why in printed.err
 
 
 def test_settings_are_shown_and_checked(

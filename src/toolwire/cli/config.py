@@ -60,8 +60,10 @@ def _import(options: argparse.Namespace) -> int:
 
     try:
         tables = yaml.safe_load(Path(options.file).read_text(encoding="utf-8-sig"))
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as problem:
         raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
+    if type(tables) is not dict:
+        raise InvalidBody("is no map of settings, such as model_list", path=options.file)
     settings, left = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
     print(toml_of(settings), end="")
     for line in left:

@@ -40,6 +40,7 @@ _PRICES = {
     "cache_read_input_token_cost": "cache_read",
     "cache_creation_input_token_cost": "cache_write",
 }
+_ENTRY = frozenset({"model_name", "litellm_params", "model_info"})
 _READ = frozenset({"model", "api_key", "api_base", "base_url", "weight", "order", *_PRICES})
 _ADDRESS = re.compile(r"https?://[^/@?#\s][^@?#\s]*", re.IGNORECASE)
 _SECTIONS = ("litellm_settings", "router_settings")
@@ -71,18 +72,33 @@ class _Import:
         target = self._target(place, said, model)
         if target is None:
             return
+        info = _map_of(entry.get("model_info"))
         self.left += [
-            f"{place}.litellm_params.{key}: has no setting here" for key in said if key not in _READ and said[key] != ""
+            f"{place}.{inner}{key}: has no setting here"
+            for inner, table, read in (
+                ("", entry, _ENTRY),
+                ("litellm_params.", said, _READ),
+                ("model_info.", info, _PRICES),
+            )
+            for key in table
+            if key not in read and table[key] not in ("", None)
         ]
-        info = {**_map_of(entry.get("model_info")), **said}
-        costs = {ours: _number(info.get(key)) for key, ours in _PRICES.items()}
-        price = {ours: cost * 1e6 for ours, cost in costs.items() if cost is not None and 0 <= cost < 1}
-        if {"input", "output"} <= price.keys():
-            self.prices[target] = {key: float(f"{value:.6g}") for key, value in price.items()}
+        self._price(place, target, {**info, **said})
         if name != target or "order" in said or "weight" in said:
             ranks = {key: self._rank(f"{place}.litellm_params.{key}", said.get(key)) for key in ("weight", "order")}
             weight = 1 if ranks["weight"] is None else ranks["weight"]
             self.targets.setdefault(name, []).append({"model": target, "weight": weight, "order": ranks["order"] or 0})
+
+    def _price(self, place: str, target: str, said: Mapping[str, Any]) -> None:
+        """Take over a price that says what goes in and what comes out; list what is none."""
+        costs = {key: _number(said[key]) for key in _PRICES if said.get(key) is not None}
+        price = {_PRICES[key]: cost * 1e6 for key, cost in costs.items() if cost is not None and 0 <= cost < 1}
+        if {"input", "output"} <= price.keys():
+            self.prices[target] = {key: float(f"{value:.6g}") for key, value in price.items()}
+        else:
+            price = {}
+        untaken = [key for key in costs if _PRICES[key] not in price]
+        self.left += [f"{place}: {key}: a price is dollars a token, in and out" for key in untaken]
 
     def _rank(self, place: str, said: Any) -> float | None:
         """Read a weight or an order; what is neither is listed."""

@@ -154,7 +154,7 @@ def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySet
         tables = tomllib.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidSettings(where, ["is not UTF-8"]) from None
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InvalidSettings(where, [f"is not TOML: {problem}"]) from None
     problems = [_unknown(name, [*_KINDS, *_OTHERS]) for name in tables.keys() - _KINDS.keys() - _OTHERS]
     sections = {name: _read(name, kind, tables.get(name, {}), problems) for name, kind in _KINDS.items()}
