@@ -7,13 +7,15 @@ Rules of this file:
 - What it says is where lines are. What they hold is read again by the tools' own way, so that whoever swaps
   folders under it gains nothing.
 - Its plain output is read, with a NUL after each path: in JSON it writes each fit in a line of ten megabytes.
-- It is killed when its time is up, or when nobody waits any more, and always reaped.
+- It is killed when its time is up, or when nobody waits any more, and always reaped. Its memory is bounded: it reads
+  a `.gitignore` that is a link to a device as well.
 """
 
 import contextlib
 import functools
 import os
 import re
+import resource
 import selectors
 import stat
 import subprocess
@@ -32,6 +34,7 @@ _LEAST = (13, 0)
 CHUNK = 1024 * 1024
 _KEPT_ERRORS = 64 * 1024
 START = 64
+_LIMITS = {resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: 1024**3}
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 OPTIONS = (
     *("--no-config", "--color=never", "--line-number", "--byte-offset", "--crlf"),
@@ -141,6 +144,9 @@ class Run:
             raise ToolError("rg_missing: ripgrep could not be started; try again") from None
         with process:
             self._stop.holds(process)
+            for name, most in _LIMITS.items():
+                with contextlib.suppress(OSError, ValueError):  # of a process that ended, or has less already
+                    resource.prlimit(process.pid, name, (most, most))
             try:
                 yield from self._read(process)
             finally:

@@ -77,8 +77,8 @@ def _plain_names(glob: str) -> tuple[str, ...]:
     return (name,) if is_plain else ()
 
 
-class _TooLarge(ToolError):
-    """A pattern that ripgrep has no room for."""
+class _Unfinished(ToolError):
+    """What ripgrep did not search to the end, or has no room for."""
 
 
 class Search:
@@ -100,11 +100,11 @@ class Search:
             rg = ripgrep.located(self._option, self._workspace.roots)
             try:
                 self._search(rg)
-            except _TooLarge as refused:
+            except _Unfinished as refused:
                 self._without(refused)
         return self._report.text(self._notices)
 
-    def _without(self, refused: _TooLarge) -> None:
+    def _without(self, refused: _Unfinished) -> None:
         """Search with the engine at hand, where that has room for the pattern."""
         try:
             self._lines()
@@ -184,9 +184,9 @@ class Search:
         elif run.code == 2 and not gathering.records:
             why = ripgrep.complaint(rg, self._query, folder, self._stop)
             if why is not None:
-                raise (_TooLarge if ripgrep.TOO_LARGE in why else ToolError)(f"the pattern cannot be used: {why}")
+                raise (_Unfinished if ripgrep.TOO_LARGE in why else ToolError)(f"the pattern cannot be used: {why}")
         elif run.code not in (0, 1, 2) and not self._stop.asked:
-            self._notices.append("[ripgrep ended before its work was done: this is not all. Try again.]")
+            raise _Unfinished("ripgrep ended before its work was done: try again")
         self._report.unreadable += run.complaints if run.in_time else 0
 
     def _query_for(self, rg: str, fd: int) -> Query:
