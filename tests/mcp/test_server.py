@@ -119,6 +119,41 @@ def test_calls_run_as_anywhere_else(mode: str) -> None:
         assert (said[: len(words)], result.is_error) == (words, is_error)
 
 
+class OddParams(types.CallToolRequestParams, extra="allow"):
+    """What a client says that has the arguments of a call under another name."""
+
+
+class OddCall(types.CallToolRequest):
+    """A call of such a client."""
+
+    params: OddParams
+
+
+@ERAS
+@pytest.mark.parametrize(("beside", "words"), [
+    ({"args": {"part": "x"}}, "invalid arguments for 'work': its arguments came as 'args', where none are read"),
+    ({"arguments": {}, "input": '{"part": "x"}'}, "invalid arguments for 'work': its arguments came as 'input'"),
+    ({"args": {}}, "did nothing"),
+    ({"arguments": {"part": "y"}, "args": {"part": "x"}}, "did y"),
+    ({"timeout": 5}, "did nothing"),
+])  # fmt: skip
+def test_a_call_whose_arguments_came_under_another_name_does_not_run_without_them(
+    beside: dict[str, Any], words: str, mode: str
+) -> None:
+    @tool
+    def work(part: str = "nothing") -> str:
+        """Do a part."""
+        return f"did {part}"
+
+    async def question(client: Client) -> types.CallToolResult:
+        request = OddCall(params=OddParams(name="work", **beside))
+        return await client.session.send_request(request, types.CallToolResult)
+
+    found = ask(AgentResolver([work]), question, mode)
+    [said] = texts(found)
+    assert (said[: len(words)], found.is_error) == (words, words.startswith("invalid"))
+
+
 PROMISED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 MISFITS: list[tuple[Any, str]] = [
     ({"a": 1}, ""),

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A call runs as anywhere else: recipes, limits and errors are those of `execution`. What is not listed cannot
-  be called.
+  be called, and one whose arguments came under another name does not run without them.
 - The tools are listed anew for each request. One that the protocol does not take as it is says less there, so
   that it does not cost the others.
 - While it serves over standard output, nothing else writes there: what tools print goes to standard error.
@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from toolwire.encoding.calls import misplaced
 from toolwire.errors import InvalidField, InvalidSchema, UnknownTool
 from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool, without_opaque
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
@@ -82,6 +83,8 @@ class _Served:
         if tool is None:
             raise MCPError(INVALID_PARAMS, str(UnknownTool(params.name, [tool.name for tool in tools])))
         call = _call_of(tool, params.arguments or {}, str(request.request_id))
+        if not params.arguments and (problem := misplaced(params.model_extra)):
+            call = replace(call, error=problem)
         [result] = await aexecute([call], session, tools=tools, limits=self.limits)
         schema = beside(tool, "outputSchema")
         result = result if schema is None or result.is_error else _as_promised(result, schema)
@@ -165,10 +168,13 @@ def server_of(
     from mcp.server.lowlevel import Server  # noqa: PLC0415 - the extra may be absent
     from mcp_types import CallToolRequestParams, PaginatedRequestParams  # noqa: PLC0415 - the extra may be absent
 
+    class Params(CallToolRequestParams, extra="allow"):
+        """With what a client says beside, among which its arguments may be."""
+
     served = _Served(resolver, names, context, limits or Limits())
     server: Any = Server(name, version=version or own_version(), instructions=instructions)
     server.add_request_handler("tools/list", PaginatedRequestParams, served.list_tools)
-    server.add_request_handler("tools/call", CallToolRequestParams, served.call_tool)
+    server.add_request_handler("tools/call", Params, served.call_tool)
     return server
 
 
