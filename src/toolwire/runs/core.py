@@ -32,7 +32,9 @@ from toolwire.runs.records import plain
 from toolwire.runs.register import AWAY, RUNS, Lost, Register
 from toolwire.runs.specs import Given, prompt_of, read, resumed
 from toolwire.types import Request
+from toolwire.traces.databases import words_of
 from toolwire.work.waiting import Raised, run
+from toolwire.work.results import safe
 
 logger: logging.Logger = logging.getLogger("toolwire")
 MOST = 5
@@ -188,7 +190,7 @@ class Core:
                 logger.warning("run %r is led again: %s", name, problem)
                 away = isinstance(problem, AWAY) or isinstance(problem.__cause__, AWAY)
                 tries = RUNS.c.tries + (0 if away else _ALONE)
-                self._release(name, token, "queued", str(problem), expires=self.register.now + 1.0, tries=tries)
+                self._release(name, token, "queued", words_of(problem), expires=self.register.now + 1.0, tries=tries)
             case Exception():
                 logger.warning("run %r is parked: %s: %s", name, type(problem).__name__, problem)
                 self._release(name, token, "parked", f"{type(problem).__name__}: {problem}")

@@ -30,6 +30,8 @@ _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
 _VERSION = "1"
 _POLLING = 0.2
+# What is said of a statement that failed has none of the values of its rows.
+_POOL: Any = {"pool_size": 10, "max_overflow": 30, "hide_parameters": True}
 _ENDED = ("SUCCESS", "ERROR")
 # The engine asks SQLite for milliseconds where Python is 3.12 or newer (dbos 3.4.0), and an older SQLite says null.
 _TELLS_MILLISECONDS = (3, 42)
@@ -57,7 +59,7 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
         raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
     if given.get_backend_name() == "postgresql":
         plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
-        db = sa.create_engine(given, pool_size=10, max_overflow=30, pool_pre_ping=True)
+        db = sa.create_engine(given, **_POOL, pool_pre_ping=True)
         sa.event.listen(db, "handle_error", _tell_away)
         return plain, db, None
     if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:") or "?" in url:
@@ -68,7 +70,7 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
     except OSError as problem:
         raise StoreFailed(f"the database cannot be opened: {problem}", path="Runs") from None
     files.begin()
-    db = sa.create_engine(given, pool_size=10, max_overflow=30)
+    db = sa.create_engine(given, **_POOL)
 
     @sa.event.listens_for(db, "connect")
     def prepare(connection: Any, _record: Any) -> None:

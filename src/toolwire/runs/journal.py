@@ -32,9 +32,10 @@ from toolwire.runs.failpoints import at
 from toolwire.runs.limits import ProviderLimits
 from toolwire.runs.records import Secrets, builtins, has_hidden, packed, plain, unpacked, value_of
 from toolwire.runs.register import Register, Unapproved
+from toolwire.traces.databases import words_of
 from toolwire.types import Encoded, Error, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolwire.work.keys import CallKey, keyed
-from toolwire.work.results import CallRecord, Ran, failure, result_of
+from toolwire.work.results import CallRecord, Ran, failure, result_of, safe
 from toolwire.work.threads import call_together
 from toolwire.work.waiting import Ask, Work, flow, run
 
@@ -233,8 +234,8 @@ class Journal:
         )
         return {
             "key": job.key,
-            "call": job.call.id,
-            "tool": job.call.name,
+            "call": job.call.id and safe(job.call.id),
+            "tool": safe(job.call.name),
             "arguments": self._secrets.shown(job.call),
             "digest": hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
         }
@@ -375,7 +376,7 @@ def _unrecorded(function: Callable[[], Any]) -> Callable[[], Any]:
         try:
             return function()
         except Exception as problem:
-            raise Failed(str(problem)) from problem
+            raise Failed(words_of(problem)) from problem
 
     return guarded
 

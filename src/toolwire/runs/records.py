@@ -1,7 +1,8 @@
 """What a run records, as JSON: an outcome and its way back, long texts once, and nothing that is secret.
 
 Rules of this file:
-- A text that is longer than a hash is kept once for a run, by its hash; what refers to it is `{"$": hash}`.
+- A text that is longer than a hash is kept once for a run, by its hash; what refers to it is `{"$": hash}`. One with
+  NUL, which is no text to PostgreSQL, stays where it is: JSON has a spelling for it.
 - What stands in sensitive fields of calls and results is hidden before it is recorded, as in traces. A run that
   goes on in another process goes on without it, and a call that would need it is not run.
 - Nothing is ever pickled.
@@ -21,6 +22,7 @@ from toolwire.scrubbing.forms import HIDDEN
 from toolwire.types import Context, Error, Message, Request, Response, Text, ToolCall, ToolResult
 from toolwire.types.readable import readable
 from toolwire.wire.arguments import input_of
+from toolwire.work.results import safe
 
 _LONG = 200
 _KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Done, Error, Message, Request, Response, ToolResult)}
@@ -31,7 +33,7 @@ Keep = Callable[[dict[str, str]], None]
 def packed(value: Any, texts: dict[str, str]) -> Any:
     """Give plain values with each long text in its place by its hash; the texts go to `texts`."""
     match value:
-        case str() if len(value) > _LONG:
+        case str() if len(value) > _LONG and "\x00" not in value:
             name = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
             texts[name] = value
             return {"$": name}
@@ -96,7 +98,7 @@ class Secrets:
     def shown(self, call: ToolCall) -> str:
         """Give the arguments of a call as they may be shown to whoever is asked about it."""
         part = self._part(call)
-        return str(part.raw) if call.custom else msgspec.json.encode(builtins(part.arguments)).decode()
+        return safe(str(part.raw)) if call.custom else msgspec.json.encode(builtins(part.arguments)).decode()
 
     def hidden(self, value: Any) -> Any:
         """Give an outcome with what is secret hidden."""

@@ -28,6 +28,7 @@ from toolwire.runs.specs import given, spec_of
 from toolwire.types import Message, Response, ToolResult
 
 State = Literal["queued", "running", "waiting", "parked", "done", "failed", "cancelled"]
+from toolwire.work.results import safe
 Offset = tuple[int, Any]
 _SHORTEST, _LONGEST = 0.02, 0.5
 _CORES: dict[str, tuple[Core, int]] = {}
