@@ -105,6 +105,36 @@ def test_a_fork_goes_on_from_an_offset(runs: Runs) -> None:
 
 def test_an_end_between_two_looks_is_that_end(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     run = runs.start("Hi.", **given(turns("hello")))
+def test_a_fork_has_an_id_of_its_own(runs: Runs) -> None:
+    run = runs.start("Add.", tools=[add], **given(TWO))
+    run.result(30)
+    with pytest.raises(InvalidField, match="fork: id is a run already: 'taken'"):
+        [run.fork(3, id="taken") for _ in range(2)]
+
+
+def test_a_fork_that_was_cut_off_does_no_call_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    @tool
+    def count(part: int) -> str:
+        """Count."""
+        ran.append(part)
+        return "counted"
+
+    def cut(*_arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    run = runs.start("Count.", tools=[count], **given(turns([("count", {"part": 1})], "counted")))
+    run.result(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(runs.core.engine, "fork", cut)
+        with pytest.raises(KeyboardInterrupt):
+            run.fork(2, id="cut off")
+    runs.core.register.change("cut off", expires=0.0)
+    done = runs.run("cut off").result(30)
+    assert (done.ending, done.reason, ran) == ("cancelled", "its fork was cut off", [1])
+
+
     done, engine, late = run.result(30), runs.core.engine, time.monotonic() + 30
     while (row := runs.core.register.row(run.id)) is None or row.state != "ended":
         assert time.monotonic() < late

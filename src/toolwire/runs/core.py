@@ -316,11 +316,15 @@ class Core:
 
     def _resume(self, queue: str | None, rows: Sequence[Any]) -> None:
         """Have runs led again, here, or by whoever works at their queue."""
-        names = [row.id for row in rows]
+        known = {row.id: row for row in rows}
         if queue is None:
-            self._mine.update(names)
-        for name in self.engine.resume(names, self.home(queue)):
-            self.engine.start(name)
+            self._mine.update(known)
+        for name in self.engine.resume(list(known), self.home(queue)):
+            if known[name].steps:  # led from its beginning, it would do again what it was to begin with
+                self._mine.discard(name)
+                self.end_cancelled(known[name], "cancelled: its fork was cut off")
+            else:
+                self.engine.start(name)
         if queue is not None:
             self.register.give_out(rows)
 

@@ -82,8 +82,8 @@ ASKED = Table(
 _CANCELLED, _FAILED = RUNS.c.reason.startswith("cancelled"), RUNS.c.reason == "failed"
 _ENDS = {"cancelled": _CANCELLED, "failed": _FAILED, "done": sa.not_(sa.or_(_CANCELLED, _FAILED))}
 _LIVE = ("queued", "running")
-_SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state)
-_TOGETHER = 200
+_SHORT = (RUNS.c.id, RUNS.c.queue, RUNS.c.owner, RUNS.c.token, RUNS.c.cancel, RUNS.c.state, RUNS.c.steps)
+TOGETHER = 200
 AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
 """What says that the database is away, or too busy."""
 Row = Any
@@ -281,7 +281,7 @@ class Register:
     def take(self, rows: Sequence[Row], owner: str, lease: float, blame: int) -> list[Row]:
         """Take runs over, those that nobody else has; give them as they are by now."""
         taken: list[Row] = []
-        for some in (rows[place : place + _TOGETHER] for place in range(0, len(rows), _TOGETHER)):
+        for some in (rows[place : place + TOGETHER] for place in range(0, len(rows), TOGETHER)):
             free = sa.select(RUNS.c.id).where(_are(some), RUNS.c.state.in_(_LIVE)).with_for_update(skip_locked=True)
             values = {"token": RUNS.c.token + 1, "owner": owner, "expires": self.now + lease, "state": "queued"}
             query = sa.update(RUNS).where(RUNS.c.id.in_(free)).values(tries=RUNS.c.tries + blame, **values)
@@ -367,15 +367,17 @@ class Register:
             query = sa.select(TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
             return {row.hash: row.text for row in connection.execute(query)}
 
-    def copy(self, run: str, new: str, **values: Any) -> None:
-        """Make the row and the texts of a run that begins as another one did."""
+    def copy(self, run: str, new: str, **values: Any) -> bool:
+        """Make the row and the texts of a run that begins as another one did; False where it is there."""
         with self.db.begin() as connection:
             old = connection.execute(sa.select(RUNS).where(RUNS.c.id == run)).one()
             row = {"id": new, "spec": old.spec, "queue": old.queue, "created": self.now, **values}
-            connection.execute(sa.insert(RUNS).values(**row))
+            if connection.execute(self.insert(RUNS, row).returning(RUNS.c.id)).first() is None:
+                return False
             texts = sa.select(sa.literal(new), TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
             connection.execute(sa.insert(TEXTS).from_select(["run", "hash", "text"], texts))
 
+        return True
     @patient
     def forget(self, runs: Sequence[str]) -> None:
         """Remove all that is ours of runs."""

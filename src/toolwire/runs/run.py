@@ -23,7 +23,7 @@ from toolwire.runs.core import Core
 from toolwire.runs.failpoints import at
 from toolwire.runs.owners import is_dead
 from toolwire.runs.records import unpacked, value_of
-from toolwire.runs.register import RUNS
+from toolwire.runs.register import RUNS, TOGETHER
 from toolwire.runs.specs import given, spec_of
 from toolwire.types import Message, Response, ToolResult
 
@@ -332,7 +332,6 @@ class Runs:
         core.launch()
         if run.id in core.given:
             core.given[name] = core.given[run.id]
-        core.register.copy(run.id, name, state="queued", owner=core.owner, expires=core.register.now + core.lease)
         core.engine.fork(run.id, name, at, core.home(row.queue))
         core.engine.check()
         return Run(self, name)
@@ -344,9 +343,9 @@ class Runs:
         query = sa.select(RUNS.c.id).where(RUNS.c.state == "ended", RUNS.c.created < register.now - older)
         with register.db.connect() as connection:
             names = list(connection.execute(query).scalars())
-        if names:
-            self.core.engine.forget(names)
-            register.forget(names)
+        for some in (names[place : place + TOGETHER] for place in range(0, len(names), TOGETHER)):
+            self.core.engine.forget(some)
+            register.forget(some)
         return len(names)
 
     def close(self, seconds: float = 30.0) -> None:
@@ -358,6 +357,9 @@ class Runs:
             core, users = _CORES[self._url]
             if users > 1:
                 _CORES[self._url] = core, users - 1
+        values = {"owner": core.owner, "expires": core.register.now + core.lease, "steps": at}
+        if not core.register.copy(run.id, name, state="queued", **values):
+            raise InvalidField("id", f"is a run already: {name!r}", path="fork")
                 return
             del _CORES[self._url]
         core.close(seconds)
