@@ -58,7 +58,7 @@ class Core:
         self.lease: float = lease
         self.given: dict[str, Given] = {}
         self.tools: Any = ()
-        self.queue: str | None = None
+        self.queues: frozenset[str] = frozenset()
         self.lost: StoreFailed | None = None
         self.held: dict[str, Journal] = {}
         self.done: dict[str, Any] = {}
@@ -79,13 +79,18 @@ class Core:
         with self._lock:
             if self._watcher is not None:
                 return
-            self.engine.launch(self.lead, [self._here, *([self.queue] if self.queue else [])])
-            if self.queue is not None:
-                self.engine.listen(self.queue, self.concurrency)
+            self.engine.launch(self.lead)
             self._watcher = threading.Thread(target=self._watch, name="toolwire runs", daemon=True)
             self._watcher.start()
 
     def close(self, seconds: float) -> None:
+    def work_at(self, queue: str) -> None:
+        """Take runs from a queue, beside those from which they are taken already."""
+        self.launch()
+        with self._lock:
+            self.engine.listen(queue, self.concurrency)
+            self.queues |= {queue}
+
         """Leave what is led here when its present step has ended, and close."""
         self._closing = True
         for journal in list(self.held.values()):
@@ -265,9 +270,8 @@ class Core:
 
     def sweep(self, only: str | None = None) -> float:
         """Take over what nobody leads any more; end what was cancelled, or is too late; say when to look again."""
-        queues = [self.queue] if self.queue is not None and self._watcher is not None else []
         interval = min(1.0, self.lease / 4)
-        found, soonest = self.register.expired(queues, self.given, interval, only)
+        found, soonest = self.register.expired(self.queues, self.given, interval, only)
         rows = [row for row in found if row.id not in self._mine]
         ended = self.engine.ended([row.id for row in rows])
         left = []
@@ -283,7 +287,7 @@ class Core:
 
     def _find_unclaimed(self) -> None:
         """Take over what somebody took from the queue, and died before it was his."""
-        queues = [queue for queue in (self.queue, self._here if self._listens_here else None) if queue is not None]
+        queues = [*self.queues, *([self._here] if self._listens_here else [])]
         takers = self.engine.taken(queues) if queues else {}
         rows = self.register.unclaimed(takers, self.owner) if takers else []
         now = time.monotonic()

@@ -154,8 +154,8 @@ class Engine:
         if self._files is not None:
             self._files.note()
 
-    def launch(self, lead: Callable[[str], Any], queues: Sequence[str]) -> None:
-        """Begin to run what is started here, or comes to these queues."""
+    def launch(self, lead: Callable[[str], Any]) -> None:
+        """Begin to run what is started here, or comes to the queues that are listened to."""
         global _lead  # noqa: PLW0603 - the engine of the process
         with _LOCK:
             if self.launched:
@@ -164,7 +164,7 @@ class Engine:
                 raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
             _lead = lead
             try:
-                self._launch(queues)
+                self._launch()
             except BaseException as problem:
                 DBOS.destroy(workflow_completion_timeout_sec=0)
                 _lead = None
@@ -173,7 +173,7 @@ class Engine:
                 raise
             self.launched = True
 
-    def _launch(self, queues: Sequence[str]) -> None:
+    def _launch(self) -> None:
         logging.getLogger("dbos").handlers.clear()  # one of before may write to what is closed by now
         DBOS(
             config={
@@ -187,7 +187,7 @@ class Engine:
                 "run_migrations": True,
             }
         )
-        DBOS.listen_queues(queues)
+        DBOS.listen_queues([])
         DBOS.launch()
         self._keep_concurrency()
 
@@ -205,8 +205,9 @@ class Engine:
         database.get_queue = own  # type: ignore[method-assign]
 
     def listen(self, queue: str, concurrency: int | None = None) -> None:
-        """Take runs from a queue that was named at the launch, so many at once."""
+        """Take runs from a queue, so many at once."""
         self._concurrency[queue] = concurrency
+        _process._dbos_global_instance._listening_queues.append(queue)  # type: ignore[union-attr]  # noqa: SLF001 - as above
         DBOS.register_queue(
             queue, worker_concurrency=concurrency, polling_interval_sec=_POLLING, on_conflict="always_update"
         )

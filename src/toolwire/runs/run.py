@@ -230,9 +230,12 @@ class Runs:
         core.concurrency = concurrency
         if tools:
             core.tools = tools
-        if queue is not None:
-            core.queue = queue
-            core.launch()
+        try:
+            if queue is not None:
+                core.work_at(queue)
+        except BaseException:
+            self.close(0)
+            raise
 
     def start(
         self,
