@@ -103,8 +103,6 @@ def test_a_fork_goes_on_from_an_offset(runs: Runs) -> None:
         run.fork(9)
 
 
-def test_an_end_between_two_looks_is_that_end(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = runs.start("Hi.", **given(turns("hello")))
 def test_a_fork_has_an_id_of_its_own(runs: Runs) -> None:
     run = runs.start("Add.", tools=[add], **given(TWO))
     run.result(30)
@@ -347,6 +345,21 @@ def test_a_deadline_ends_a_run(runs: Runs) -> None:
         time.sleep(0.1)
         return "slept"
 
+    assert run.waiting == []
+    with pytest.raises(InvalidField, match="is no call that waits: 'call_0_1'; there are: none"):
+        run.answer("call_0_1")
+
+
+def test_a_run_that_is_cancelled_while_it_is_left_to_a_person_ends(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = runs.core._release
+
+    def cancelled_before(name: str, *arguments: Any, **values: Any) -> None:
+        runs.core.register.change(name, cancel=1)
+        release(name, *arguments, **values)
+
+    monkeypatch.setattr(runs.core, "_release", cancelled_before)
+    run = runs.start("Pay.", tools=[add, sign_in], approve=True, **given(PAYING))
+    assert (run.result(30).ending, run.state) == ("cancelled", "cancelled")
     say = turns(*[[("sleep", {})] for _ in range(20)], "no")
     done = runs.start("Sleep.", tools=[sleep], deadline=0.4, limits={"repeats": 99}, **given(say)).result(30)
     assert (done.ending, done.reason) == ("cancelled", "its deadline has passed")

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from toolwire.client.failures import ProviderError
@@ -209,7 +210,8 @@ class Core:
         raise Lost(name)
 
     def _release(self, name: str, token: int, state: str, reason: str, **more: Any) -> None:
-        values = {"state": state, "reason": reason, "owner": None, "expires": RUNS.c.deadline, **more}
+        due = sa.case((RUNS.c.cancel != 0, 0.0), else_=RUNS.c.deadline)  # somebody may have cancelled it just now
+        values = {"state": state, "reason": safe(reason), "owner": None, "expires": due, **more}
         self.engine.cancel(name)
         at("in-release")
         self.register.change(name, RUNS.c.token == token, **values)

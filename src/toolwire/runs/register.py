@@ -244,7 +244,7 @@ class Register:
     def expired(
         self, queues: Collection[str], runs: Collection[str], within: float, only: str | None = None
     ) -> tuple[list[Row], float]:
-        """List the runs that nobody leads any more: of these queues, these ones, and those that are too late.
+        """List the runs that nobody leads any more: of these queues, these ones, those that are too late or cancelled.
 
         Say besides in how many seconds the next one may be over, if that is within so many. Who has let one lease go,
         and has renewed no other one for as long, is gone from all that it led.
@@ -260,7 +260,7 @@ class Register:
         gone |= {row.owner for row in led if row.left <= 0} - {row.owner for row in led if row.left > within}
         over = [row for row in rows if row.left <= 0 or row.owner in gone]
         soonest = min((row.left for row in rows if 0 < row.left < within), default=within)
-        return [row for row in over if row.late or row.queue in queues or row.id in runs], soonest
+        return [row for row in over if row.late or row.cancel or row.queue in queues or row.id in runs], soonest
 
     @patient
     def unclaimed(self, runs: Collection[str], owner: str) -> list[Row]:
@@ -337,7 +337,8 @@ class Register:
     @patient
     def answer(self, run: str, call: str, verdict: str) -> bool:
         """Answer a call that was asked about, once; the run goes on when all are answered."""
-        waits = (CALLS.c.run == run, CALLS.c.verdict == "")
+        goes_on = sa.exists().where(RUNS.c.id == run, RUNS.c.state != "ended")
+        waits = (CALLS.c.run == run, CALLS.c.verdict == "", goes_on)
         with self.db.begin() as connection:
             query = sa.update(CALLS).where(
                 *waits, sa.or_(CALLS.c.call == call, CALLS.c.key == call), CALLS.c.begun == 0

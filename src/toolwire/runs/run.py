@@ -89,7 +89,7 @@ class Run:
         return [
             Question(self.id, row.call or row.key, row.tool, row.arguments)
             for row in self._core.register.calls(self.id)
-            if row.verdict == ""
+            if row.verdict == "" and not over
         ]
 
     @property
@@ -101,6 +101,7 @@ class Run:
         if row is None:
             raise InvalidField("id", f"is no run of this database: {self.id!r}", path="Runs")
         return row
+        over = self._row().state == "ended"
 
     def result(self, timeout: float | None = None) -> Done:
         """Wait for the end, wherever the run is led, and give it; `RunParked` says that nobody leads it."""
