@@ -5,6 +5,7 @@ Rule of this file: the database is asked in threads, so that no event loop waits
 
 import asyncio
 import functools
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -93,11 +94,16 @@ class Runs:
     def __init__(self, url: str, **options: Any) -> None:
         self._open = functools.partial(sync.Runs, url, **options)
         self._opened: sync.Runs | None = None
+        self._lock = threading.Lock()
+
+    def _once(self) -> sync.Runs:
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
     async def _behind(self) -> sync.Runs:
-        if self._opened is None:
-            self._opened = await in_thread(self._open)
-        return self._opened
+        return self._opened or await in_thread(self._once)
 
     start = _giving_run(sync.Runs.start)  # type: ignore[arg-type]  # a setting may be called `self`
     run = _giving_run(sync.Runs.run)
