@@ -1,6 +1,7 @@
 """A run: begun once by its id, told the same to everybody, cancelled, forked, and never more than it was given."""
 
 import asyncio
+import math
 import os
 import shutil
 import sqlite3
@@ -19,7 +20,8 @@ from toolwire import Done, ProviderError, Response, Runs, ToolResult, aio, tool,
 from toolwire.errors import InvalidField, RunParked, StoreFailed
 from toolwire.resolvers.effects import NotYet, checkable
 from toolwire.runs.effects import treatment
-from toolwire.runs.register import CALLS
+from toolwire.runs.register import CALLS, RUNS
+from toolwire.runs.run import _CORES
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +135,8 @@ def test_a_fork_that_was_cut_off_does_no_call_again(runs: Runs, monkeypatch: pyt
     assert (done.ending, done.reason, ran) == ("cancelled", "its fork was cut off", [1])
 
 
+def test_an_end_between_two_looks_is_that_end(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs.start("Hi.", **given(turns("hello")))
     done, engine, late = run.result(30), runs.core.engine, time.monotonic() + 30
     while (row := runs.core.register.row(run.id)) is None or row.state != "ended":
         assert time.monotonic() < late
@@ -181,6 +185,67 @@ def test_a_wrong_setting_is_refused_before_anything_is_begun(runs: Runs) -> None
     with pytest.raises(InvalidField, match="temprature"):
         runs.start("Hi.", id="x", temprature=1, **given(turns("no")))
     assert runs.list() == before
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"id": ""}, "id must be text without control characters, not ''"),
+    ({"id": " "}, "id must be text without control characters, not ' '"),
+    ({"id": 17}, "id must be text without control characters, not 17"),
+    ({"id": "a\x00b"}, r"id must be text without control characters, not 'a\\x00b'"),
+    ({"id": "\ud800"}, r"id must be text without control characters, not '\\ud800'"),
+    ({"queue": ""}, "queue must be text"),
+    ({"queue": 5}, "queue must be text"),
+    *(({"deadline": value}, "deadline must be a number of seconds above 0") for value in (0, -1, "5", True, math.nan)),
+]
+
+
+@pytest.mark.parametrize(("said", "words"), WRONG)
+def test_what_no_run_can_be_begun_with_is_refused(runs: Runs, said: dict[str, Any], words: str) -> None:
+    before = runs.list()
+    with pytest.raises(InvalidField, match=words):
+        runs.start("Hi.", **{**given(turns("no")), **said})
+    assert runs.list() == before
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"lease": 0}, "lease must be a number of seconds above 0"),
+        ({"lease": math.inf}, "lease must be a number of seconds above 0"),
+        ({"concurrency": 0}, "concurrency must be a whole number above 0"),
+        ({"queue": ""}, "queue must be text"),
+    ],
+)
+def test_what_no_runs_can_be_led_with_is_refused(tmp_path: Path, said: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidField, match=words):
+        Runs(f"sqlite:///{tmp_path / 'runs.db'}", **said)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("older", ["30d", math.nan, -1, None])
+def test_a_time_that_is_none_prunes_nothing(runs: Runs, older: Any) -> None:
+    before = runs.list()
+    with pytest.raises(InvalidField, match="older must be a number of seconds"):
+        runs.prune(older)
+    assert runs.list() == before
+
+
+def test_more_runs_than_a_statement_takes_are_pruned(runs: Runs) -> None:
+    db, given_at_once = runs.core.register.db, [0]
+    with db.begin() as connection:
+        for number in range(450):
+            row = {"id": f"old-{number}", "spec": "{}", "state": "ended", "created": 1.0}
+            connection.execute(sa.insert(RUNS).values(**row))
+
+    def count(*said: Any) -> None:
+        given_at_once.append(len(said[3]))
+
+    sa.event.listen(db, "before_cursor_execute", count)
+    try:
+        assert runs.prune(365 * 86400.0) == 450
+    finally:
+        sa.event.remove(db, "before_cursor_execute", count)
+    assert max(given_at_once) <= 200
 
 
 @tool(sensitive=["password"])
@@ -280,6 +345,21 @@ def test_a_waiting_run_is_cancelled_without_being_led(runs: Runs) -> None:
     done = run.result(30)
     assert (done.ending, run.state) == ("cancelled", "cancelled")
     assert [message.role for message in done.messages] == ["assistant"]
+    assert run.waiting == []
+    with pytest.raises(InvalidField, match="is no call that waits: 'call_0_1'; there are: none"):
+        run.answer("call_0_1")
+
+
+def test_a_run_that_is_cancelled_while_it_is_left_to_a_person_ends(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = runs.core._release
+
+    def cancelled_before(name: str, *arguments: Any, **values: Any) -> None:
+        runs.core.register.change(name, cancel=1)
+        release(name, *arguments, **values)
+
+    monkeypatch.setattr(runs.core, "_release", cancelled_before)
+    run = runs.start("Pay.", tools=[add, sign_in], approve=True, **given(PAYING))
+    assert (run.result(30).ending, run.state) == ("cancelled", "cancelled")
 
 
 def test_a_deadline_ends_a_run_that_waits(runs: Runs) -> None:
@@ -345,21 +425,6 @@ def test_a_deadline_ends_a_run(runs: Runs) -> None:
         time.sleep(0.1)
         return "slept"
 
-    assert run.waiting == []
-    with pytest.raises(InvalidField, match="is no call that waits: 'call_0_1'; there are: none"):
-        run.answer("call_0_1")
-
-
-def test_a_run_that_is_cancelled_while_it_is_left_to_a_person_ends(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    release = runs.core._release
-
-    def cancelled_before(name: str, *arguments: Any, **values: Any) -> None:
-        runs.core.register.change(name, cancel=1)
-        release(name, *arguments, **values)
-
-    monkeypatch.setattr(runs.core, "_release", cancelled_before)
-    run = runs.start("Pay.", tools=[add, sign_in], approve=True, **given(PAYING))
-    assert (run.result(30).ending, run.state) == ("cancelled", "cancelled")
     say = turns(*[[("sleep", {})] for _ in range(20)], "no")
     done = runs.start("Sleep.", tools=[sleep], deadline=0.4, limits={"repeats": 99}, **given(say)).result(30)
     assert (done.ending, done.reason) == ("cancelled", "its deadline has passed")
@@ -396,6 +461,22 @@ def test_the_awaited_face_does_the_same(runs: Runs, file: Path) -> None:
 
     asyncio.run(main())
     assert runs.run("awaited").state == "done"
+
+
+@pytest.mark.usefixtures("runs")
+def test_awaited_starts_at_the_same_time_open_one_database(file: Path) -> None:
+    async def main() -> None:
+        awaited = aio.Runs(f"sqlite:///{file}")
+        await asyncio.gather(*(awaited.list() for _ in range(4)))
+        assert users() == before + 1
+        await awaited.close()
+
+    def users() -> int:
+        return _CORES[f"sqlite:///{file}"][1]
+
+    before = users()
+    asyncio.run(main())
+    assert users() == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")

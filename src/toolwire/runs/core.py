@@ -32,10 +32,10 @@ from toolwire.runs.owners import is_dead, new_owner
 from toolwire.runs.records import plain
 from toolwire.runs.register import AWAY, RUNS, Lost, Register
 from toolwire.runs.specs import Given, prompt_of, read, resumed
-from toolwire.types import Request
 from toolwire.traces.databases import words_of
-from toolwire.work.waiting import Raised, run
+from toolwire.types import Request
 from toolwire.work.results import safe
+from toolwire.work.waiting import Raised, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 MOST = 5
@@ -84,7 +84,6 @@ class Core:
             self._watcher = threading.Thread(target=self._watch, name="toolwire runs", daemon=True)
             self._watcher.start()
 
-    def close(self, seconds: float) -> None:
     def work_at(self, queue: str) -> None:
         """Take runs from a queue, beside those from which they are taken already."""
         self.launch()
@@ -92,6 +91,7 @@ class Core:
             self.engine.listen(queue, self.concurrency)
             self.queues |= {queue}
 
+    def close(self, seconds: float) -> None:
         """Leave what is led here when its present step has ended, and close."""
         self._closing = True
         for journal in list(self.held.values()):

@@ -16,6 +16,12 @@ from toolwire.runs.register import ASKED, LIMITS, RUNS, Register, patient
 _MINUTE = 60.0
 
 
+def check_count(name: str, value: Any, path: str) -> None:
+    """Refuse what is no number of things."""
+    if type(value) is not int or value < 1:
+        raise InvalidField(name, f"must be a whole number above 0, not {value!r}", path=path)
+
+
 class ProviderLimits:
     """The limits of a database."""
 
@@ -37,8 +43,8 @@ class ProviderLimits:
         """Say what is the limit of a provider from now on; without figures it has none."""
         figures = {"at_once": at_once, "per_minute": per_minute}
         for name, value in figures.items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise InvalidField(name, f"must be a whole number above 0, not {value!r}", path="Runs.limit")
+            if value is not None:
+                check_count(name, value, "Runs.limit")
         with self._register.db.begin() as connection:
             connection.execute(sa.delete(LIMITS).where(LIMITS.c.provider == provider))
             if at_once is not None or per_minute is not None:

@@ -377,8 +377,8 @@ class Register:
                 return False
             texts = sa.select(sa.literal(new), TEXTS.c.hash, TEXTS.c.text).where(TEXTS.c.run == run)
             connection.execute(sa.insert(TEXTS).from_select(["run", "hash", "text"], texts))
-
         return True
+
     @patient
     def forget(self, runs: Sequence[str]) -> None:
         """Remove all that is ours of runs."""

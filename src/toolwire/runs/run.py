@@ -6,6 +6,7 @@ Rules of this file:
 """
 
 import contextlib
+import math
 import threading
 import time
 import uuid
@@ -21,14 +22,15 @@ from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
 from toolwire.runs.core import Core
 from toolwire.runs.failpoints import at
+from toolwire.runs.limits import check_count
 from toolwire.runs.owners import is_dead
 from toolwire.runs.records import unpacked, value_of
 from toolwire.runs.register import RUNS, TOGETHER
 from toolwire.runs.specs import given, spec_of
 from toolwire.types import Message, Response, ToolResult
+from toolwire.work.results import safe
 
 State = Literal["queued", "running", "waiting", "parked", "done", "failed", "cancelled"]
-from toolwire.work.results import safe
 Offset = tuple[int, Any]
 _SHORTEST, _LONGEST = 0.02, 0.5
 _CORES: dict[str, tuple[Core, int]] = {}
@@ -40,6 +42,19 @@ def _state_of(row: Any, ended: bool) -> State:
     if row.state != "ended" and not ended:
         return row.state  # type: ignore[no-any-return]
     return "cancelled" if row.reason.startswith("cancelled") else "failed" if row.reason == "failed" else "done"
+
+
+def _check_name(name: str, value: Any) -> None:
+    """Refuse what is no id of a run, and no name of a queue, in every database."""
+    if value is not None and not (isinstance(value, str) and value.strip() and safe(value) == value):
+        raise InvalidField(name, f"must be text without control characters, not {value!r}", path="Runs")
+
+
+def _check_seconds(name: str, value: Any, *, zero: bool = False) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf or not (value or zero):
+        words = f"must be a number of seconds{'' if zero else ' above 0'}, not {value!r}"
+        raise InvalidField(name, words, path="Runs")
 
 
 class Question(Struct, frozen=True):
@@ -86,6 +101,7 @@ class Run:
     @property
     def waiting(self) -> list[Question]:
         """The calls that somebody has to approve before the run goes on."""
+        over = self._row().state == "ended"
         return [
             Question(self.id, row.call or row.key, row.tool, row.arguments)
             for row in self._core.register.calls(self.id)
@@ -101,7 +117,6 @@ class Run:
         if row is None:
             raise InvalidField("id", f"is no run of this database: {self.id!r}", path="Runs")
         return row
-        over = self._row().state == "ended"
 
     def result(self, timeout: float | None = None) -> Done:
         """Wait for the end, wherever the run is led, and give it; `RunParked` says that nobody leads it."""
@@ -220,8 +235,11 @@ class Runs:
         concurrency: int = 4,
         lease: float = 30.0,
     ) -> None:
-        if not isinstance(url, str) or lease <= 0:
-            raise InvalidField("url", "must be sqlite:///FILE or postgresql://..., and `lease` above 0", path="Runs")
+        if not isinstance(url, str):
+            raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
+        _check_seconds("lease", lease)
+        check_count("concurrency", concurrency, "Runs")
+        _check_name("queue", queue)
         self._url = url
         with _LOCK:
             core, users = _CORES.get(url) or (Core(url, lease), 0)
@@ -256,6 +274,10 @@ class Runs:
         `approve` may be True or names of tools besides: then the run waits, without a process, for `Run.answer`.
         `deadline` are the seconds after which the run is cancelled, whatever it does.
         """
+        _check_name("id", id)
+        _check_name("queue", queue)
+        if deadline is not None:
+            _check_seconds("deadline", deadline)
         name = id or uuid.uuid4().hex
         own = given(provider, model, tools or self.core.tools, options, settings)
         there = self.core.register.row(name)
@@ -306,6 +328,7 @@ class Runs:
         if state not in (None, "ended", *get_args(State)):
             words = ", ".join(get_args(State))
             raise InvalidField("state", f"must be one of {words}, or ended, not {state!r}", path="Runs.list")
+        check_count("limit", limit, "Runs.list")
         rows = self.core.register.rows(state, limit)
         ended = self.core.engine.ended([row.id for row in rows if row.state == "running"])
         return [
@@ -331,9 +354,13 @@ class Runs:
         there = len(self.core.engine.steps(run.id, output=False))
         if not isinstance(at, int) or not 0 <= at <= there:
             raise InvalidField("at", f"must be an offset of the run's events, 0 to {there}, not {at!r}", path="fork")
+        _check_name("id", id)
         name, core = id or uuid.uuid4().hex, self.core
         row = run._row()  # noqa: SLF001 - the same file
         core.launch()
+        values = {"owner": core.owner, "expires": core.register.now + core.lease, "steps": at}
+        if not core.register.copy(run.id, name, state="queued", **values):
+            raise InvalidField("id", f"is a run already: {name!r}", path="fork")
         if run.id in core.given:
             core.given[name] = core.given[run.id]
         core.engine.fork(run.id, name, at, core.home(row.queue))
@@ -342,6 +369,7 @@ class Runs:
 
     def prune(self, older: float) -> int:
         """Remove the runs that ended or were cancelled, and began more seconds ago than these; give their number."""
+        _check_seconds("older", older, zero=True)
         self.core.engine.check()
         register = self.core.register
         query = sa.select(RUNS.c.id).where(RUNS.c.state == "ended", RUNS.c.created < register.now - older)
@@ -361,9 +389,6 @@ class Runs:
             core, users = _CORES[self._url]
             if users > 1:
                 _CORES[self._url] = core, users - 1
-        values = {"owner": core.owner, "expires": core.register.now + core.lease, "steps": at}
-        if not core.register.copy(run.id, name, state="queued", **values):
-            raise InvalidField("id", f"is a run already: {name!r}", path="fork")
                 return
             del _CORES[self._url]
         core.close(seconds)
