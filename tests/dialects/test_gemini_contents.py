@@ -188,6 +188,32 @@ def test_every_object_of_a_result_comes_back(response: dict[str, Any]) -> None:
     assert gemini.encode_request(gemini.decode_request(body)).body == body
 
 
+ARGUMENTS_AS_TEXT: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "an object": ('{"city": "Paris"}', {"city": "Paris"}, True),
+    "no text": ("", {}, True),
+    "null": ("null", {}, True),
+    "a list": ("[1]", {}, False),
+    "half an object": ('{"city": "Pa', {}, False),
+    "a key twice": ('{"a": 1, "a": 2}', {}, False),
+}
+
+
+@pytest.mark.parametrize(("text", "arguments", "runs"), ARGUMENTS_AS_TEXT.values(), ids=ARGUMENTS_AS_TEXT)
+def test_arguments_that_came_as_text(text: str, arguments: dict[str, Any], runs: bool) -> None:
+    answer = {"content": {"role": "model", "parts": [{"functionCall": {"name": "look", "args": text}}]}}
+    body = {"candidates": [{**answer, "finishReason": "STOP"}]}
+    response = gemini.decode_response(body)
+    call: Any = response.choices[0].message.parts[0]
+    assert (call.arguments, call.runs, call.raw) == (arguments, runs, text)
+    assert gemini.encode_response(response).body == body
+    told = translate.response(body, "gemini", "anthropic").body["content"]
+    assert [block.get("input") for block in told] == ([arguments] if runs else [])
+    changed = replace(response.choices[0].message, content=[replace(call, arguments={"city": "Rome"})])
+    choices = [replace(response.choices[0], message=changed)]
+    [written] = gemini.encode_response(replace(response, choices=choices)).body["candidates"][0]["content"]["parts"]
+    assert written == {"functionCall": {"name": "look", "args": {"city": "Rome"}}}
+
+
 RESULTS_OF_GOOGLES_CLIENTS = [("found", "found"), ({"a": [1]}, '{"a":[1]}'), (22, "22"), (None, "null"), ("", "")]
 
 

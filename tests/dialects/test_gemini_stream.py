@@ -116,6 +116,7 @@ READ: dict[str, Case] = {
     "odd arguments": asks(
         chunk(call(args=[1], **F), call(args="x", **F)), END, parts=[("c", "f", "[1]"), ("c", "f", "x")]
     ),
+    "arguments as text": asks(chunk(call(args='{"a": 1}', **F)), END, parts=[("c", "f", {"a": 1})]),
     "a worse end": case(chunk(finishReason="MALFORMED_FUNCTION_CALL"), END, finish="malformed_tool_call"),
     "a worse end comes late": case(END, chunk(finishReason="MAX_TOKENS"), finish="length"),
     "null for an end": case(chunk(finishReason=None), finish="incomplete", whole=False),

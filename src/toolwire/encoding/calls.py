@@ -8,7 +8,7 @@ from typing import Any
 
 from toolwire.encoding.ledger import Ledger, kind_of_part
 from toolwire.types import ToolCall
-from toolwire.wire.arguments import parse_arguments
+from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 
 ERROR = "Error: "
 STARTS = frozenset({"E", " "})
@@ -60,6 +60,18 @@ def take_arguments(
     form["no_arguments"] = True
     error = misplaced(left, *around) if given is None else "arguments must be JSON text"
     return {} if error is None else {"error": error}
+
+
+def read_arguments(given: Any, *around: dict[str, Any]) -> dict[str, Any]:
+    """Read arguments that came as no object, where one was expected: the JSON text of one is as good."""
+    match given:
+        case None:
+            error = misplaced(*around)
+            return {} if error is None else {"error": error}
+        case str():
+            arguments, error = parse_arguments(given)
+            return {"arguments": arguments, "raw": given, "error": error if given.strip() else misplaced(*around)}
+    return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
 
 
 def misplaced(*places: dict[str, Any]) -> str | None:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import misplaced, say_object
+from toolwire.encoding.calls import read_arguments, say_object
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.names import made_id
 
 
@@ -45,15 +45,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
 def _take_odd_input(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take an input that is no object out of what is left of a call."""
     said = form["said"] = {"input": rest.pop("input")} if "input" in rest else {}
-    match said.get("input"):
-        case None:
-            error = misplaced(rest)
-            return {} if error is None else {"error": error}
-        case str(given):
-            read, error = parse_arguments(given)
-            return {"arguments": read, "raw": given, "error": error if given.strip() else misplaced(rest)}
-        case given:
-            return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
+    return read_arguments(said.get("input"), rest)
 
 
 def _is_as_said(call: ToolCall, form: Mapping[str, Any]) -> bool:

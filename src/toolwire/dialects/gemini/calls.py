@@ -15,10 +15,10 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
-from toolwire.encoding.calls import misplaced, put_below, say_object
+from toolwire.encoding.calls import put_below, read_arguments, say_object
 from toolwire.encoding.ledger import form_of, made_by, take
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
+from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
 _NO_NAME = "unknown_tool"
@@ -130,23 +130,17 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
-    raw = error = None
-    arguments, given = take(left, "args", dict), left.get("args")
+    arguments, fields = take(left, "args", dict), {}
     if arguments is None:
-        arguments, form["no_args"] = {}, True
-        if given is not None:
-            raw = given if type(given) is str else format_arguments(given)
-            error = f"an object was expected, not {kind_of(given)}"
-        else:
-            error = misplaced(left, rest)
+        fields = read_arguments(left.get("args"), left, rest)
+        form["no_args"] = arguments = fields.pop("arguments", {})
     if call_id is None:
         form["no_id"] = True
     made = links.make_id() if call_id is None else call_id
     if left:
         rest["functionCall"] = left
     complete = left.get("willContinue", left.get("will_continue")) is not True
-    fields: Any = {"raw": raw, "error": error, "opaque": WIRE.own(rest, form)}
-    call = ToolCall(made, name, arguments, links.index, complete=complete, **fields)
+    call = ToolCall(made, name, arguments, links.index, complete=complete, opaque=WIRE.own(rest, form), **fields)
     links.add(made, name, given=call_id is not None)
     return call
 
@@ -185,7 +179,7 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
         inner["id"] = call_id
         ledger.sent.add(call_id)
     ledger.name_call(call.id, name)
-    if call.custom or call.plain_arguments or "no_args" not in form:
+    if call.custom or call.plain_arguments != form.get("no_args"):
         inner["args"] = say_object(call, ledger)
     inner = nest("functionCall", inner, call)
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
