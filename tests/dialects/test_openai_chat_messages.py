@@ -200,7 +200,7 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
     "a file elsewhere": (
         Message("user", [Text("a"), Document("https://x/d.pdf")]),
         {"role": "user", "content": "a"},
-        [("messages[0].content[1].url", "dropped", "semantic")],
+        [("messages[0].content[1]", "dropped", "semantic")],
     ),
     "a text file": (
         Message("user", [Document(text="long", name="a.txt")]),

@@ -301,3 +301,36 @@ def test_a_file_in_the_store_of_a_vendor_is_sent_to_no_other(source: str, body: 
     else:
         assert "file_1" not in str(told.body)
         assert "semantic" in {loss.severity for loss in told.losses}
+
+
+def given_media(key: str, **medium: str) -> dict[str, Any]:
+    return asked_of({key: medium}, "contents", "parts")
+
+
+GOOGLES_MEDIA: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a video of YouTube": (given_media("fileData", fileUri="https://www.youtube.com/watch?v=abc"), []),
+    "a short address": (given_media("fileData", fileUri="https://youtu.be/abc", mimeType="video/mp4"), []),
+    "a video by URL": (given_media("fileData", fileUri="https://a.example/abc.mp4", mimeType="video/mp4"), []),
+    "a video as data": (given_media("inlineData", data="abcd", mimeType="video/mp4"), []),
+    "a text by URL": (
+        given_media("fileData", fileUri="https://a.example/abc", mimeType="text/plain"),
+        ["openai-responses"],
+    ),
+    "a PDF by URL": (
+        given_media("fileData", fileUri="https://a.example/abc", mimeType="application/pdf"),
+        ["anthropic", "openai-responses"],
+    ),
+    "a picture by URL": (
+        given_media("fileData", fileUri="https://a.example/abc", mimeType="image/png"),
+        ["anthropic", "openai-chat", "openai-responses"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "takers"), GOOGLES_MEDIA.values(), ids=GOOGLES_MEDIA)
+def test_media_of_gemini_go_where_they_can_be_opened(body: dict[str, Any], takers: list[str]) -> None:
+    told = {target: translate.request(body, "gemini", target) for target in NAMES if target != "gemini"}
+    assert sorted(target for target, made in told.items() if "abc" in str(made.body)) == takers
+    concepts = {target: {loss.concept for loss in made.losses} for target, made in told.items()}
+    lost = {target for target in concepts if concepts[target] & {"image", "document"}}
+    assert lost == told.keys() - set(takers)

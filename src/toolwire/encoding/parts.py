@@ -17,8 +17,11 @@ from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
 from toolwire.types import Audio, Citation, Document, Image
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://")
-# https://ai.google.dev/gemini-api/docs/files (2026-11-20).
-_STORES = ("gs://", "https://generativelanguage.googleapis.com/")
+# https://ai.google.dev/gemini-api/docs/files and .../video-understanding (2026-11-20).
+GOOGLES = (
+    *("gs://", "https://generativelanguage.googleapis.com/", "https://youtu.be/"),
+    *("https://youtube.com/", "https://www.youtube.com/", "https://m.youtube.com/"),
+)
 _STANDARD = str.maketrans("-_", "+/")
 _TEXT = re.compile(r"text/.*|application/(json|xml|yaml|toml|sql|javascript|x-sh|x-yaml|.*\+(json|xml))")
 _TEXT_NAMES = (".txt", ".md", ".csv", ".tsv", ".json", ".xml", ".yaml", ".yml", ".toml", ".html", ".log")
@@ -65,17 +68,24 @@ def unpack(part: _Medium, wire: Wire) -> _Medium:
 
 
 def at_hand(part: _Medium, ledger: Ledger) -> _Medium:
-    """Give a medium without what lies in the store of another vendor, which only the key of its owner opens."""
+    """Give a medium without what only another vendor can open: what its owner's key opens, Google's addresses, a video.
+
+    No wire but Gemini's takes a video (2026-11-20).
+    """
     opaque = part.opaque
-    if opaque is None or vendor(opaque.dialect) == vendor(ledger.dialect):
+    if opaque is not None and vendor(opaque.dialect) == vendor(ledger.dialect):
         return part
-    if isinstance(part, Image | Document) and part.file_id is not None:
-        ledger.lose("file_id", _concept(part), f"it lies in the store of {opaque.dialect}")
-        part = replace(part, file_id=None)
-    if part.url is not None and part.url.startswith(_STORES):
-        ledger.lose("url", _concept(part), f"it lies in the store of {opaque.dialect}")
-        part = replace(part, url=None)
-    return part
+    left = []
+    if opaque is not None and isinstance(part, Image | Document) and part.file_id is not None:
+        left = [("file_id", f"it lies in the store of {opaque.dialect}")]
+    if part.url is not None and part.url.startswith(GOOGLES):
+        left.append(("url", "only Google opens this address"))
+    elif (part.media_type or "").startswith("video/"):
+        given = ("url", "data")
+        left += [(field, f"{ledger.dialect} takes no video") for field in given if getattr(part, field) is not None]
+    for field, why in left:
+        ledger.lose(field, _concept(part), why)
+    return replace(part, **{field: None for field, _ in left}) if left else part
 
 
 def vendor(dialect: str) -> str:

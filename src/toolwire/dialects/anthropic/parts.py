@@ -155,6 +155,11 @@ def _decode_document(rest: dict[str, Any]) -> Part | None:
     return None if fields is None else _make(Document, rest, {**fields, "name": take(rest, "title", str)})
 
 
+# anthropic 2.11.0, Base64PDFSourceParam, URLPDFSourceParam (2026-11-20).
+_OF_PDF = ("base64", "url")
+_NO_SOURCE = "a document needs data, text, a URL or a file id"
+
+
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a document block."""
     mine = made_by(part.opaque, DIALECT)
@@ -163,8 +168,10 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
     else:
         source = _encode_source(part, "application/pdf")
-    if source is None or (part.data is not None and part.media_type not in (None, "application/pdf") and not mine):
-        ledger.lose("", "document", f"{DIALECT} reads PDF and plain text, not {part.media_type}")
+    odd = source is not None and source["type"] in _OF_PDF and part.media_type not in (None, "application/pdf")
+    if source is None or (odd and not mine):
+        why = f"{DIALECT} reads PDF and plain text, not {part.media_type}" if odd else _NO_SOURCE
+        ledger.lose("", "document", why)
         return None
     _lose_sources(part, source, ledger)
     body: dict[str, Any] = {"type": "document", "source": source}

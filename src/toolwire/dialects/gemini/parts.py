@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
-from toolwire.encoding.parts import as_text, data_of, image_kind, lose_document_text, read_data, unpack
+from toolwire.encoding.parts import GOOGLES, as_text, data_of, image_kind, lose_document_text, read_data, unpack
 from toolwire.encoding.severities import Body
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
@@ -211,8 +211,6 @@ _SUFFIXES = {
     "md": "text/markdown",
 }
 _SOURCES = ("data", "url", "text")
-# https://ai.google.dev/gemini-api/docs/files (2026-11-20).
-_STORED = ("gs://", "https://generativelanguage.googleapis.com/")
 _FEW_URLS = "the server fetches few URLs outside its own stores"
 
 
@@ -257,7 +255,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
     else:
         url: str = part.url  # type: ignore[assignment]
         key, inner = "fileData", {"fileUri": url}
-        if not mine and not url.startswith(_STORED):
+        if not mine and not url.startswith(GOOGLES):
             ledger.lose("url", "media_url", _FEW_URLS, "approximated")
     media_type = part.media_type if mine or part.media_type else _guess(part)
     if media_type is not None:

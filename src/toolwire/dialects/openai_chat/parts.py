@@ -174,7 +174,7 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if part.file_id is not None:
         inner["file_id"] = part.file_id
     if not inner:
-        ledger.lose("url", "document", f"{DIALECT} takes files as data or by id, not by URL")
+        ledger.lose("", "document", f"{DIALECT} takes files as data or by id, not by URL")
         return None
     if part.url is not None and part.url != data:
         ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
