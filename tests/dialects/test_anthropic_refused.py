@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from toolwire import accumulate, dialect, translate
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.wires import refusal
-from toolwire.types import Context, Message, Request, Tool
+from toolwire.types import Context, Encoded, Image, Message, Request, Text, Tool, ToolCall, ToolResult
 
 WIRE = dialect("anthropic")
 BEFORE = ("claude-sonnet-4-5", "claude-haiku-4-5", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-opus-4-1")
@@ -68,6 +68,7 @@ def sent(model: str, **settings: Any) -> dict[str, Any]:
         ("claude-haiku-4-5", {"temperature": 0.5}, {"temperature": 0.5}),
         ("claude-haiku-4-5", {"temperature": 1.5}, {"temperature": "lost"}),
         ("claude-haiku-4-5", {"top_k": 40}, {"top_k": 40}),
+        ("claude-haiku-4-5", {"top_k": -1}, {"top_k": "lost"}),
         ("claude-sonnet-5", {"temperature": 0.5, "api_version": "2023-06-01"}, {"temperature": "lost"}),
         ("unknown", {"temperature": 0.5, "api_version": "2023-06-01"}, {"temperature": 0.5}),
         ("claude-opus-4-1", {"temperature": 0.5, "top_p": 0.9}, {"temperature": 0.5, "top_p": "lost"}),
@@ -289,3 +290,108 @@ def test_the_simulated_sonnet_refuses_what_the_real_one_does(said: dict[str, Any
     assert refused is not None
     assert "not supported for this model" in str(refused)
     assert WIRE.encode_request(WIRE.decode_request(body)).body == body
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+CALLED = [Message("?"), Message("assistant", [ToolCall("a", "f", {})])]
+PICTURE = Image(data="iVBORw0KGgo=", media_type="image/png")
+FAILED = Message("tool", [ToolResult("a", "f", [Text("It broke."), PICTURE], is_error=True)])
+WITH_SPACES = Context(" \n", [Message("?")])
+# What is asked, the part of the body that it becomes, its loss, and what the server would have said of it.
+REFUSED: dict[str, tuple[dict[str, Any], tuple[str, Any], list[tuple[str, str, str]], str]] = {
+    "an end of spaces": (
+        {"stop": ["\n", "END"]},
+        ("stop_sequences", ["END"]),
+        [("stop", "approximated", "semantic")],
+        "each stop sequence must contain non-whitespace",
+    ),
+    "ends of spaces alone": (
+        {"stop": ["\n\n", ""]},
+        ("stop_sequences", None),
+        [("stop", "dropped", "semantic")],
+        "each stop sequence must contain non-whitespace",
+    ),
+    "an address as the user": (
+        {"user": "jane@example.com"},
+        ("metadata", None),
+        [("user", "dropped", "formal")],
+        "user_id appears to contain an email address",
+    ),
+    "a system prompt of spaces": (
+        {"context": WITH_SPACES},
+        ("system", None),
+        [("system", "dropped", "minor")],
+        "text content blocks must contain non-whitespace text",
+    ),
+    "a system message of spaces": (
+        {"context": Context(None, [Message("system", " "), Message("?")])},
+        ("system", None),
+        [("messages[0].content", "dropped", "minor")],
+        "text content blocks must contain non-whitespace text",
+    ),
+    "spaces before a system message": (
+        {"context": Context(" ", [Message("system", "Be brief."), Message("?")])},
+        ("system", "Be brief."),
+        [("system.content[0].text", "dropped", "minor")],
+        "text content blocks must contain non-whitespace text",
+    ),
+    "a picture of an error": (
+        {"context": Context(None, [*CALLED, FAILED])},
+        ("messages.2.content.0.content", [{"type": "text", "text": "It broke."}]),
+        [("messages[2].content[0].content[1]", "dropped", "semantic")],
+        "all content must be type `text` if `is_error` is true",
+    ),
+    "a parameter of an odd name": (
+        {
+            "context": Context(
+                None,
+                [Message("?")],
+                [Tool("f", None, {"type": "object", "properties": {"$top": A, "a": B}, "required": ["$top", "a"]})],
+            )
+        },
+        ("tools.0.input_schema", {"type": "object", "properties": {"a": B}, "required": ["a"]}),
+        [("tools[0].parameters.properties.$top", "dropped", "semantic")],
+        "Property keys should match pattern",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_server_refuses_is_left_out_with_a_loss(name: str) -> None:
+    fields, (path, written), lost, _ = REFUSED[name]
+    asked: dict[str, Any] = {"context": Context(None, [Message("?")]), "model": "m", "max_tokens": 9, **fields}
+    encoded = WIRE.encode_request(Request(**asked))
+    found: Any = encoded.body
+    for step in path.split("."):
+        found = found[int(step)] if step.isdigit() else found.get(step)
+    assert found == written
+    assert [(loss.path, loss.action, loss.severity) for loss in encoded.losses] == lost
+    assert refusal(WireRequest("anthropic", encoded.body, "m", {"anthropic-version": "2023-06-01"})) is None
+
+
+ASKED: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}
+RAW: dict[str, dict[str, Any]] = {
+    "an end of spaces": {"stop_sequences": ["\n", "END"]},
+    "an address as the user": {"metadata": {"user_id": "jane@example.com"}},
+    "a system prompt of spaces": {"system": " \n"},
+    "a picture of an error": {
+        "messages": [
+            *ASKED["messages"],
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "a", "is_error": True, "content": [IMAGE]}],
+            },
+        ]
+    },
+    "a parameter of an odd name": {
+        "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {"$top": A}}}]
+    },
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_what_was_read_here_stays_and_the_simulated_model_refuses_it(name: str) -> None:
+    body = ASKED | RAW[name]
+    assert WIRE.encode_request(WIRE.decode_request(body)) == Encoded("/v1/messages", body, ())
+    assert REFUSED[name][3] in str(refusal(WireRequest("anthropic", body, "m", {"anthropic-version": "2023-06-01"})))

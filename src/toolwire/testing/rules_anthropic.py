@@ -34,6 +34,7 @@ _VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 _NEWEST = "2026-10-21"
 # modelcontextprotocol#1345 (2025-08-14), netclaw#1133 (2026-05-21), nicobailon/pi-mcp-adapter#190 (2026-07-17)
 _NAME = re.compile("^[a-zA-Z0-9_-]{1,128}$", re.ASCII)
+_KEY = re.compile("^[a-zA-Z0-9_.-]{1,64}$", re.ASCII)  # by users, 2026-07 and 2026-09-19
 _ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS/nanobot#4356, 2026-06
 _MOST_MARKS = 4  # the documentation of prompt caching, as of 2026-11-20
 _LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
@@ -115,7 +116,7 @@ _THINKING = Tagged(
     choose=lambda setting: setting.get("type") if setting else ANYTHING,
 )
 # Gone from the newest version: platform.claude.com, migration page, 2026-11-20.
-_SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
+_SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer", least=0)}
 _BETA = (
     "array: mcp_servers betas",
     "object|null: billing_policy compaction context_management thread output_format",
@@ -175,12 +176,19 @@ def _check_shape(request: WireRequest) -> None:
             raise Rejection(f"`{key}` is deprecated for this model.")
     if not 0 <= body.get("temperature", 0) <= 1:
         raise Rejection("temperature: range: 0..1")
+    if any(not word.strip() for word in body.get("stop_sequences", ()) if type(word) is str):
+        raise Rejection("stop_sequences: each stop sequence must contain non-whitespace")
+    if "@" in str((body.get("metadata") or {}).get("user_id")):
+        raise Rejection("metadata.user_id: user_id appears to contain an email address")
     if {"temperature", "top_p"} <= body.keys() and family_of(request.model).temperature_with_top_p is False:
         raise Rejection("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
 
 
 def _check_messages(request: WireRequest) -> None:
-    """Check what each message says, by its role and its place."""
+    """Check what the system and each message say, by its role and its place."""
+    for block in _blocks_of(request.body.get("system", [])):
+        if type(block) is dict and not str(block.get("text", "text")).strip():
+            raise Rejection("system: text content blocks must contain non-whitespace text")
     messages = request.body["messages"]
     only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == _NEWEST else ONLY
     for place, message in enumerate(messages):
@@ -210,6 +218,8 @@ def _check_words(block: dict[str, Any]) -> None:
         for inner in block["content"]:
             if inner["type"] == "text" and not inner.get("text"):
                 raise Rejection("messages: text content blocks must be non-empty")
+            if inner["type"] != "text" and block.get("is_error"):
+                raise Rejection("messages: all content must be type `text` if `is_error` is true")
 
 
 def _check_system(request: WireRequest, place: int) -> None:
@@ -229,6 +239,10 @@ def _check_tools(request: WireRequest) -> None:
     if repeated(names) is not None:
         raise Rejection("tools: Tool names must be unique.")
     for place, tool in enumerate(request.body.get("tools", ())):
+        properties = (tool.get("input_schema") or {}).get("properties")
+        if type(properties) is dict and not all(map(_KEY.match, properties)):
+            where = f"tools.{place}.custom.input_schema.properties"
+            raise Rejection(f"{where}: Property keys should match pattern '{_KEY.pattern}'")
         if not {"oneOf", "allOf", "anyOf"}.isdisjoint(tool.get("input_schema") or ()):
             where = f"tools.{place}.custom.input_schema"
             raise Rejection(f"{where}: input_schema does not support oneOf, allOf, or anyOf at the top level")

@@ -115,19 +115,24 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
         if content or verbatim:
             body["content"] = content
     elif content:
-        body["content"] = _encode_content(content, ledger)
+        worded = part.is_error and not made_by(opaque, DIALECT)
+        body["content"] = _encode_content(content, ledger, worded=worded)
     if part.is_error:
         body["is_error"] = True
     bare = opaque is None or (not opaque.value and opaque.form is None)
     return body if bare and part.cache is None else ledger.finish(body, part)
 
 
-def _encode_content(parts: Any, ledger: Ledger) -> list[dict[str, Any]]:
+def _encode_content(parts: Any, ledger: Ledger, *, worded: bool) -> list[dict[str, Any]]:
+    """Write what a result holds; an error has to be `worded` ("all content must be type `text`", 2026-11-20)."""
     blocks: list[Any] = []
     for part in ledger.inside(parts):
         match part:
             case Text():
                 block: dict[str, Any] | None = encode_text(part, ledger)
+            case Image() | Document() if worded:
+                ledger.lose("", "tool_result", f"an error of {DIALECT} holds words alone")
+                continue
             case Image():
                 block = encode_image(part, ledger)
             case Document():

@@ -27,7 +27,7 @@ from toolwire.encoding.settings import (
     tier,
 )
 from toolwire.encoding.tools import encode_tools
-from toolwire.types import Context, Encoded, Message, Output, Part, Request
+from toolwire.types import Context, Encoded, Message, Output, Part, Request, Text
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
@@ -139,26 +139,30 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
     if first == 1 and not system and type(alone := messages[0].content) is str and messages[0].role == "system":
         ledger.at = ("messages", 0)
         _lose_around_system(messages[0], ledger)
-        if alone:
-            body["system"] = alone
+        _say_system(alone, "content", body, ledger)
     elif first:
         _join_system(system, messages[:first], body, ledger)
+    elif type(system) is str and not mine:
+        _say_system(system, "system", body, ledger)
     elif type(system) is str:
-        if system or mine:
-            body["system"] = system
+        body["system"] = system
     elif system:
         ledger.at, ledger.own = ("system",), mine
         body["system"] = encode_blocks(system, ledger, "system")
     return first
 
 
+def _say_system(text: str, field: str, body: dict[str, Any], ledger: Ledger) -> None:
+    if text and not text.isspace():
+        body["system"] = text
+    elif text:
+        ledger.lose(field, "blank", f"{DIALECT} refuses a text of spaces alone")
+
+
 def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str, Any], ledger: Ledger) -> None:
     """Write the context's prompt and the system messages after it as one prompt."""
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": system}] if type(system) is str and system else []
-    ledger.own = False
-    if system and type(system) is not str:
-        ledger.at = ("system",)
-        blocks += encode_blocks(system, ledger, "system")
+    ledger.at, ledger.own = ("system",), False
+    blocks = encode_blocks([Text(system)] if type(system) is str else system or [], ledger, "system")
     strings = type(system) is not list
     for place, message in enumerate(messages):
         ledger.at = ("messages", place)
@@ -202,8 +206,8 @@ def _refuses(field: str, request: Request) -> str | None:
     Of two that it takes one by one, top_p is left out, or a temperature that says nothing.
     """
     given, thinks = getattr(request, field), mode_of_thinking(request) in _THINKS
-    if field != "top_k" and not 0 <= given <= 1:
-        return f"{DIALECT} takes 0 to 1"
+    if not 0 <= given <= (given if field == "top_k" else 1):
+        return f"{DIALECT} takes 0 or more" if field == "top_k" else f"{DIALECT} takes 0 to 1"
     if thinks and not (field == "temperature" and given == 1) and not (field == "top_p" and given >= _LEAST_TOP_P):
         return f"{DIALECT} refuses it while the model thinks"
     kept, left = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
@@ -318,6 +322,16 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
     return level
 
 
+def _encode_stop(request: Request, ledger: Ledger) -> Any:
+    """Write what ends an answer; spaces alone do not ("each stop sequence must contain non-whitespace", 2026-09-30)."""
+    words: Any = request.stop
+    said = [word for word in words if word and not word.isspace()]
+    if len(said) == len(words) or made_by(request.opaque, DIALECT):
+        return words
+    ledger.lose("stop", "stop", f"{DIALECT} is not ended by spaces alone", "approximated" if said else "dropped")
+    return said or ABSENT
+
+
 def _encode_format(request: Request, ledger: Ledger) -> Any:
     output: Any = request.output
     if output.schema is None:
@@ -340,6 +354,10 @@ def _encode_metadata(request: Request, ledger: Ledger) -> Any:
     user = request.user if request.user is not None else request.safety_identifier
     if request.user is not None and request.safety_identifier is not None:
         ledger.lose("safety_identifier", "user", f"{DIALECT} takes one identifier of the user")
+    if "@" in (user or "") and not made_by(request.opaque, DIALECT):
+        field = "user" if request.user is not None else "safety_identifier"
+        ledger.lose(field, "user", f"{DIALECT} refuses an address of mail")
+        return ABSENT
     return {"user_id": user}
 
 
@@ -354,7 +372,7 @@ _SETTINGS = Settings(
     _sampling("temperature"),
     _sampling("top_p"),
     _sampling("top_k"),
-    texts("stop_sequences", "stop"),
+    texts("stop_sequences", "stop").written(_encode_stop),
     nested("output_config", _OUTPUT),
     Setting(
         "thinking", ("thinking", "thinking_budget", "thinking_display", "effort"), _decode_thinking, _encode_thinking

@@ -1,5 +1,6 @@
 """Tool declarations and the choice among them, in Messages."""
 
+import re
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
@@ -9,6 +10,9 @@ from toolwire.encoding.ledger import Ledger, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
+
+# api.anthropic.com: "Property keys should match pattern" (2026-09-19).
+_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
@@ -38,7 +42,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = opaque is not None and opaque.dialect == DIALECT
     body = begin_tool(tool, ledger)
     if not mine:
-        body["input_schema"] = FREE_TEXT if tool.custom else _fit(tool, ledger)
+        body["input_schema"] = FREE_TEXT if tool.custom else _without_odd_keys(_fit(tool, ledger), ledger)
     elif tool.plain_parameters is not None:
         body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
@@ -64,6 +68,20 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.strict:
         return ledger.fit(schema, "anthropic-strict")
     return ledger.fit_root(schema, "anthropic")
+
+
+def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    """Leave out each parameter whose name this wire refuses, with all tools of the request."""
+    properties = schema.get("properties")
+    odd = [key for key in properties if not _KEY.fullmatch(key)] if type(properties) is dict else []
+    if not odd or type(properties) is not dict:
+        return schema
+    for key in odd:
+        ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} takes no parameter of such a name")
+    kept = {key: inner for key, inner in properties.items() if key not in odd}
+    required = schema.get("required")
+    wanted = {"required": [name for name in required if name not in odd]} if type(required) is list else {}
+    return {**schema, "properties": kept, **wanted}
 
 
 def decode_choice(value: Any) -> Understood | None:
