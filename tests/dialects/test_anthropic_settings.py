@@ -140,7 +140,8 @@ LIMITS: list[tuple[dict[str, Any], int, list[Said]]] = [
     ({}, 8192, [("max_tokens", "defaulted", "formal")]),
     ({"max_tokens": 5}, 5, []),
     ({"max_tokens": 0}, 0, []),
-    ({"max_tokens": 1024, "thinking_budget": 2048}, 10240, [("max_tokens", "approximated", "minor")]),
+    ({"max_tokens": 1024, "thinking_budget": 2048}, 3072, [("max_tokens", "approximated", "minor")]),
+    ({"max_tokens": 0, "thinking_budget": 2048}, 2049, [("max_tokens", "approximated", "minor")]),
     ({"max_tokens": 4096, "thinking_budget": 2048}, 4096, []),
 ]
 

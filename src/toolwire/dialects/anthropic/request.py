@@ -118,7 +118,7 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
         ledger.lose("max_tokens", "max_tokens", f"{DIALECT} requires it", "defaulted")
     budget = body["thinking"].get("budget_tokens", 0) if "thinking" in body else 0
     if budget and budget >= body["max_tokens"]:
-        body["max_tokens"] = budget + ledger.quirks.default_max_tokens
+        body["max_tokens"] = budget + max(body["max_tokens"], 1)
         ledger.lose("max_tokens", "max_tokens", "must be larger than the thinking budget", "approximated")
 
 
