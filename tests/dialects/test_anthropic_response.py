@@ -22,6 +22,8 @@ from toolwire import (
     ToolCall,
     Usage,
     accumulate,
+    dialect,
+    translate,
 )
 from toolwire.dialects import anthropic
 from toolwire.dialects.anthropic.response import decode_usage
@@ -352,6 +354,15 @@ def test_a_response_without_anything() -> None:
     body = anthropic.encode_response(Response()).body
     assert body.pop("id").startswith("msg_")
     assert (body["content"], body["stop_reason"], body["model"]) == ([], None, "")
+
+
+@pytest.mark.parametrize("content", [[], [HELLO]])
+@pytest.mark.parametrize("other", ["openai-chat", "openai-responses", "gemini"])
+def test_a_refusal_is_no_ordinary_end_elsewhere(other: str, content: list[Any]) -> None:
+    there = translate.response(answering(*content, stop="refusal"), source="anthropic", target=other)
+    assert dialect(other).decode_response(there.body).finish_reason == "content_filter"
+    back = translate.response(there.body, source=other, target="anthropic")
+    assert back.body["stop_reason"] == "refusal"
 
 
 CHANGE = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model": "claude-opus-4-8"}}

@@ -236,7 +236,7 @@ WORDS: list[tuple[Any, str, list[Said]]] = [
     ("content_filter", "content_filter", []),
     (None, "stop", []),
     ("stop_sequence", "stop", [("choices[0].finish_reason", "approximated", "minor")]),
-    ("refusal", "stop", [("choices[0].finish_reason", "approximated", "semantic")]),
+    ("refusal", "content_filter", [("choices[0].finish_reason", "approximated", "semantic")]),
     ("pause", "stop", [("choices[0].finish_reason", "approximated", "semantic")]),
     ("context_window", "length", [("choices[0].finish_reason", "approximated", "semantic")]),
     ("malformed_tool_call", "stop", [("choices[0].finish_reason", "approximated", "semantic")]),

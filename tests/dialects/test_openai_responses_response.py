@@ -269,7 +269,11 @@ ENDINGS: dict[Any, tuple[str, Any, list[Said]]] = {
         [("choices[0].finish_reason", "approximated", "semantic")],
     ),
     "stop_sequence": ("completed", None, [("choices[0].finish_reason", "approximated", "minor")]),
-    "refusal": ("completed", None, [("choices[0].finish_reason", "approximated", "semantic")]),
+    "refusal": (
+        "incomplete",
+        {"reason": "content_filter"},
+        [("choices[0].finish_reason", "approximated", "semantic")],
+    ),
     "malformed_tool_call": ("completed", None, [("choices[0].finish_reason", "approximated", "semantic")]),
 }
 

@@ -185,7 +185,8 @@ def finish_word(choice: Choice, ledger: Ledger, *, mine: bool, called: bool, ref
         if raw is None or reason == read_finish(raw, called=called, refused=refused):
             return raw
         return _FINISH_WORDS[reason or "unknown"]
-    if reason is not None and reason not in _EXACT and not (reason == "refusal" and refused):
+    wordless = reason == "refusal" and not refused
+    if wordless or (reason is not None and reason not in _EXACT and reason != "refusal"):
         lose_reason(reason, ledger)
     lose_stop_sequence(choice, ledger)
-    return _FINISH_WORDS[reason or "unknown"]
+    return "content_filter" if wordless else _FINISH_WORDS[reason or "unknown"]

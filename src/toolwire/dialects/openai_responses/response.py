@@ -74,6 +74,7 @@ _REASON_OF_FINISH = {
     "length": "max_output_tokens",
     "context_window": "max_output_tokens",
     "content_filter": "content_filter",
+    "refusal": "content_filter",
     "pause": "steered",
 }
 _STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
@@ -208,7 +209,8 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
             elif raw is not None:
                 body["status"] = raw
             return
-    if reason in _REASON_OF_FINISH:
+    refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
+    if reason in _REASON_OF_FINISH and not refused:
         body["status"] = "incomplete"
         body["incomplete_details"] = {"reason": _REASON_OF_FINISH[reason]}
     else:
@@ -216,7 +218,6 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     if reason == "error":
         body.setdefault("error", None)
         body["error"] = body["error"] or {"code": "server_error", "message": raw or "the answer failed"}
-    refused = reason == "refusal" and any(type(part) is Refusal for part in choice.message.parts)
     if reason is not None and reason not in _EXACT and not refused:
         lose_reason(reason, ledger)
 
