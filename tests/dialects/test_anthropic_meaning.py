@@ -212,3 +212,78 @@ def test_one_value_changes_one_place() -> None:
         "thinking": {"type": "enabled", "budget_tokens": 4096, "x": 1},
         "x": 1,
     }
+
+
+def text_of(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def read(kind: str, **fields: Any) -> dict[str, Any]:
+    """Make a block of a document or of a search's result."""
+    return {"type": kind, **fields}
+
+
+# What was found and what a client has cut into blocks is text: other models read it, too.
+FOUND: dict[str, tuple[dict[str, Any], str | None, str | None, dict[str, Any]]] = {
+    "a search result": (
+        read("search_result", source="s", title="t", content=[text_of("a"), text_of("b")], citations={"enabled": True}),
+        "a\nb",
+        "t",
+        read("search_result", source="s", title="t", content=[text_of("new")], citations={"enabled": True}),
+    ),
+    "a document in blocks": (
+        read("document", source={"type": "content", "content": [text_of("a"), text_of("b")]}, title="t"),
+        "a\nb",
+        "t",
+        read("document", source={"type": "text", "media_type": "text/plain", "data": "new"}, title="t"),
+    ),
+    "a document as content": (
+        read("document", source={"type": "content", "content": "a"}, cache_control=EPHEMERAL),
+        "a",
+        None,
+        read("document", source={"type": "text", "media_type": "text/plain", "data": "new"}, cache_control=EPHEMERAL),
+    ),
+}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", FOUND)
+def test_text_that_was_found_is_a_document(name: str, inside: bool) -> None:
+    block, text, title, changed = FOUND[name]
+
+    def body_with(one: dict[str, Any]) -> dict[str, Any]:
+        return {"messages": [user(result(content=[one])) if inside else user(one)]}
+
+    request = anthropic.decode_request(body_with(block))
+    [message] = request.messages
+    outer: Any = message.parts[0]
+    part = outer.content[0] if inside else outer
+    assert (type(part), part.text, part.name) == (Document, text, title)
+    assert anthropic.encode_request(request).body == body_with(block)
+    other: Any = replace(part, text="new")
+    messages = [replace(message, content=[replace(outer, content=[other]) if inside else other])]
+    encoded = anthropic.encode_request(replace(request, context=replace(request.context, messages=messages)))
+    assert (encoded.body, encoded.losses) == (body_with(changed), ())
+    for target in ("openai-chat", "openai-responses", "gemini", "ollama"):
+        assert str(text).splitlines()[0] in str(dialect(target).encode_request(request).body)
+
+
+PICTURE = {"type": "image", "source": {"type": "url", "url": "u"}}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        read("search_result", source="s", title="t", content=[]),
+        read("search_result", source="s", title="t", content="a"),
+        read("search_result", source="s", title="t", content=[{**text_of("a"), "x": 1}]),
+        read("document", source={"type": "content", "content": [text_of("a"), PICTURE]}),
+        read("document", source={"type": "content", "content": [None, "a"]}),
+        read("document", source={"type": "content", "content": "a", "x": 1}),
+        read("image", source={"type": "content", "content": "a"}),
+    ],
+)
+def test_what_holds_more_than_text_is_kept_whole(block: dict[str, Any]) -> None:
+    request = anthropic.decode_request({"messages": [user(block)]})
+    assert request.messages[0].content == [Opaque("anthropic", block)]
+    assert anthropic.encode_request(request).body == {"messages": [user(block)]}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, made_by, take
 from toolwire.encoding.parts import as_text, at_hand, data_of, image_kind, read_data, unpack
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
@@ -94,6 +94,8 @@ def _take_source(rest: dict[str, Any]) -> dict[str, Any] | None:
             return {"data": data, "media_type": media_type}
         case {"type": "text", "media_type": "text/plain", "data": str(text)} if len(source) == 3:
             return {"text": text}
+        case {"type": "content", "content": blocks} if len(source) == 2 and (said := _text_of(blocks)) is not None:
+            return {"text": said, "blocks": blocks}
         case {"type": "url", "url": str(url)} if len(source) == 2:
             return {"url": url}
         case {"type": "file", "file_id": str(file_id)} if len(source) == 2:
@@ -101,8 +103,18 @@ def _take_source(rest: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def _text_of(blocks: Any) -> str | None:
+    """Join blocks that are nothing but texts; None for any other."""
+    if type(blocks) is not list or not blocks:
+        return blocks if type(blocks) is str else None
+    if not all(type(block) is dict and block.keys() == {"type", "text"} for block in blocks):
+        return None
+    texts = [block["text"] for block in blocks]
+    return "\n".join(texts) if set(map(type, texts)) == {str} else None
+
+
 def _make(kind: type[_Medium], rest: dict[str, Any], fields: dict[str, Any]) -> _Medium:
-    form = dict[str, Any]()
+    form = {"blocks": fields.pop("blocks")} if "blocks" in fields else dict[str, Any]()
     if "data" in fields:
         url, fields["data"] = read_data(fields["data"], form)
         fields |= {} if url is None else {"url": url}
@@ -131,7 +143,7 @@ def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     return ledger.finish({"type": "image", "source": source}, part)
 
 
-_SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text"}
+_SOURCE_FIELDS = {"base64": "data", "url": "url", "file": "file_id", "text": "text", "content": "text"}
 
 
 def _lose_sources(part: Image | Document, source: dict[str, Any], ledger: Ledger) -> None:
@@ -155,17 +167,38 @@ def _decode_document(rest: dict[str, Any]) -> Part | None:
     return None if fields is None else _make(Document, rest, {**fields, "name": take(rest, "title", str)})
 
 
+def _decode_search_result(rest: dict[str, Any]) -> Part | None:
+    blocks: Any = rest.pop("content", None)
+    if type(blocks) is not list or (text := _text_of(blocks)) is None:
+        return None
+    name, cache = take(rest, "title", str), WIRE.take_cache(rest)
+    return Document(text=text, name=name, cache=cache, opaque=WIRE.own(rest, {"found": blocks}))
+
+
+def _encode_search_result(part: Document, blocks: Any, ledger: Ledger) -> dict[str, Any]:
+    said = blocks if _text_of(blocks) == part.text else [{"type": "text", "text": part.text or ""}]
+    body: dict[str, Any] = {"type": "search_result", "content": said}
+    if part.name is not None:
+        body["title"] = part.name
+    ledger.lose_sources(part, "text")
+    return ledger.finish(body, part)
+
+
 # anthropic 2.11.0, Base64PDFSourceParam, URLPDFSourceParam (2026-11-20).
 _OF_PDF = ("base64", "url")
 _NO_SOURCE = "a document needs data, text, a URL or a file id"
 
 
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a document block."""
-    mine = made_by(part.opaque, DIALECT)
+    """Write a document block, or what a search found."""
+    mine, form = made_by(part.opaque, DIALECT), form_of(part.opaque, DIALECT)
+    if "found" in form:
+        return _encode_search_result(part, form["found"], ledger)
     part = part if mine else as_text(at_hand(unpack(part, WIRE), ledger))
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
+        if "blocks" in form and _text_of(form["blocks"]) == part.text:
+            source = {"type": "content", "content": form["blocks"]}
     else:
         source = _encode_source(part, "application/pdf")
     odd = source is not None and source["type"] in _OF_PDF and part.media_type not in (None, "application/pdf")
@@ -246,6 +279,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "text": _decode_text,
     "image": _decode_image,
     "document": _decode_document,
+    "search_result": _decode_search_result,
     "thinking": _decode_thinking,
     "redacted_thinking": _decode_redacted,
     "server_tool_use": _decode_server_call,
