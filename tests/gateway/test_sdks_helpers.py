@@ -243,5 +243,5 @@ def test_an_sdk_does_not_run_half_a_call(stream: bool, lenient_model: Playing, c
             last = turn.get_final_message() if stream else turn
         assert ran == []
         assert [block.type for block in last.content] == (["tool_use"] if stream else [])
-        assert stream is (last.stop_reason == "max_tokens")
+        assert last.stop_reason == "max_tokens"
         assert len(stood.requests) == 1
