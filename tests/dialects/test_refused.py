@@ -226,6 +226,19 @@ def test_how_much_a_model_is_to_think_becomes_an_effort(
     assert (said, losses(encoded)) == (effort, lost)
 
 
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("field", ["user", "safety_identifier"])
+def test_who_asks_is_said_in_few_characters(target: str, field: str) -> None:
+    for length, lost in ((64, []), (65, [(field, "dropped", "formal")])):
+        request = asking([Message("Hi")], **{field: "x" * length})
+        encoded = dialect(target).encode_request(request)
+        assert (field in encoded.body, losses(encoded)) == (not lost, lost)
+        own = encoded.body | {field: "x" * length}
+        assert dialect(target).encode_request(dialect(target).decode_request(own)).body == own
+        refused = refusal(WireRequest(target, own, "m", {}))
+        assert "string too long" in str(refused) if lost else refused is None
+
+
 WARM: list[tuple[dict[str, Any], bool]] = [
     ({"temperature": 0.2}, False),
     ({"temperature": 1}, True),

@@ -22,6 +22,8 @@ from toolwire.wire.names import WORDS, Grammar, escape
 
 ABSENT: Any = object()
 NUMBER = (int, float)
+# The error `string_above_max_length` of OpenAI's server, for `user` (BerriAI/litellm, maximhq/bifrost#1000; 2025-12).
+_LONGEST_IDENTIFIER = 64
 # openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
 _FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
@@ -121,6 +123,12 @@ def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting
 def within(key: str, field: str, least: float, most: float) -> Setting:
     """Make a setting of a number that this wire refuses outside of its bounds; from elsewhere it is lost."""
     return checked(plain(key, field, *NUMBER), lambda given: least <= given <= most, f"takes {least} to {most}")
+
+
+def identifier(field: str) -> Setting:
+    """Make a setting of who asks, as OpenAI's two wires take it; Claude Code says it in about 150 characters."""
+    why = f"takes at most {_LONGEST_IDENTIFIER} characters"
+    return checked(plain(field, field, str), lambda given: len(given) <= _LONGEST_IDENTIFIER, why)
 
 
 def sampling(field: str, most: float) -> Setting:

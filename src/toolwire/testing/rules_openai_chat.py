@@ -20,6 +20,7 @@ from toolwire.testing.rules import (
     shape_of,
 )
 from toolwire.testing.rules_openai import (
+    IDENTIFIERS,
     MOST_TOOLS,
     OPENAI,
     SAMPLING,
@@ -98,7 +99,7 @@ _FORMAT = Tagged(
     }
 )
 BODY = Closed(
-    "string: model! user",
+    "string: model!",
     "boolean: parallel_tool_calls",
     "array: functions",
     "object: web_search_options",
@@ -108,13 +109,14 @@ BODY = Closed(
     "number|null: frequency_penalty presence_penalty",
     "integer|null: max_tokens seed top_logprobs",
     "boolean|null: logprobs store stream",
-    "string|null: prompt_cache_key prompt_cache_retention reasoning_effort safety_identifier service_tier verbosity",
+    "string|null: prompt_cache_key prompt_cache_retention reasoning_effort service_tier verbosity",
     messages=Field("array", required=True, least=1, inside=_MESSAGE),
     tools=Field("array", least=1, most=MOST_TOOLS, inside=_TOOL),
     n=Field("integer|null", least=1, most=128),
     max_completion_tokens=Field("integer|null", least=1),
     stop=Field("string|array|null", most=_MOST_STOPS),
     response_format=Field("object|null", inside=_FORMAT),
+    **IDENTIFIERS,
     **SAMPLING,
 )
 

@@ -21,6 +21,7 @@ from toolwire.testing.rules import (
     shape_of,
 )
 from toolwire.testing.rules_openai import (
+    IDENTIFIERS,
     MOST_TOOLS,
     OPENAI,
     SAMPLING,
@@ -93,7 +94,7 @@ def _type_of_tool(tool: dict[str, Any]) -> Any:
 _TOOL = Tagged(dict.fromkeys(("function", "custom"), function_of(_NAME_LIMIT)), choose=_type_of_tool)
 _FORMAT = Tagged({"text": ANYTHING, "json_object": ANYTHING, "json_schema": Object("any: name! schema!")})
 BODY = Closed(
-    "string: model! user",
+    "string: model!",
     "string|object: tool_choice",
     "string|array|null: instructions",
     "string|object|null: conversation",
@@ -104,11 +105,12 @@ BODY = Closed(
     "array|null: context_management include",
     "integer|null: max_tool_calls top_logprobs",
     "string|null: previous_response_id prompt_cache_key prompt_cache_retention",
-    "string|null: safety_identifier service_tier truncation",
+    "string|null: service_tier truncation",
     input=Field("string|array", inside=Tagged(_ITEMS, choose=_type_of_item)),
     tools=Field("array", most=MOST_TOOLS, inside=_TOOL),
     text=Field("object", inside=Object(format=Field("any", inside=_FORMAT))),
     max_output_tokens=Field("integer|null", least=_LEAST_TOKENS),
+    **IDENTIFIERS,
     **SAMPLING,
 )
 
