@@ -3,6 +3,7 @@
 Rules of this file:
 - Only what is understood becomes a canonical field; everything else stays in the body's rest, to be replayed.
 - A spelling is kept, under its key in `Opaque.form`, only for as long as it still means the canonical value.
+- What a request does not say, and means by another key, its form has as `implied`.
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
@@ -419,6 +420,8 @@ def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, A
 def _lose_unknown(field: str, request: Request, ledger: Ledger) -> None:
     thinks = request.effort is not None or _reasons(request, ledger) is True
     carried = field in _WITH_EFFORT and thinks and getattr(request, field) not in ("disabled", 0)
+    form = request.opaque.form if request.opaque is not None else None
+    carried = carried or (form is not None and form.get("implied") == field)
     lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
 
 

@@ -3,6 +3,7 @@
 Rules of this file:
 - A tool of free text is an object with one text field where no free text is taken. Its text is told as it arrives; an
   object that says anything else makes the call a broken one, and nothing of it is left out or made up.
+- A call of one of the deprecated `functions` has no id, as its client repeats it.
 - A tool in a namespace, or of a wire's own, is called as its wire does; how that is spelled its declaration says.
 - A name that the client's own wire does not take stands in its answer as it was declared.
 """
@@ -75,13 +76,17 @@ class _Declared:
         opaque = tool.opaque
         form: Mapping[str, Any] = (opaque.form if opaque is not None else None) or {}
         self.dialect = opaque.dialect if opaque is not None else ""
+        self.is_legacy = form.get("key") == "functions"
         self.form = {key: form[key] for key in _CALLED if key in form}
+        if self.is_legacy:
+            self.form["key"] = "function_call"
         self.is_own, self.is_escaped = "own" in form, "escaped" in form
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
         """Mark a call as one of this tool; what its own wire said of it stays beside that."""
-        known = opaque.form if opaque is not None and opaque.dialect == self.dialect else None
-        if not self.form or (known is not None and self.form.keys() <= known.keys()):
+        own = opaque is not None and opaque.dialect == self.dialect
+        known = opaque.form if own else None  # type: ignore[union-attr]
+        if not self.form or (own and self.is_legacy) or (known is not None and self.form.keys() <= known.keys()):
             return opaque
         return Opaque(self.dialect, {}, {**self.form, "made": opaque})
 
@@ -91,7 +96,8 @@ class _Declared:
         if self.tool.custom and not call.custom:
             call = _as_text(call, text)
         if not self.is_own:
-            return replace(call, opaque=self.mark(call.opaque))
+            marked = self.mark(call.opaque)
+            return replace(call, opaque=marked, id=None if self.is_legacy and marked is not call.opaque else call.id)
         problem = self._problem(call)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
@@ -214,4 +220,5 @@ def _comes_back_otherwise(tool: Tool) -> bool:
 
 
 def _is_marked(opaque: Opaque | None) -> bool:
-    return opaque is not None and opaque.form is not None and not opaque.form.keys().isdisjoint(_CALLED)
+    form = opaque.form if opaque is not None else None
+    return form is not None and (form.get("key") == "functions" or not form.keys().isdisjoint(_CALLED))

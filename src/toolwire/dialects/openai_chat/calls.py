@@ -133,8 +133,7 @@ def _lose_text(call: ToolCall, ledger: Ledger) -> None:
 def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     form = form_of(call.opaque, DIALECT)
     if form.get("key") == "function_call":
-        legacy = {"name": call.name, "arguments": argument_text(call)}
-        body["function_call"] = ledger.replay(legacy, call.opaque)
+        _encode_legacy_call(call, body, ledger)
         return
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
@@ -164,6 +163,30 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
     entry = ledger.finish(entry, call)
     entry = without_custom(entry, ledger) if call.custom and key == "function" else entry
     body.setdefault("tool_calls", []).append(entry)
+
+
+def _encode_legacy_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
+    """Write the one call of the deprecated `function_call`."""
+    if "function_call" in body:
+        lose_second(ledger)
+        return
+    if not call.complete:
+        ledger.lose_cut()
+    told = as_told(call)
+    ledger.lose_opaque(told.opaque)
+    legacy = {"name": call.name, "arguments": argument_text(told, DIALECT)}
+    body["function_call"] = ledger.replay(legacy, call.opaque)
+
+
+def lose_second(ledger: Ledger) -> None:
+    """Lose a call beside the one that the deprecated form holds."""
+    ledger.lose("", "tool_call", "an answer to the deprecated `functions` holds one call")
+
+
+def as_told(call: ToolCall) -> ToolCall:
+    """Give a call as its model's wire told it, of one that was made for a client of the deprecated form."""
+    form = form_of(call.opaque, DIALECT)
+    return replace(call, opaque=form["made"]) if "made" in form else call
 
 
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:

@@ -10,8 +10,10 @@ from toolwire.dialects.openai_chat.tools import (
     TOOL_LIMIT,
     decode_choice,
     decode_functions,
+    decode_legacy_choice,
     decode_tool,
     encode_choice,
+    encode_legacy_choice,
     write_tools,
 )
 from toolwire.encoding.families import family_of
@@ -52,6 +54,8 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         form["max_tokens_key"] = "max_tokens"
         rest["max_completion_tokens"] = rest.pop("max_tokens")
     fields, spelled = _SETTINGS.decode(rest)
+    if legacy and "tools" not in body and "parallel_tool_calls" not in body:
+        fields["parallel_tool_calls"], form["implied"] = False, "parallel_tool_calls"
     if "max_tokens_key" in form and "max_completion_tokens" in rest:
         rest["max_tokens"] = rest.pop("max_completion_tokens")
     context = Context(None, decode_messages(messages), declared)
@@ -72,6 +76,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools and not mine:
         request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
+    if "implied" in form and request.parallel_tool_calls is False:
+        del body["parallel_tool_calls"]
     if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
@@ -162,6 +168,7 @@ _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
+    Setting("function_call", ("tool_choice",), decode_legacy_choice, encode_legacy_choice),
     plain("parallel_tool_calls", "parallel_tool_calls", bool),
     at_least("max_completion_tokens", "max_tokens", 1),
     sampling("temperature", 2),

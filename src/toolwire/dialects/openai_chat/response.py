@@ -175,7 +175,12 @@ def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine
     called, refused = mine and asks(choice.message.content), bool(body["message"].get("refusal"))
     word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
     if word is not None:
-        body["finish_reason"] = word
+        body["finish_reason"] = legacy_word(word) if not mine and "function_call" in body["message"] else word
+
+
+def legacy_word(word: str | None) -> str | None:
+    """Say that an answer ended with a call, to a client of the deprecated form."""
+    return "function_call" if word == "tool_calls" else word
 
 
 def finish_word(choice: Choice, ledger: Ledger, *, mine: bool, called: bool, refused: bool) -> str | None:

@@ -11,10 +11,18 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolwire.dialects.openai_chat.calls import as_told, lose_second
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part
-from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, encode_response, finish_word, showing
+from toolwire.dialects.openai_chat.response import (
+    COUNTS,
+    FINISH_REASONS,
+    encode_response,
+    finish_word,
+    legacy_word,
+    showing,
+)
 from toolwire.encoding.finish import reads_as_whole, says_all
 from toolwire.encoding.ledger import Quirks, form_of
 from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
@@ -69,6 +77,7 @@ class Encoder(StreamEncoder):
         self._open: dict[int, _Written] = {}
         self._spoken: set[int] = set()
         self._called: set[int] = set()
+        self._legacy: set[int] = set()
         self._refused: set[int] = set()
         self._noted: dict[int, int] = {}
         self._last: dict[int, int] = {}
@@ -224,11 +233,16 @@ class Encoder(StreamEncoder):
         name = event.name if verbatim else ledger.names.write(event.name)
         key = "custom" if event.custom else "function_call" if form.get("key") == "function_call" else "function"
         before = self._break_all(event.choice)
+        if key == "function_call" and event.choice in self._called:
+            self.stand("choices", event.choice, "message", part=event.key)
+            lose_second(ledger)
+            return before
         self._open[event.key] = _Written(event.key, event.choice, key, event.index)
         self._called.add(event.choice)
         self._last[event.choice] = event.key
         field = "input" if event.custom else "arguments"
         if key == "function_call":
+            self._legacy.add(event.choice)
             return before + self._chunk(event.choice, {key: {"name": name, field: ""}}, None)
         entry: dict[str, Any] = {"index": event.index, "id": ledger.ids.call(event.id, own=verbatim)}
         if "no_id" in form:
@@ -263,7 +277,7 @@ class Encoder(StreamEncoder):
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: what came without fragments is said whole."""
-        written, call = self._open.pop(event.key, None), event.call
+        written, call = self._open.pop(event.key, None), as_told(event.call)
         self.ready.pop(event.key, None)
         if written is None:
             return b""
@@ -298,6 +312,7 @@ class Encoder(StreamEncoder):
         if mine and choice.finish_reason == "error":
             word = choice.raw_finish_reason
         if not mine:
+            word = legacy_word(word) if place in self._legacy else word
             self.ledger.lose_opaque(choice.opaque)
             self.ledger.lose_opaque(choice.message.opaque)
         self._reasons[place] = FINISH_REASONS.get(word or "")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.settings import Understood
+from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.encoding.tools import FREE_TEXT, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
@@ -174,8 +174,36 @@ def _allowed_name(tool: Any) -> str | None:
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
     mine = made_by(request.opaque, DIALECT)
+    if _LEGACY in form_of(request.opaque, DIALECT):
+        return ABSENT
 
     def entry(key: str, name: str) -> Any:
         return {"type": key, key: {"name": ledger.names.choose(name, own=mine)}}
 
     return write_choice(request, ledger, entry, lambda **allowed: {"allowed_tools": allowed})
+
+
+_LEGACY = "function_call"
+
+
+def decode_legacy_choice(value: Any) -> Understood | None:
+    """Read the deprecated choice among `functions`."""
+    match value:
+        case "auto" | "none":
+            return Understood({"tool_choice": ToolChoice(value)}, keep=True)
+        case {"name": str(name)} if len(value) == 1:
+            return _named([name], keep=True)
+    return None
+
+
+def encode_legacy_choice(request: Request, ledger: Ledger) -> Any:
+    """Write the choice where it came in the deprecated form."""
+    choice = request.tool_choice
+    if choice is None or _LEGACY not in form_of(request.opaque, DIALECT):
+        return ABSENT
+    if choice.names is None and choice.mode != "required":
+        return choice.mode
+    if choice.names is not None and len(choice.names) == 1 and choice.mode == "required":
+        return {"name": ledger.names.choose(choice.names[0], own=True)}
+    ledger.lose("tool_choice", "tool_choice", "the deprecated `function_call` cannot say it")
+    return ABSENT
