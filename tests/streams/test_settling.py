@@ -7,7 +7,21 @@ import msgspec
 import pytest
 
 from tests.client.faces import COMPATIBLE, DIALECTS, FACES, chat, lead, legal
-from toolwire import AgentResolver, Context, Message, Request, Tool, ToolCall, ToolResult, dialect, execute, tool
+from toolwire import (
+    AgentResolver,
+    Context,
+    Message,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    accumulate,
+    dialect,
+    execute,
+    tool,
+)
+from toolwire.streams.accumulation import events_of
 from toolwire.streams.settling import Settling, without_nulls
 from toolwire.testing import simulate
 from toolwire.types import CallEnd, Choice, Response
@@ -183,3 +197,20 @@ def test_a_tools_own_name_is_never_another_ones() -> None:
     for tools, name in (([long], long.name), ([long, Tool(written)], written)):
         settled = Settling(Request(context=Context(None, [], tools))).response(answer)
         assert [call.name for call in settled.tool_calls] == [name]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_call_of_no_name_is_one_of_no_tool_plain_and_streamed_and_can_be_repeated(name: str) -> None:
+    wire, call = dialect(name), ToolCall("c", "NONE", {"a": 1})
+    told = Response(model="m", choices=[Choice(Message("assistant", [Text("Hi"), call]), "tool_calls")])
+    plain = wire.decode_response(msgspec.json.decode(wire.encode_response(told).json.replace(b'"NONE"', b'""')))
+    writer, reader = wire.encode_stream(), wire.decode_stream()
+    data = b"".join([*map(writer.feed, events_of(told)), writer.close()]).replace(b'"NONE"', b'""')
+    for response in (plain, accumulate([*reader.feed(data), *reader.close()])):
+        assert [(one.name, one.arguments, one.runs) for one in response.tool_calls] == [("", {"a": 1}, True)]
+        answer = Settling(Request(context=Context(None, []))).response(response).message
+        [result] = execute(answer.tool_calls, AgentResolver([get_weather]))
+        assert result.content == "unknown tool ''. Available: get_weather"
+        history = [Message("?"), answer, Message("tool", [result])]
+        body = wire.encode_request(Request(context=Context(None, history), model="m", max_tokens=9)).json
+        assert (b'"name":""' in body) == (name == "ollama")  # which takes it

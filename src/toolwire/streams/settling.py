@@ -4,6 +4,7 @@ Rules of this file:
 - An id that a wire gave stays. One that was made here for a call without any, and that the conversation has
   already, is counted on until it is free: derived, and the same for a stream as for a whole answer.
 - A name that the model's wire does not take is found again by how it was written there.
+- A call of no name keeps none, and is not repeated as it came: servers refuse an empty one (continue#12776, 2026-06).
 - A strict schema says "absent" by a null. Where the tool that was declared takes no null there, it is taken out
   again; `raw` is still what came.
 """
@@ -74,6 +75,8 @@ class Settling:
         return without_nulls(call, self._tools.get(call.name))
 
     def _named(self, call: _Named) -> _Named:
+        if not call.name:
+            return replace(call, opaque=None)
         return replace(call, name=self._names[call.name]) if call.name in self._names else call
 
     def _id(self, call_id: str | None) -> str | None:

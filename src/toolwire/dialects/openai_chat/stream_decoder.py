@@ -312,7 +312,8 @@ class Decoder(WireDecoder):
             call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
         if entry or inner or key not in call.entry:
-            call.merge({**entry, key: {**inner, "name": call.name}})
+            named = {} if name is None and not call.name else {"name": call.name}
+            call.merge({**entry, key: {**inner, **named}})
         if value and type(value) is not dict:
             call.problem = call.problem or f"an object was expected, not {kind_of(value)}"
             self._keep_odd({"delta": {"tool_calls": [{key: value}]}}, answer.choice)
@@ -401,7 +402,7 @@ class Decoder(WireDecoder):
         if call.key is None:
             self._start_call(call, answer)
         made = self._build(call, call.text)
-        if type(made) is not ToolCall or not made.name:
+        if type(made) is not ToolCall:
             made = ToolCall(call.id, call.name, {}, call.index, raw=call.text, error="it has no name")
             call.problem = made.error
         if type(made.raw) is str and made.raw.isspace() and not made.custom:
