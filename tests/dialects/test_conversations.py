@@ -86,7 +86,7 @@ ANTHROPIC = Request(
     stream=True,
 )
 OPENAI = Request(
-    model="gpt-4o",
+    model="m",
     context=Context(
         None,
         [

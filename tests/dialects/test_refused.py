@@ -226,19 +226,6 @@ def test_how_much_a_model_is_to_think_becomes_an_effort(
     assert (said, losses(encoded)) == (effort, lost)
 
 
-@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
-@pytest.mark.parametrize("field", ["user", "safety_identifier"])
-def test_who_asks_is_said_in_few_characters(target: str, field: str) -> None:
-    for length, lost in ((64, []), (65, [(field, "dropped", "formal")])):
-        request = asking([Message("Hi")], **{field: "x" * length})
-        encoded = dialect(target).encode_request(request)
-        assert (field in encoded.body, losses(encoded)) == (not lost, lost)
-        own = encoded.body | {field: "x" * length}
-        assert dialect(target).encode_request(dialect(target).decode_request(own)).body == own
-        refused = refusal(WireRequest(target, own, "m", {}))
-        assert "string too long" in str(refused) if lost else refused is None
-
-
 WARM: list[tuple[dict[str, Any], bool]] = [
     ({"temperature": 0.2}, False),
     ({"temperature": 1}, True),
@@ -255,6 +242,78 @@ def test_a_model_that_reasons_draws_its_words_as_it_does(target: str, settings: 
     encoded = dialect(target, reasons=True).encode_request(asking([Message("Hi")], **settings))
     assert (field in encoded.body) == kept
     assert losses(encoded) == ([] if kept else [(field, "dropped", "semantic")])
+
+
+DRAWN: dict[str, Any] = {"frequency_penalty": 0.5, "presence_penalty": 0.5, "logit_bias": {"1": 2}}
+COUNTED = {"logprobs": True, "top_logprobs": 2}
+
+
+@pytest.mark.parametrize(("target", "settings"), [("openai-chat", DRAWN | COUNTED), ("openai-responses", COUNTED)])
+@pytest.mark.parametrize(
+    ("model", "effort", "kept"),
+    [("o3", None, False), ("gpt-5", "none", False), ("gpt-5.2", None, True), ("gpt-5.2", "low", False)],
+)
+def test_what_is_refused_while_a_model_reasons_is_not_sent(
+    target: str, settings: dict[str, Any], model: str, effort: Any, kept: bool
+) -> None:
+    encoded = dialect(target).encode_request(replace(asking([Message("Hi")], effort=effort, **settings), model=model))
+    lost = [loss for loss in losses(encoded) if loss[0] != "effort"]
+    assert sorted(lost) == sorted((field, "dropped", "semantic") for field in settings if not kept)
+    assert refusal(WireRequest(target, encoded.body, model)) is None
+
+
+# What is asked of a model; what it takes, and how much it matters that it is another.
+LEVELS: list[tuple[str, str, str | None, str]] = [
+    ("gpt-5", "none", "minimal", "semantic"),
+    ("gpt-5", "max", "high", "minor"),
+    ("gpt-5.1", "minimal", "low", "minor"),
+    ("gpt-5.1", "none", "none", ""),
+    ("gpt-5.2", "max", "xhigh", "minor"),
+    ("gpt-5.6-sol", "max", "max", ""),
+    ("gpt-5.2-codex", "minimal", "low", "minor"),
+    ("gpt-5-pro", "low", "high", "minor"),
+    ("o4-mini", "xhigh", "high", "minor"),
+    ("gpt-4o", "low", None, "semantic"),
+    ("m", "max", "max", ""),
+]
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(("model", "given", "taken", "severity"), LEVELS)
+def test_an_effort_is_the_nearest_that_the_model_takes(
+    target: str, model: str, given: str, taken: str | None, severity: str
+) -> None:
+    encoded = dialect(target).encode_request(replace(asking([Message("Hi")], effort=given), model=model))
+    assert (encoded.body.get("reasoning_effort") or encoded.body.get("reasoning", {}).get("effort")) == taken
+    assert [loss[2] for loss in losses(encoded)] == ([severity] if severity else [])
+    assert refusal(WireRequest(target, encoded.body, model)) is None
+    own = {"model": model, "reasoning_effort": given, "reasoning": {"effort": given}}
+    assert dialect(target).encode_request(dialect(target).decode_request(own)).body == own
+
+
+@pytest.mark.parametrize(("model", "kept"), [("o3", False), ("gpt-5.2", False), ("o1", True), ("gpt-4o", True)])
+def test_stop_sequences_are_sent_to_models_that_take_them(model: str, kept: bool) -> None:
+    body = {"model": model, "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}], "stop_sequences": ["X"]}
+    encoded = translate.request(body, "anthropic", "openai-chat")
+    assert ("stop" in encoded.body) == kept
+    assert losses(encoded) == ([] if kept else [("stop_sequences", "dropped", "semantic")])
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+def test_a_long_name_of_a_user_is_cut_and_stays_his(target: str) -> None:
+    """So Claude Code names them."""
+    names = [f"user_{'a' * 64}_account_{'b' * 36}_session_{number:036}" for number in (1, 2)]
+    told = []
+    for name in (*names, "user_1"):
+        body = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]}
+        encoded = translate.request({**body, "metadata": {"user_id": name}}, "anthropic", target)
+        assert losses(encoded) == ([("metadata", "approximated", "formal")] if len(name) > 64 else [])
+        told.append(encoded.body["user"])
+    assert [len(name) for name in told] == [64, 64, 6]
+    assert len(set(told)) == 3
+    for field in ("user", "safety_identifier"):
+        own = {"model": "m", field: names[0]}
+        assert dialect(target).encode_request(dialect(target).decode_request(own)).body[field] == names[0]
 
 
 @pytest.mark.parametrize(("field", "given"), [("temperature", 2.5), ("top_p", -1), ("top_p", 1.5)])

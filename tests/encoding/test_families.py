@@ -15,6 +15,7 @@ from toolwire.encoding.families import UNKNOWN, Family, family_of, rows
 SOURCE = Path(toolwire.__file__).parent
 FEW = ("low", "medium", "high")
 NEW_GPT = {"reasons": True, "functions_while_reasoning": False}
+GPT_5 = {"reasons": True, "stop": False, "efforts": ("minimal", *FEW)}
 OLDER_CLAUDE = {"adaptive_thinking": False, "efforts": (), "sampling": True}
 OLD_CLAUDE = OLDER_CLAUDE | {"adaptive_thinking": False, "efforts": (), "structured_output": False}
 NO_PREFILL = {"prefill": False}
@@ -33,16 +34,21 @@ KNOWN: dict[str, dict[str, Any]] = {
     "ft:gpt-4o-mini-2024-07-18:org::id": {"reasons": False},
     "gpt-4.1": {"reasons": False},
     "chatgpt-4o-latest": {"reasons": False},
-    "o1": {"reasons": True},
-    "o1-mini": {"reasons": True, "structured_output": False},
-    "o4-mini-2025-04-16": {"reasons": True},
-    "gpt-5": {"reasons": True},
-    "gpt-5-2025-08-07": {"reasons": True},
+    "o1": {"reasons": True, "efforts": FEW},
+    "o1-mini": {"reasons": True, "efforts": FEW, "structured_output": False},
+    "o4-mini-2025-04-16": {"reasons": True, "efforts": FEW, "stop": False},
+    "gpt-5": GPT_5,
+    "gpt-5-pro": GPT_5 | {"efforts": ("high",)},
+    "gpt-5-codex": GPT_5 | {"efforts": FEW},
+    "gpt-5-2025-08-07": GPT_5,
     "gpt-5-chat-latest": {},
     "gpt-5.1-chat-latest": {},
-    "gpt-5.1": {"reasons": True, "reasons_unasked": False},
-    "gpt-5.5": NEW_GPT | {"reasons_unasked": False},
-    "gpt-5.6-sol": NEW_GPT,
+    "gpt-5.1": GPT_5 | {"reasons_unasked": False, "efforts": ("none", *FEW)},
+    "gpt-5.1-codex-max": GPT_5 | {"reasons_unasked": False, "efforts": (*FEW, "xhigh")},
+    "gpt-5.2": GPT_5 | {"reasons_unasked": False, "efforts": ("none", *FEW, "xhigh")},
+    "gpt-5.2-pro": GPT_5 | {"reasons_unasked": False, "efforts": ("medium", "high", "xhigh")},
+    "gpt-5.5": NEW_GPT | {"reasons_unasked": False, "efforts": ("none", *FEW, "xhigh")},
+    "gpt-5.6-sol": NEW_GPT | {"efforts": ("none", *FEW, "xhigh", "max")},
     "gpt-6.2-astra": NEW_GPT,
     "gpt-oss:20b": {},
     "claude-instant-1.2": OLD_CLAUDE,

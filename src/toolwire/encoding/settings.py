@@ -19,12 +19,10 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
-from toolwire.wire.names import WORDS, Grammar, escape
+from toolwire.wire.names import WORDS, Grammar, escape, shorten
 
 ABSENT: Any = object()
 NUMBER = (int, float)
-# The error `string_above_max_length` of OpenAI's server, for `user` (BerriAI/litellm, maximhq/bifrost#1000; 2025-12).
-_LONGEST_IDENTIFIER = 64
 # openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
 _FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
@@ -56,6 +54,8 @@ _LEVELS = ((4096, "low"), (16384, "medium"), (float("inf"), "high"))
 # The wire on which top_logprobs stands without logprobs: what is asked for is in `include`.
 _TOP_ALONE = "openai-responses"
 _CHOICE = ("tool_choice", "parallel_tool_calls")
+# From the least to the most.
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # What asks a model to reason, and the values that ask for none of it.
 _REASONING: Mapping[str, Any] = {
     "thinking": "disabled",
@@ -126,29 +126,76 @@ def within(key: str, field: str, least: float, most: float) -> Setting:
     return checked(plain(key, field, *NUMBER), lambda given: least <= given <= most, f"takes {least} to {most}")
 
 
-def identifier(field: str) -> Setting:
-    """Make a setting of who asks, as OpenAI's two wires take it; Claude Code says it in about 150 characters."""
-    why = f"takes at most {_LONGEST_IDENTIFIER} characters"
-    return checked(plain(field, field, str), lambda given: len(given) <= _LONGEST_IDENTIFIER, why)
-
-
 def sampling(field: str, most: float) -> Setting:
     """Make a setting of how words are drawn; a model of OpenAI that is known to reason takes only 1."""
-    bounded = within(field, field, 0, most)
+    return unless_reasoning(within(field, field, 0, most), 1)
+
+
+def unless_reasoning(setting: Setting, neutral: Any = ABSENT) -> Setting:
+    """Make a setting that OpenAI's models refuse while they reason, but for a neutral value.
+
+    https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning (2026-11-20)
+    """
+    field = setting.fields[0]
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        thinks = request.effort != "none" and _reasons(request, ledger)
-        if not thinks or getattr(request, field) == 1 or made_by(request.opaque, ledger.dialect):
-            return bounded.encode(request, ledger)
+        if (
+            not _reasons(request, ledger)
+            or getattr(request, field) == neutral
+            or made_by(request.opaque, ledger.dialect)
+        ):
+            return setting.encode(request, ledger)
         lose_setting(request, field, f"{request.model} reasons, and takes no {field} then", ledger)
         return ABSENT
 
-    return bounded.written(encode)
+    return setting.written(encode)
+
+
+def nearest_effort(effort: str, levels: Sequence[str]) -> str:
+    """Find the level that is nearest to an effort, and the higher of two; one that nobody knows stays as it is."""
+    if effort not in EFFORTS:
+        return effort
+    meant = EFFORTS.index(effort)
+    return min(reversed(levels), key=lambda level: abs(EFFORTS.index(level) - meant))
+
+
+def effort(setting: Setting) -> Setting:
+    """Make a setting of how hard to think: the level nearest to it, of those that the model is known to take."""
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        asked, levels = request.effort or "", family_of(request.model).efforts
+        level = nearest_effort(asked, levels) if levels else asked
+        if level == asked or made_by(request.opaque, ledger.dialect):
+            return setting.encode(request, ledger)
+        severity: Severity | None = "semantic" if asked == "none" else None
+        ledger.lose("effort", "effort", f"{request.model} takes {level} instead of {asked}", "approximated", severity)
+        return level
+
+    return setting.written(encode)
+
+
+# litellm#26241 (2026-04); what servers that imitate OpenAI's take is 128.
+_USER = Grammar("!-~", 64)
+
+
+def identifier(field: str) -> Setting:
+    """Make a setting that names the user; a longer name from elsewhere is cut, with a digest that keeps it apart."""
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given: str = getattr(request, field)
+        if len(given) <= _USER.limit or made_by(request.opaque, ledger.dialect):
+            return given
+        ledger.lose(field, field, f"{ledger.dialect} takes at most {_USER.limit} characters", "approximated")
+        return shorten(given, _USER)
+
+    return plain(field, field, str).written(encode)
 
 
 def _reasons(request: Request, ledger: Ledger) -> bool | None:
-    """Whether a request's model reasons, as its quirks say, or else as is known of its family."""
+    """Whether a model reasons at a request, as its quirks say, or else as is known of its family."""
     family = family_of(request.model)
+    if request.effort == "none" and "none" in (family.efforts or EFFORTS):
+        return False
     unasked = family.reasons_unasked is not False or request.effort is not None
     return family.reasons and unasked if ledger.quirks.reasons is None else ledger.quirks.reasons
 
@@ -245,7 +292,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
             left = _without_choice(request, ledger)
     elif choice is not None and choice.names is not None:
         left = _settle_names(request, ledger)
-    if quirks.reasons is False:
+    if can_reason(request, ledger) is False:
         left = left or {}
         for field, none in _REASONING.items():
             given = getattr(request, field)

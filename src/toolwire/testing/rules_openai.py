@@ -18,6 +18,8 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # BerriAI/litellm and maximhq/bifrost#1000, 2025-12
 IDENTIFIERS = {"user": Field("string", longest=64), "safety_identifier": Field("string|null", longest=64)}
 SAMPLING = {"temperature": Field("number|null", least=0, most=2), "top_p": Field("number|null", least=0, most=1)}
+# https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning (2026-11-20)
+_WITHOUT_REASONING = ("frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias")
 _KINDS = {
     "string": "a string",
     "integer": "an integer",
@@ -146,12 +148,27 @@ def check_sampling(body: dict[str, Any], model: str, effort: Any) -> None:
     if effort is not None and effort not in _EFFORTS:
         raise OPENAI.no_such("one_of", ("reasoning_effort",), effort, _EFFORTS)
     family = family_of(model)
+    if effort is not None and family.efforts and effort not in family.efforts:
+        known = ", ".join(f"'{one}'" for one in family.efforts)
+        text = (
+            f"Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {known}."
+        )
+        raise Rejection(text, "reasoning.effort", "unsupported_value")
+    if body.get("stop") is not None and family.stop is False:
+        raise _unsupported("stop")
     if effort == "none" or not family.reasons or (effort is None and family.reasons_unasked is False):
         return
     for key in SAMPLING:
         if body.get(key) not in (None, 1):
             message = f"Unsupported value: '{key}' does not support {body[key]} with this model. "
             raise Rejection(f"{message}Only the default (1) value is supported.", key, "unsupported_value")
+    for key in _WITHOUT_REASONING:
+        if body.get(key):
+            raise _unsupported(key)
+
+
+def _unsupported(key: str) -> Rejection:
+    return Rejection(f"Unsupported parameter: '{key}' is not supported with this model.", key, "unsupported_parameter")
 
 
 def says_json(value: Any) -> bool:

@@ -6,7 +6,6 @@ Rules of this file:
 """
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -27,7 +26,18 @@ from toolwire.dialects.gemini.tools import (
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, plain, settle, texts, tier
+from toolwire.encoding.settings import (
+    ABSENT,
+    NUMBER,
+    Setting,
+    Settings,
+    Understood,
+    nearest_effort,
+    plain,
+    settle,
+    texts,
+    tier,
+)
 from toolwire.encoding.tools import functions_of, limited
 from toolwire.types import Context, Encoded, Message, Request
 
@@ -257,7 +267,6 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
 
 # google-genai 3.4.0, types.ThinkingLevel (2026-11-20).
 _LEVELS = ("minimal", "low", "medium", "high", "xhigh")
-_EFFORTS = ("none", *_LEVELS, "max")
 # https://ai.google.dev/gemini-api/docs/thinking (2026-11-20).
 _LEAST, _MOST = 128, 24576
 _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": _MOST, "xhigh": _MOST, "max": _MOST}
@@ -278,7 +287,7 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
     effort = "none" if off else request.effort
     if effort is None:
         return ABSENT
-    level = effort if said else _nearest(effort, levels or _LEVELS)
+    level = effort if said else nearest_effort(effort, levels or _LEVELS)
     field = "thinking" if off else "effort"
     if level not in _LEVELS:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
@@ -286,14 +295,6 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
     if level != effort:
         ledger.lose(field, "effort", f"this model takes {level} instead of {effort}", "approximated", "semantic")
     return level.upper()
-
-
-def _nearest(effort: str, levels: Sequence[str]) -> str:
-    """Find the level that is nearest to an effort, and the higher of two; one that nobody knows stays as it is."""
-    if effort not in _EFFORTS:
-        return effort
-    meant = _EFFORTS.index(effort)
-    return min(reversed(levels), key=lambda level: abs(_EFFORTS.index(level) - meant))
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:

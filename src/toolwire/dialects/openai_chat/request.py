@@ -26,6 +26,7 @@ from toolwire.encoding.settings import (
     Settings,
     Understood,
     at_least,
+    effort,
     identifier,
     legal_form,
     plain,
@@ -33,6 +34,7 @@ from toolwire.encoding.settings import (
     settle,
     texts,
     tier,
+    unless_reasoning,
 )
 from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Message, Output, Part, Request
@@ -128,6 +130,9 @@ def _decode_stop(value: Any) -> Understood | None:
 
 def _encode_stop(request: Request, ledger: Ledger) -> Any:
     words = request.stop or []
+    if family_of(request.model).stop is False and not made_by(request.opaque, DIALECT):
+        ledger.lose("stop", "stop", f"{request.model} takes no stop sequences")
+        return ABSENT
     if len(words) > 4 and not made_by(request.opaque, DIALECT):
         ledger.lose("stop", "stop", f"{DIALECT} takes at most 4 stop sequences", "approximated")
         return words[:4]
@@ -173,15 +178,15 @@ _SETTINGS = Settings(
     at_least("max_completion_tokens", "max_tokens", 1),
     sampling("temperature", 2),
     sampling("top_p", 1),
-    plain("frequency_penalty", "frequency_penalty", *NUMBER),
-    plain("presence_penalty", "presence_penalty", *NUMBER),
+    unless_reasoning(plain("frequency_penalty", "frequency_penalty", *NUMBER)),
+    unless_reasoning(plain("presence_penalty", "presence_penalty", *NUMBER)),
     plain("seed", "seed", int),
     plain("n", "n", int),
-    plain("logprobs", "logprobs", bool),
-    plain("top_logprobs", "top_logprobs", int),
-    plain("logit_bias", "logit_bias", dict),
+    unless_reasoning(plain("logprobs", "logprobs", bool), False),
+    unless_reasoning(plain("top_logprobs", "top_logprobs", int)),
+    unless_reasoning(plain("logit_bias", "logit_bias", dict)),
     Setting("stop", ("stop",), _decode_stop, _encode_stop),
-    plain("reasoning_effort", "effort", str),
+    effort(plain("reasoning_effort", "effort", str)),
     Setting("response_format", ("output",), _decode_output, _encode_output),
     plain("verbosity", "verbosity", str),
     plain("metadata", "metadata", dict),

@@ -22,11 +22,13 @@ from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, op
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.settings import (
     ABSENT,
+    EFFORTS,
     Setting,
     Settings,
     Understood,
     at_least,
     can_reason,
+    effort,
     identifier,
     legal_form,
     nested,
@@ -34,6 +36,7 @@ from toolwire.encoding.settings import (
     sampling,
     settle,
     tier,
+    unless_reasoning,
     word,
 )
 from toolwire.encoding.tools import encode_tools, limited
@@ -43,7 +46,7 @@ PATH = "/v1/responses"
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
 # openai 3.52.0, shared_params.Reasoning, ResponseTextConfigParam, ResponseCreateParams.service_tier (2026-11-20).
-_EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+_EFFORTS = frozenset(EFFORTS)
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _VERBOSITIES = frozenset({"low", "medium", "high"})
 SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
@@ -303,7 +306,8 @@ def _encode_summary(request: Request, ledger: Ledger) -> Any:
 
 _SUMMARY = word("summary", "thinking_display", _SUMMARIES)
 _REASONING = Settings(
-    word("effort", "effort", _EFFORTS), Setting("summary", ("thinking_display",), _SUMMARY.decode, _encode_summary)
+    effort(word("effort", "effort", _EFFORTS)),
+    Setting("summary", ("thinking_display",), _SUMMARY.decode, _encode_summary),
 )
 _TEXT = Settings(
     word("verbosity", "verbosity", _VERBOSITIES), Setting("format", ("output",), _decode_format, _encode_format)
@@ -316,8 +320,8 @@ _SETTINGS = Settings(
     at_least("max_output_tokens", "max_tokens", _LEAST_TOKENS),
     sampling("temperature", 2),
     sampling("top_p", 1),
-    plain("top_logprobs", "top_logprobs", int),
-    Setting("include", ("logprobs",), _decode_include, _encode_include),
+    unless_reasoning(plain("top_logprobs", "top_logprobs", int)),
+    unless_reasoning(Setting("include", ("logprobs",), _decode_include, _encode_include), False),
     nested("reasoning", _REASONING),
     nested("text", _TEXT),
     plain("metadata", "metadata", dict).written(_encode_metadata),
