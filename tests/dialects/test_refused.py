@@ -300,6 +300,26 @@ def test_stop_sequences_are_sent_to_models_that_take_them(model: str, kept: bool
 
 
 @pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(("model", "kept"), [("o3", False), ("gpt-5", True)])
+def test_how_many_calls_there_may_be_is_said_to_models_that_take_it(target: str, model: str, kept: bool) -> None:
+    request = replace(asking([Message("Hi")], tools=[LOOK], parallel_tool_calls=False), model=model)
+    encoded = dialect(target).encode_request(request)
+    assert ("parallel_tool_calls" in encoded.body) == kept
+    assert losses(encoded) == ([] if kept else [("parallel_tool_calls", "dropped", "minor")])
+    assert refusal(WireRequest(target, encoded.body, model)) is None
+
+
+def test_labels_are_sent_to_chat_completions_with_what_is_stored() -> None:
+    for store in (None, False, True):
+        encoded = dialect("openai-chat").encode_request(
+            asking([Message("Hi")], store=store, metadata={"a": "b", "c": 1})
+        )
+        assert encoded.body.get("metadata") == ({"a": "b"} if store else None)
+        assert losses(encoded) == [("metadata.c" if store else "metadata", "dropped", "formal")]
+        assert refusal(WireRequest("openai-chat", encoded.body, "m")) is None
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
 def test_a_long_name_of_a_user_is_cut_and_stays_his(target: str) -> None:
     """So Claude Code names them."""
     names = [f"user_{'a' * 64}_account_{'b' * 36}_session_{number:036}" for number in (1, 2)]

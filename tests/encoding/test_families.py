@@ -15,6 +15,7 @@ from toolwire.encoding.families import UNKNOWN, Family, family_of, rows
 SOURCE = Path(toolwire.__file__).parent
 FEW = ("low", "medium", "high")
 NEW_GPT = {"reasons": True, "functions_while_reasoning": False}
+O_SERIES = {"reasons": True, "parallel_tool_calls": False, "efforts": FEW}
 GPT_5 = {"reasons": True, "stop": False, "efforts": ("minimal", *FEW)}
 OLDER_CLAUDE = {"adaptive_thinking": False, "efforts": (), "sampling": True}
 OLD_CLAUDE = OLDER_CLAUDE | {"adaptive_thinking": False, "efforts": (), "structured_output": False}
@@ -34,9 +35,9 @@ KNOWN: dict[str, dict[str, Any]] = {
     "ft:gpt-4o-mini-2024-07-18:org::id": {"reasons": False},
     "gpt-4.1": {"reasons": False},
     "chatgpt-4o-latest": {"reasons": False},
-    "o1": {"reasons": True, "efforts": FEW},
-    "o1-mini": {"reasons": True, "efforts": FEW, "structured_output": False},
-    "o4-mini-2025-04-16": {"reasons": True, "efforts": FEW, "stop": False},
+    "o1": O_SERIES,
+    "o1-mini": O_SERIES | {"structured_output": False},
+    "o4-mini-2025-04-16": O_SERIES | {"stop": False},
     "gpt-5": GPT_5,
     "gpt-5-pro": GPT_5 | {"efforts": ("high",)},
     "gpt-5-codex": GPT_5 | {"efforts": FEW},

@@ -57,6 +57,8 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it takes temperature, top_p and top_k."""
     temperature_with_top_p: bool | None = None
     """Whether one request may say both temperature and top_p."""
+    parallel_tool_calls: bool | None = None
+    """Whether a request may say how many calls an answer holds."""
     stop: bool | None = None
     """Whether Chat Completions ends its answer at words that a request names."""
     prefill: bool | None = None

@@ -174,6 +174,37 @@ def effort(setting: Setting) -> Setting:
     return setting.written(encode)
 
 
+def parallel() -> Setting:
+    """Make the setting of whether an answer may hold several calls; models that make one at a time take none of it."""
+    field = "parallel_tool_calls"
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        if family_of(request.model).parallel_tool_calls is not False or made_by(request.opaque, ledger.dialect):
+            return request.parallel_tool_calls
+        lose_setting(request, field, f"{request.model} takes no such setting", ledger, carried=True)
+        return ABSENT
+
+    return plain(field, field, bool).written(encode)
+
+
+def labels(*, stored: bool = False) -> Setting:
+    """Make the setting of what an application notes of a request: texts, on some wires only of what is `stored`."""
+
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given = request.metadata or {}
+        if made_by(request.opaque, ledger.dialect):
+            return given
+        if stored and not request.store:
+            ledger.lose("metadata", "metadata", f"{ledger.dialect} takes it only where the answer is stored")
+            return ABSENT
+        for key, value in given.items():
+            if type(value) is not str:
+                ledger.lose(f"metadata.{key}", "metadata", f"{ledger.dialect} takes only strings, not {value!r}")
+        return {key: value for key, value in given.items() if type(value) is str}
+
+    return plain("metadata", "metadata", dict).written(encode)
+
+
 # litellm#26241 (2026-04); what servers that imitate OpenAI's take is 128.
 _USER = Grammar("!-~", 64)
 

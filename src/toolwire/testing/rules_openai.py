@@ -154,8 +154,9 @@ def check_sampling(body: dict[str, Any], model: str, effort: Any) -> None:
             f"Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {known}."
         )
         raise Rejection(text, "reasoning.effort", "unsupported_value")
-    if body.get("stop") is not None and family.stop is False:
-        raise _unsupported("stop")
+    for key, taken in (("stop", family.stop), ("parallel_tool_calls", family.parallel_tool_calls)):
+        if body.get(key) is not None and taken is False:
+            raise _unsupported(key)
     if effort == "none" or not family.reasons or (effort is None and family.reasons_unasked is False):
         return
     for key in SAMPLING:

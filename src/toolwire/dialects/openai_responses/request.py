@@ -30,8 +30,10 @@ from toolwire.encoding.settings import (
     can_reason,
     effort,
     identifier,
+    labels,
     legal_form,
     nested,
+    parallel,
     plain,
     sampling,
     settle,
@@ -289,16 +291,6 @@ def _left_of(request: Request, key: str) -> Any:
     return opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
 
 
-def _encode_metadata(request: Request, ledger: Ledger) -> Any:
-    given = request.metadata or {}
-    if made_by(request.opaque, DIALECT):
-        return given
-    for key, value in given.items():
-        if type(value) is not str:
-            ledger.lose(f"metadata.{key}", "metadata", f"{DIALECT} takes only strings, not {value!r}")
-    return {key: value for key, value in given.items() if type(value) is str}
-
-
 def _encode_summary(request: Request, ledger: Ledger) -> Any:
     """Write how thinking is shown; Messages and generateContent only ask for a summary, of whatever length."""
     return "auto" if request.thinking_display == "summarized" else _SUMMARY.encode(request, ledger)
@@ -316,7 +308,7 @@ _SETTINGS = Settings(
     plain("model", "model", str),
     plain("stream", "stream", bool),
     Setting("tool_choice", ("tool_choice",), decode_choice, encode_choice),
-    plain("parallel_tool_calls", "parallel_tool_calls", bool),
+    parallel(),
     at_least("max_output_tokens", "max_tokens", _LEAST_TOKENS),
     sampling("temperature", 2),
     sampling("top_p", 1),
@@ -324,7 +316,7 @@ _SETTINGS = Settings(
     unless_reasoning(Setting("include", ("logprobs",), _decode_include, _encode_include), False),
     nested("reasoning", _REASONING),
     nested("text", _TEXT),
-    plain("metadata", "metadata", dict).written(_encode_metadata),
+    labels(),
     identifier("user"),
     identifier("safety_identifier"),
     tier("service_tier", SERVICE_TIERS),
