@@ -15,10 +15,12 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, Answered, at, post, standing
 from tests.gateway.test_keys import Guarded, ask, body_of, guarded
+from toolwire.config import GatewaySettings
 from toolwire.dialects import dialect
 from toolwire.gateway import starting
 from toolwire.gateway.app import Places
 from toolwire.gateway.metrics import Metrics
+from toolwire.gateway.routes import Routes
 from toolwire.testing import Cut, Fail, Raw, Scenario, simulate
 from toolwire.translation import paths
 from toolwire.types import Context, Error, Message, Request, Text, Thinking, ToolCall
@@ -488,6 +490,14 @@ def test_nothing_of_chance_is_a_fault_of_ours_or_served_without_a_key(guarded: G
 @pytest.mark.row("O3")
 def test_of_fifty_thousand_requests_of_chance_none_is_a_fault_or_served_without_a_key(guarded: Guarded) -> None:
     _fuzz(guarded, 50_000, 2)
+
+
+def test_what_is_kept_of_names_that_clients_asked_for_is_bounded() -> None:
+    routes = Routes(GatewaySettings(), {"a": at("http://127.0.0.1:9", "openai").with_options(name="a")})
+    names = [f"a/{number}" for number in range(3000)]
+    assert [routes.find(name) for name in names] == [routes.find(name) for name in names]
+    assert len(routes._found) <= 1024
+    assert [routes.find(name) for name in ("a", "b/m", "a/" + "m" * 300, "a/m m")] == [None] * 4
 
 
 def test_the_routes_of_a_gateway_are_asked_in_their_order_and_by_weight() -> None:

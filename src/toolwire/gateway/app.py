@@ -10,7 +10,7 @@ Rules of this file:
 
 import asyncio
 import logging
-import secrets
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache
@@ -156,7 +156,7 @@ class _Request:
 
     def __init__(self, gateway: Gateway, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         self.gateway, self.scope, self._receive, self._asgi_send = gateway, scope, receive, send
-        self.identity = f"tw_{secrets.token_hex(12)}"
+        self.identity = f"tw_{os.urandom(12).hex()}"
         self.method: str = scope["method"]
         self.path: str = with_one_version(scope["path"])
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}

@@ -147,10 +147,10 @@ class Delivery:
         attempt, served = self.attempt, self.served
         served.losses = attempt.request_losses
         wires = f"{self.wire.DIALECT}>{attempt.goal.provider.dialect}"
-        counted = header_of(self.tools.reports.new(self.incoming.owner, wires, served.losses))
+        new = self.tools.reports.new(self.incoming.owner, wires, served.losses) if served.losses else ()
         head = {"content-type": kind, **coming_down(self.answer.headers, attempt.secret)}
         head["x-toolwire-model"] = attempt.goal.name
-        return {**head, "x-toolwire-losses": counted} if counted else head
+        return {**head, "x-toolwire-losses": counted} if (counted := header_of(new)) else head
 
     async def _deliver_other(self) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""

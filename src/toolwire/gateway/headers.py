@@ -32,11 +32,14 @@ def going_up(dialect: str, headers: Mapping[str, str]) -> dict[str, str]:
 
 def coming_down(headers: Mapping[str, str], key: str) -> dict[str, str]:
     """Give those headers of a provider's answer that go to the client, but for one that repeats the key."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if (name in _DOWN or name.startswith(_DOWN_BEGINNINGS)) and _is_plain(value) and not _holds(value, key)
-    }
+    names = _coming_down(tuple(headers))
+    return {name: headers[name] for name in names if _is_plain(headers[name]) and not _holds(headers[name], key)}
+
+
+@lru_cache(256)
+def _coming_down(names: tuple[str, ...]) -> list[str]:
+    """Choose from the names of a provider's headers: they are the same ones each time."""
+    return [name for name in names if name in _DOWN or name.startswith(_DOWN_BEGINNINGS)]
 
 
 def without_key(data: bytes, key: str) -> bytes:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Mapping
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -73,12 +74,13 @@ class Prices:
         return math.ceil(_NANO_OF_MILLION * float(dear))
 
 
-def _entry(goal: Goal) -> Any:
-    return catalogue.model(goal.name) or catalogue.model(goal.model)
+@lru_cache(1024)
+def _entry(name: str, model: str) -> Any:
+    return catalogue.model(name) or catalogue.model(model)
 
 
 def _listed(goal: Goal, day: date) -> Any:
-    entry = _entry(goal)
+    entry = _entry(goal.name, goal.model)
     return entry.price.on(day) if entry is not None and entry.price is not None else None
 
 
@@ -87,7 +89,7 @@ def estimate(size: int, members: Mapping[str, Any], goal: Goal) -> Tokens:
     said = [_count(members[name]) for name in _SAID if name in members]
     said += [_count(_inner(members[outer], inner)) for outer, inner in _NESTED if outer in members]
     output = max(said, default=0)
-    known = _entry(goal)
+    known = _entry(goal.name, goal.model)
     most = known.max_output if known is not None else None
     output = min(output or _UNSAID, most or output or _UNSAID)
     if "n" in members or "generationConfig" in members:

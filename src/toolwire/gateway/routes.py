@@ -22,6 +22,7 @@ from toolwire.providers.addressing import headers_of, key_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
+_MOST_FOUND = 1024
 _PLAIN = RouteSettings([])
 
 
@@ -64,6 +65,7 @@ class Routes:
         self.providers: Mapping[str, Provider] = providers
         self._everything = everything
         self._headers: dict[str, dict[str, str]] = {}
+        self._found: dict[str, FoundRoute] = {}  # what was asked for before
         self._ways = {
             name: FoundRoute(name, tuple(self._goals(name, route)), route) for name, route in settings.routes.items()
         }
@@ -96,8 +98,8 @@ class Routes:
 
     def find(self, name: str) -> FoundRoute | None:
         """Say where a client's model name leads; None where it leads nowhere."""
-        if name in self._ways:
-            return self._ways[name]
+        if (kept := self._ways.get(name) or self._found.get(name)) is not None:
+            return kept
         if len(name) > _LONGEST or not MODEL_NAME.fullmatch(name):
             return None
         goal = self._goal(name)
@@ -105,7 +107,12 @@ class Routes:
             if self._everything in self._ways:
                 return self._ways[self._everything]
             goal = self._goal(self._everything) or Goal(self.providers[self._everything], name)
-        return None if goal is None else FoundRoute(name, (goal,))
+        if goal is None:
+            return None
+        if len(self._found) >= _MOST_FOUND:
+            self._found.clear()
+        self._found[name] = FoundRoute(name, (goal,))
+        return self._found[name]
 
     def headers(self, provider: Provider) -> dict[str, str]:
         """Give the headers of a request to one of the providers; they are made once."""

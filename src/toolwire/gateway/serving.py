@@ -36,14 +36,18 @@ class _Patient(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _head = 0
+    _begun = False
 
     def data_received(self, data: bytes) -> None:
         """Read on, but for a head that never ends."""
         self._head += len(data)
         super().data_received(data)
-        if self._timer is None:
+        if not self._begun and self._timer is None:
             self._head = 0
-        elif self._head > _HEAD_BYTES and self.transport is not None and not self.transport.is_closing():
+            return
+        if self._timer is None:
+            self._wait()
+        if self._head > _HEAD_BYTES and self.transport is not None and not self.transport.is_closing():
             self.send_400_response("The head of this request is too long.")
 
     def connection_made(self, transport: Any) -> None:
@@ -59,13 +63,13 @@ class _Patient(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the head of another request on this connection."""
+        """Note that the head of another request begins: what comes in one piece is not waited for."""
         super().on_message_begin()
-        if self._timer is None:
-            self._wait()
+        self._begun = True
 
     def on_headers_complete(self) -> None:
         """Note that the head has come."""
+        self._begun = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -172,8 +172,8 @@ class _Asking(Struct):
             several and conversation_of(self.incoming.owner, self._begun)
         ) or self.incoming.identity.encode()
         goals = choosing.order(way.goals, conversation) if several else list(way.goals)
-        holders = [kept.maker for kept in self.incoming.turns[:1] if kept.there]
-        goals.sort(key=lambda goal: goal.provider.name not in holders)
+        if holders := [kept.maker for kept in self.incoming.turns[:1] if kept.there]:
+            goals.sort(key=lambda goal: goal.provider.name not in holders)
         failures = await self._ask_each(way, goals, conversation)
         soon = [one for one in failures if one.wait is not None and one.wait <= _PATIENCE]
         if soon and failures[-1].may_pass:
