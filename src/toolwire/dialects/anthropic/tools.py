@@ -73,9 +73,9 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     """Leave out each parameter whose name this wire refuses, with all tools of the request."""
     properties = schema.get("properties")
-    odd = [key for key in properties if not _KEY.fullmatch(key)] if type(properties) is dict else []
-    if not odd or type(properties) is not dict:
+    if type(properties) is not dict or all(map(_KEY.fullmatch, properties)):
         return schema
+    odd = [key for key in properties if not _KEY.fullmatch(key)]
     for key in odd:
         ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} takes no parameter of such a name")
     kept = {key: inner for key, inner in properties.items() if key not in odd}
