@@ -93,7 +93,8 @@ PARTS = (
         calls=(("a", "f", {}), ("b", "g", {})),
     ),
     row("a list for arguments", ask(call("f", [1], "a"), G), STOP, calls=B, broken=(SOME,)),
-    row("text for arguments", ask(call("f", '{"x":1}', "a"), G), STOP, calls=B, broken=(SOME,)),
+    row("text for arguments", ask(call("f", "x", "a"), G), STOP, calls=B, broken=(SOME,)),
+    row("the text of an object for arguments", ask(call("f", '{"x":1}', "a"), G), STOP, calls=AB),
     row(
         "a key twice",
         FIRST.replace(msgspec.json.encode(F), TWICE.encode()),

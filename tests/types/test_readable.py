@@ -22,6 +22,7 @@ STAND_FOR = {
     ("resolvers/functions/annotations.py", "make"),  # no class with fields
     ("runs/records.py", "_KINDS[said['kind']]"),
     ("schema/conformance.py", "shape"),  # its _USUAL
+    ("testing/written.py", "kind"),  # steps, and Error
     ("types/readable.py", "kind"),
 }
 

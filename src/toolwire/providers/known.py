@@ -28,6 +28,7 @@ from toolwire.encoding.ledger import QuirkOptions
 from toolwire.errors import InvalidField, UserError, meant
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued
+from toolwire.types.readable import readable
 from toolwire.wire.transport import url_without_secrets
 
 PRESETS = Path(__file__).with_name("known.json")
@@ -99,6 +100,7 @@ class ProviderOptions(ServerOptions, total=False):
     """The model that is asked if none is named."""
 
 
+@readable
 class Provider(Struct, frozen=True, kw_only=True, dict=True):
     """A server: its address, its dialect, its key, and its deviations.
 
@@ -151,7 +153,7 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
         options["capabilities"] = self._capable(able, options.get("capabilities", {}))
         made = replace(self, **options)
         try:
-            msgspec.convert(asdict(made), type(made))
+            msgspec.convert(asdict(made), Provider)
         except msgspec.ValidationError as problem:
             raise InvalidField("options", f"cannot be used: {problem}", path=self.name) from None
         return made

@@ -15,6 +15,7 @@ from msgspec.structs import force_setattr
 from toolwire.encoding.errors import kind_of_status
 from toolwire.errors import InvalidField
 from toolwire.types import Error, FinishReason, Message, Part, Request, Response, Text, ToolCall, ToolResult, Usage
+from toolwire.types.readable import readable
 
 
 class Wait(Struct, frozen=True):
@@ -40,6 +41,7 @@ class Cut(Struct, frozen=True):
     reset: bool = False
 
 
+@readable
 class Raw(Struct, frozen=True):
     """Send these bytes as they are; without another part they are the whole body."""
 
@@ -48,6 +50,7 @@ class Raw(Struct, frozen=True):
     content_type: str | None = None
 
 
+@readable
 class Fail(Struct, frozen=True):
     """Answer with an error, or with the error of a status; after the first part, end the stream with it."""
 
@@ -77,6 +80,7 @@ class Finish(Struct, frozen=True):
     stop_sequence: str | None = None
 
 
+@readable
 class Expect(Struct, frozen=True, kw_only=True):
     """What a request must contain; otherwise it is refused, and the simulation fails.
 

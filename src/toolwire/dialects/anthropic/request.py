@@ -306,7 +306,7 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
         ledger.lose("effort", "effort", f"{DIALECT} has no effort {effort}")
         return ABSENT
     family, mode = family_of(request.model), mode_of_thinking(request)
-    levels = _EFFORTS[1:] if family.efforts is None else family.efforts
+    levels = _EFFORTS[1:] if family.efforts is None else tuple(filter(_EFFORTS.__contains__, family.efforts))
     if not levels:
         said = "a budget" if mode in _THINKS else "no effort"
         ledger.lose(
