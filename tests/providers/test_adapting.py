@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, dialect, tool
@@ -86,6 +87,21 @@ def test_a_conversation_goes_on_after_a_text_without_a_word(face: str) -> None:
         done = lead(face, "anthropic", model.url, "?", shown=True, tools=[get_weather]).done
     assert (done.content, done.messages[0].text) == ("Warm.", "\n\n")
     assert "messages[1].content[0]" in [loss.path for loss in done.losses]
+
+
+@pytest.mark.parametrize(("asked", "written"), [(None, None), (1, 1), (65_536, 65_536), (128_000, 65_536)])
+def test_a_model_is_not_asked_for_more_than_it_gives(asked: int | None, written: int | None) -> None:
+    wire, provider = dialect("gemini"), provider_of("gemini")[0]
+    model = next(known for known in catalogue.models() if known.max_output == 65_536)
+    given = replace(declared(max_tokens=asked), model=model.name)
+    told, losses = adapted(given, provider)
+    assert told == replace(given, max_tokens=written)
+    lost = [(loss.path, loss.action, loss.severity) for loss in losses]
+    assert lost == [("max_tokens", "approximated", "minor")] * (asked != written)
+    own = replace(wire.decode_request(wire.encode_request(given).body), model=model.name)
+    assert adapted(own, provider) == (own, ())
+    unknown = replace(given, model="unheard-of")
+    assert adapted(unknown, provider) == (unknown, ())
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -5,7 +5,7 @@ Rules of this file:
 - A server that knows no tool choice is offered the tools that may be chosen, or none; whether one was called
   is for the loop to see. So is one that cannot be told of single tools, but that one must be called.
 - A wire that has to be told how long an answer may be is told what the catalogue says of the model; where
-  the answer comes as a whole, not more than can be waited for.
+  the answer comes as a whole, not more than can be waited for. No model is asked for more than it gives.
 """
 
 from collections.abc import Collection
@@ -34,6 +34,7 @@ def adapted(request: Request, provider: Provider) -> tuple[Request, tuple[Loss, 
     losses: list[Loss] = []
     if provider.dialect in _WITHOUT_BLANKS:
         request = _worded(request, provider.dialect, losses)
+    request = _within(request, provider, losses)
     if not provider.capabilities.strict_tools:
         request = _without_strict(request, provider, losses)
     knows = provider.capabilities.tool_choice or provider.dialect in _WITHOUT_CHOICE
@@ -65,6 +66,16 @@ def _blanks_of(message: Message, *, bound: bool) -> list[int]:
     thoughts = (place for place, part in enumerate(message.parts) if bound and type(part) is Thinking)
     last = max(thoughts, default=-1)
     return [n for n, part in enumerate(message.parts) if n > last and type(part) is Text and not part.text.strip()]
+
+
+def _within(request: Request, provider: Provider, losses: list[Loss]) -> Request:
+    """Ask for no longer answer than the model gives: servers refuse one (Gemini and Messages, 2026-11-20)."""
+    known, asked = catalogue.model(request.model), request.max_tokens
+    most = known.max_output if known is not None else None
+    if most is None or asked is None or asked <= most or made_by(request.opaque, provider.dialect):
+        return request
+    losses.append(Loss("max_tokens", "max_tokens", "approximated", f"{request.model} gives {most} at most", "minor"))
+    return replace(request, max_tokens=most)
 
 
 def _without_strict(request: Request, provider: Provider, losses: list[Loss]) -> Request:
