@@ -299,7 +299,7 @@ WORDS: list[tuple[Any, Any, list[Said]]] = [
     (None, None, []),
     ("content_filter", "refusal", LOST),
     ("incomplete", "max_tokens", LOST),
-    ("malformed_tool_call", "end_turn", LOST),
+    ("malformed_tool_call", "max_tokens", LOST),
     ("error", "end_turn", LOST),
     ("unknown", "end_turn", LOST),
 ]

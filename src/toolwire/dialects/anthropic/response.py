@@ -32,7 +32,7 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "context_window",
 }
 _FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
-_NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens"}
+_NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens", "malformed_tool_call": "max_tokens"}
 _MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
 
 
