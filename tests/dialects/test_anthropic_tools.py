@@ -81,7 +81,7 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
     "free text": (
         Tool("run", "Run.", custom=True, format={"type": "text"}),
         [{"name": "run", "description": "Run.", "input_schema": FREE}],
-        [("tools[0].custom", "approximated", "minor"), ("tools[0].format", "dropped", "semantic")],
+        [("tools[0].custom", "approximated", "minor"), ("tools[0].format", "dropped", "formal")],
     ),
     "a server's": (ServerTool("web_search", "openai-chat", {}), [], [("tools[0]", "dropped", "semantic")]),
     "its own server's": (

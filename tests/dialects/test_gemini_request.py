@@ -71,7 +71,7 @@ TOOLS: list[tuple[Any, Any, list[Said]]] = [
                 "required": ["input"],
             },
         },
-        [("tools[0].custom", "approximated", "minor"), ("tools[0].format", "dropped", "semantic")],
+        [("tools[0].custom", "approximated", "minor"), ("tools[0].format", "dropped", "formal")],
     ),
 ]
 

@@ -52,7 +52,7 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
                 },
             }
         ],
-        [("tools[0].custom", "approximated", "minor"), ("tools[0].format", "dropped", "semantic")],
+        [("tools[0].custom", "approximated", "minor"), ("tools[0].format", "dropped", "formal")],
     ),
     "a server's": (ServerTool("web_search", "anthropic", {}), [], [("tools[0]", "dropped", "semantic")]),
     "its own server's": (ServerTool("search", "ollama", {"type": "search"}), [{"type": "search"}], []),

@@ -262,6 +262,43 @@ def test_what_is_refused_while_a_model_reasons_is_not_sent(
     assert refusal(WireRequest(target, encoded.body, model)) is None
 
 
+@pytest.mark.parametrize("kind", ["video/mp4", "audio/flac"])
+def test_what_is_heard_or_seen_is_no_file_of_responses(kind: str) -> None:
+    words: Any = [Text("Look."), Document(data="eA==", media_type=kind)]
+    encoded = dialect("openai-responses").encode_request(asking([Message("user", words)]))
+    assert encoded.body["input"] == [{"type": "message", "role": "user", "content": "Look."}]
+    assert losses(encoded) == [("messages[0].content[1]", "dropped", "semantic")]
+    own = {"type": "input_file", "filename": "f", "file_data": f"data:{kind};base64,eA=="}
+    body = {"model": "m", "input": [{"role": "user", "content": [own]}]}
+    assert dialect("openai-responses").encode_request(dialect("openai-responses").decode_request(body)).body == body
+
+
+GRAMMAR = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: WORD"}}
+TOLD = "The text follows this lark grammar:\nstart: WORD"
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize(
+    ("description", "format_", "told", "action"),
+    [
+        ("Run.", GRAMMAR, f"Run.\n\n{TOLD}", "moved"),
+        (None, GRAMMAR, TOLD, "moved"),
+        ("Run.", {"type": "text"}, "Run.", "dropped"),
+        ("Run.", {"type": "other"}, "Run.", "dropped"),
+    ],
+)
+def test_the_grammar_of_free_text_is_told_where_a_function_takes_it(
+    description: str | None, format_: dict[str, Any], told: str, action: str, target: str
+) -> None:
+    request = asking([Message("Hi")], tools=[Tool("run", description, custom=True, format=format_)], max_tokens=99)
+    encoded = dialect(target, custom_tools=False).encode_request(request)
+    [tool] = encoded.body["tools"]
+    [tool] = tool.get("functionDeclarations", [tool])
+    assert tool.get("function", tool)["description"] == told
+    severity = {"moved": "minor", "dropped": "formal" if format_["type"] == "text" else "semantic"}[action]
+    assert losses(encoded) == [("tools[0].custom", "approximated", "minor"), ("tools[0].format", action, severity)]
+
+
 # What is asked of a model; what it takes, and how much it matters that it is another.
 LEVELS: list[tuple[str, str, str | None, str]] = [
     ("gpt-5", "none", "minimal", "semantic"),

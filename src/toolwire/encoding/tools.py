@@ -5,12 +5,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.encoding.settings import ABSENT
 from toolwire.types import Request, ServerTool, Tool
 
-FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-"""The parameters that stand for free text where every tool takes an object."""
+_FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
 
 def keep_tool(body: Any, dialect: str) -> ServerTool:
@@ -70,6 +70,23 @@ def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     verbatim = mine and "escaped" not in (opaque.form or ())  # type: ignore[union-attr]
     name = names.keep(tool.name) if verbatim else names.write(tool.name)
     return {"name": name} if description is None else {"name": name, "description": description}
+
+
+def as_function(tool: Tool, ledger: Ledger) -> Tool:
+    """Give a tool of free text as a function of one text, where each takes an object; its grammar is told in words."""
+    lose_free_text(ledger)
+    ledger.lose_fields(tool, "custom_tool", "parameters")
+    words = [] if tool.description is None else [tool.description]
+    match tool.plain_format:
+        case {"type": "grammar", "grammar": {"syntax": str(syntax), "definition": str(definition)}}:
+            ledger.lose("format", "custom_tool", "its grammar stands in the description", "moved")
+            words.append(f"The text follows this {syntax} grammar:\n{definition}")
+        case {"type": "text"}:
+            ledger.lose("format", "custom_tool", "any text is taken", severity="formal")
+        case _:
+            ledger.lose_fields(tool, "custom_tool", "format")
+    description = "\n\n".join(words) if words else None
+    return replace(tool, custom=False, format=None, parameters=_FREE_TEXT, description=description)
 
 
 def lose_strict(tool: Tool, ledger: Ledger) -> None:

@@ -4,11 +4,10 @@ import re
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
-from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata
+from toolwire.encoding.tools import as_function, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 # api.anthropic.com: "Property keys should match pattern" (2026-09-19).
@@ -40,25 +39,18 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
     opaque = tool.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
+    tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
     if not mine:
-        body["input_schema"] = FREE_TEXT if tool.custom else _without_odd_keys(_fit(tool, ledger), ledger)
+        body["input_schema"] = _without_odd_keys(_fit(tool, ledger), ledger)
     elif tool.plain_parameters is not None:
         body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
         body["strict"] = tool.strict
-    if tool.custom or tool.plain_format is not None or tool.plain_metadata:
-        _note_tool(tool, ledger)
-    bare = opaque is None or (not opaque.value and opaque.form is None)
-    return body if bare and tool.cache is None else ledger.finish(body, tool)
-
-
-def _note_tool(tool: Tool, ledger: Ledger) -> None:
-    if tool.custom:
-        lose_free_text(ledger)
-        ledger.lose_fields(tool, "custom_tool", "parameters")
     ledger.lose_fields(tool, "custom_tool", "format")
     lose_metadata(tool, ledger)
+    bare = opaque is None or (not opaque.value and opaque.form is None)
+    return body if bare and tool.cache is None else ledger.finish(body, tool)
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:

@@ -12,10 +12,9 @@ from operator import is_
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, spelling
-from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
-from toolwire.encoding.tools import FREE_TEXT, begin_tool, lose_metadata, lose_server_tool, lose_strict
+from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
 from toolwire.errors import InvalidSchema
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
 from toolwire.wire.names import escape
@@ -143,12 +142,9 @@ def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
+    tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
-    if tool.custom:
-        body["parametersJsonSchema"] = FREE_TEXT
-        lose_free_text(ledger)
-        ledger.lose_fields(tool, "custom_tool", "parameters")
-    elif tool.plain_parameters is not None:
+    if tool.plain_parameters is not None:
         if "openapi" in form:
             body["parameters"] = _to_openapi(tool.plain_parameters, form["openapi"], ledger, "parameters")
         elif mine:

@@ -9,9 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.tools import FREE_TEXT, keep_tool, lose_metadata, lose_strict
+from toolwire.encoding.tools import as_function, keep_tool, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
 
 REQUIRED = "Answer this by calling a tool."
@@ -66,14 +65,11 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
+    tool = as_function(tool, ledger) if tool.custom else tool
     inner: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         inner["description"] = tool.description
-    if tool.custom:
-        inner["parameters"] = FREE_TEXT
-        lose_free_text(ledger)
-        ledger.lose_fields(tool, "custom_tool", "parameters")
-    elif tool.plain_parameters is not None:
+    if tool.plain_parameters is not None:
         inner["parameters"] = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
     ledger.lose_fields(tool, "custom_tool", "format")
     lose_strict(tool, ledger)

@@ -3,13 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec.structs import replace
-
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
-from toolwire.encoding.tools import FREE_TEXT, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
+from toolwire.encoding.tools import as_function, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
@@ -94,19 +91,11 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if form_of(tool.opaque, DIALECT).get("key") == "functions":
         return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
-        return _encode_as_function(tool, ledger)
+        return without_custom(_encode_odd_tool(as_function(tool, ledger), ledger), ledger)
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
     return ledger.finish({"type": key, key: left_of(tool.opaque, DIALECT, key) | inner}, tool)
-
-
-def _encode_as_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write a custom tool for a server that takes none: as a function of one text."""
-    lose_free_text(ledger)
-    ledger.lose_fields(tool, "custom_tool", "parameters", "format")
-    body = _encode_odd_tool(replace(tool, custom=False, format=None, parameters=FREE_TEXT), ledger)
-    return without_custom(body, ledger)
 
 
 def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:

@@ -18,10 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
 from toolwire.encoding.settings import Understood
-from toolwire.encoding.tools import FREE_TEXT, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
+from toolwire.encoding.tools import as_function, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
 from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint
@@ -397,9 +396,7 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if "own" in form:
         return _encode_own_tool(tool, form["own"], ledger)
     if tool.custom and not ledger.quirks.custom_tools:
-        lose_free_text(ledger)
-        ledger.lose_fields(tool, "custom_tool", "parameters", "format")
-        tool = replace(tool, custom=False, parameters=FREE_TEXT, format=None, strict=False)
+        tool = replace(as_function(tool, ledger), strict=False)
     body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
     if tool.custom:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
