@@ -28,6 +28,8 @@ ROOTS: dict[str, tuple[dict[str, Any], dict[str, Any], list[Said]]] = {
     "as it is": ({**ONE, "title": "T", "if": {}}, {**ONE, "title": "T", "if": {}}, []),
     "nothing": ({}, {"type": "object", "properties": {}}, []),
     "no properties": ({"type": "object", "x": 1}, {"type": "object", "x": 1, "properties": {}}, []),
+    "a list of no properties": ({"type": "object", "properties": []}, {"type": "object", "properties": {}}, []),
+    "null properties": ({"type": "object", "properties": None}, {"type": "object", "properties": {}}, []),
     "text": ({"type": "string"}, {"type": "object", "properties": {}}, [("schema_type", "approximated", "semantic")]),
     "alternatives": (
         {"anyOf": [ONE, {"type": "object", "properties": {"b": {"oneOf": [A, B]}}}], "description": "It."},

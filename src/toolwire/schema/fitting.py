@@ -111,7 +111,7 @@ def fit_root(schema: Schema, target: str) -> Fitted:
     rules, refused = ROOTS[target], _REFUSED[target]
     given = schema.get("type")
     simple = refused.isdisjoint(schema)
-    if simple and given == "object" and ("properties" in schema or not rules.listed):
+    if simple and given == "object" and (type(schema.get("properties")) is dict or not rules.listed):
         return Fitted(schema)
     document = RootSchema(schema)
     view, site = schema, Site(rules, document, [], root=True)
@@ -125,7 +125,7 @@ def fit_root(schema: Schema, target: str) -> Fitted:
     left = {keyword: value for keyword, value in view.items() if keyword in refused}
     out = {keyword: value for keyword, value in view.items() if keyword not in refused}
     if rules.listed:
-        out.setdefault("properties", {})
+        out["properties"] = out.get("properties") or {}
     out = _described(out, left, True, site)
     for keyword in sorted(refused & schema.keys() - {note.keyword for note in site.notes}):
         site.note(keyword, "approximated", f"written out: {target} takes none at the root", changes=False)
