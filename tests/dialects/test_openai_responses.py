@@ -250,6 +250,23 @@ def test_marks_and_roles_that_a_server_asks_for() -> None:
     encoded = openai_responses.encode_request(asking(messages), quirks)
     mark = {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}}
     assert encoded.body["input"] == [said("system", "JSON."), said("user", [{**given("Hi"), **mark}])]
+    assert losses(encoded) == [("messages[0].role", "approximated", "minor")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"role": "developer", "content": "a"},
+        {"type": "message", "role": "developer", "content": "a"},
+        {"role": "developer", "content": [{"type": "input_text", "text": "a"}], "x": 1},
+    ],
+)
+def test_words_of_the_developer_for_a_server_that_has_no_such_role(body: dict[str, Any]) -> None:
+    own = openai_responses.decode_request({"model": "m", "input": [body]})
+    assert openai_responses.encode_request(own).body["input"] == [body]
+    encoded = openai_responses.encode_request(own, Quirks(developer_role=False))
+    assert encoded.body["input"] == [{**body, "role": "system"}]
+    assert losses(encoded) == [("messages[0].role", "approximated", "minor")]
 
 
 @pytest.mark.parametrize(("messages", "items"), [(1, 1), (3, 4), (4, 5)])

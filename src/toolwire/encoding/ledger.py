@@ -330,6 +330,13 @@ class Ledger:
             if getattr(message, field) not in (None, getattr(parts[0], field, None)):
                 self.lose(field, "tool_result", "the result in the message says otherwise")
 
+    def speaker(self, role: str) -> str:
+        """Give a message's role, or the one that is nearest to it where a server knows no developers."""
+        if role != "developer" or self.quirks.developer_role:
+            return role
+        self.lose("role", "developer", "this server knows no developers", "approximated")
+        return "system"
+
     def lose_participant(self, message: Message) -> None:
         """Lose who speaks by name, and that a message which brings no result answers a call."""
         if message.name is not None:

@@ -217,7 +217,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
     """Write one message, as the messages that this wire needs for it."""
     content, opaque, role = message.content, message.opaque, message.role
     if type(content) is str and role != "tool":
-        body: dict[str, Any] = {"role": _role(role, ledger), "content": content}
+        body: dict[str, Any] = {"role": ledger.speaker(role), "content": content}
         bodies.append(body if opaque is WIRE.plain and message.name is None else _close(body, message, ledger))
     elif role == "tool":
         for place, part in enumerate(message.parts):
@@ -233,13 +233,6 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
         bodies.append(body)
     else:
         _encode_words(message, ledger, bodies, below)
-
-
-def _role(role: str, ledger: Ledger) -> str:
-    if role != "developer" or ledger.quirks.developer_role:
-        return role
-    ledger.lose("role", "developer", "this server knows no developers", "approximated")
-    return "system"
 
 
 def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
@@ -259,7 +252,7 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
             blocks.append(block)
     if below:
         blocks, below[:] = [*below, *blocks], []
-    body: dict[str, Any] = {"role": _role(message.role, ledger)}
+    body: dict[str, Any] = {"role": ledger.speaker(message.role)}
     if blocks:
         body["content"] = shortest(blocks, ledger)
     elif not ledger.own and message.parts:

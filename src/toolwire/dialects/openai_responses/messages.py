@@ -221,8 +221,8 @@ def encode_messages(messages: Any, items: Items, first: int = 0, last: int | Non
     for place, message in islice(enumerate(messages), first, last):
         content, opaque, role = message.content, message.opaque, message.role
         bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-        if type(content) is str and message.name is None and message.tool_call_id is None:
-            if opaque is MESSAGE or (bare and role != "developer"):
+        if type(content) is str and role != "developer" and message.name is None and message.tool_call_id is None:
+            if opaque is MESSAGE or bare:
                 bodies.append({"type": "message", "role": role, "content": content})
                 continue
             if opaque is WIRE.plain:
@@ -270,11 +270,9 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    if ledger.own and opaque is not MESSAGE:
-        body: dict[str, Any] = {"role": role}
-    else:
-        plain = role == "developer" and not ledger.own and not ledger.quirks.developer_role
-        body = {"type": "message", "role": "system" if plain else role}
+    body: dict[str, Any] = {"role": ledger.speaker(role)}
+    if not ledger.own or opaque is MESSAGE:
+        body = {"type": "message", **body}
     if content is not None:
         body["content"] = content
     if ledger.own and opaque is not WIRE.plain and opaque is not MESSAGE:
