@@ -79,7 +79,7 @@ def _settings() -> dict[str, Request]:
         "answer: JSON": {"output": Output("json")},
         "answer: JSON of a schema": {"output": Output("schema", _SCHEMA)},
         "verbosity": {"verbosity": "low"},
-        "metadata": {"metadata": {"k": "v"}, "store": True},
+        "metadata": {"metadata": {"k": "v"}},
         "user's identifier": {"safety_identifier": "u"},
         "service tier: auto": {"service_tier": "auto"},
         "streaming": {"stream": True},

@@ -348,14 +348,22 @@ def test_how_many_calls_there_may_be_is_said_to_models_that_take_it(target: str,
     assert refusal(WireRequest(target, encoded.body, model)) is None
 
 
-def test_labels_are_sent_to_chat_completions_with_what_is_stored() -> None:
-    for store in (None, False, True):
-        encoded = dialect("openai-chat").encode_request(
-            asking([Message("Hi")], store=store, metadata={"a": "b", "c": 1})
-        )
-        assert encoded.body.get("metadata") == ({"a": "b"} if store else None)
-        assert losses(encoded) == [("metadata.c" if store else "metadata", "dropped", "formal")]
-        assert refusal(WireRequest("openai-chat", encoded.body, "m")) is None
+@pytest.mark.parametrize(
+    ("model", "store", "sent"),
+    [
+        ("gpt-4o", None, False),
+        ("o3", False, False),
+        ("gpt-5", True, True),
+        ("gpt-oss:20b", None, True),
+        ("m", None, True),
+    ],
+)
+def test_labels_are_sent_to_chat_completions_where_they_are_taken(model: str, store: bool | None, sent: bool) -> None:
+    request = replace(asking([Message("Hi")], store=store, metadata={"a": "b", "c": 1}), model=model)
+    encoded = dialect("openai-chat").encode_request(request)
+    assert encoded.body.get("metadata") == ({"a": "b"} if sent else None)
+    assert losses(encoded) == [("metadata.c" if sent else "metadata", "dropped", "formal")]
+    assert refusal(WireRequest("openai-chat", encoded.body, model)) is None
 
 
 @pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])

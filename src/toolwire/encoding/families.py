@@ -61,6 +61,8 @@ class Family(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a request may say how many calls an answer holds."""
     stop: bool | None = None
     """Whether Chat Completions ends its answer at words that a request names."""
+    unstored_metadata: bool | None = None
+    """Whether Chat Completions takes metadata of what is not stored."""
     prefill: bool | None = None
     """Whether it goes on writing an answer that a request has begun."""
     system_messages: bool | None = None

@@ -188,14 +188,14 @@ def parallel() -> Setting:
 
 
 def labels(*, stored: bool = False) -> Setting:
-    """Make the setting of what an application notes of a request: texts, on some wires only of what is `stored`."""
+    """Make the setting of what an application notes of a request: texts, for some models only of what is `stored`."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
         given = request.metadata or {}
         if made_by(request.opaque, ledger.dialect):
             return given
-        if stored and not request.store:
-            ledger.lose("metadata", "metadata", f"{ledger.dialect} takes it only where the answer is stored")
+        if stored and not request.store and family_of(request.model).unstored_metadata is False:
+            ledger.lose("metadata", "metadata", f"{ledger.dialect} takes it of {request.model} only with `store`")
             return ABSENT
         for key, value in given.items():
             if type(value) is not str:

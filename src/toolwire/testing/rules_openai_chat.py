@@ -190,7 +190,7 @@ def _check_settings(request: WireRequest) -> None:
     if body.get("stream_options") is not None and body.get("stream") is not True:
         text = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise Rejection(text, "stream_options")
-    if body.get("metadata") and body.get("store") is not True:  # langchaingo#1484, 2026-03-16
+    if body.get("metadata") and body.get("store") is not True and family.unstored_metadata is False:
         raise Rejection("The 'metadata' parameter is only allowed when 'store' is enabled.", "metadata")
     if body.get("max_tokens") is not None and body.get("max_completion_tokens") is not None:
         text = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."

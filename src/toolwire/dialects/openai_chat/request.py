@@ -191,7 +191,7 @@ _SETTINGS = Settings(
     effort(plain("reasoning_effort", "effort", str)),
     Setting("response_format", ("output",), _decode_output, _encode_output),
     plain("verbosity", "verbosity", str),
-    labels(stored=True),  # langchaingo#1484, 2026-03-16
+    labels(stored=True),
     identifier("user"),
     identifier("safety_identifier"),
     tier("service_tier", SERVICE_TIERS),
