@@ -187,15 +187,19 @@ ENCODED: dict[str, tuple[Message, dict[str, Any], list[Said]]] = {
         },
         [("messages[0].content[0].name", "defaulted", "minor")],
     ),
-    "a file of Messages without a name, and no PDF": (
-        Message("user", [Document(data="x", media_type="image/tiff", opaque=Opaque("anthropic", {}))]),
-        {
-            "role": "user",
-            "content": [
-                {"type": "file", "file": {"file_data": "data:image/tiff;base64,x", "filename": "document"}},
-            ],
-        },
-        [("messages[0].content[0].name", "defaulted", "minor")],
+    "a file that is no PDF": (
+        Message("user", [Text("a"), Document(data="x", media_type="image/tiff", opaque=Opaque("anthropic", {}))]),
+        {"role": "user", "content": "a"},
+        [("messages[0].content[1]", "dropped", "semantic")],
+    ),
+    "a file of text": (
+        Message("user", [Document(data="SGk=", media_type="text/markdown", name="a.md")]),
+        {"role": "user", "content": "Hi"},
+        [
+            ("messages[0].content[0].text", "approximated", "minor"),
+            ("messages[0].content[0].name", "dropped", "semantic"),
+            ("messages[0].content[0].media_type", "dropped", "minor"),
+        ],
     ),
     "a file elsewhere": (
         Message("user", [Text("a"), Document("https://x/d.pdf")]),

@@ -6,7 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dialects.asking import BEGUN, Said, asking, losses
-from toolwire import Message, Output, ServerTool, Text, Tool, ToolCall, ToolChoice, ToolResult, dialect, translate
+from toolwire import (
+    Document,
+    Message,
+    Output,
+    ServerTool,
+    Text,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    dialect,
+    translate,
+)
 from toolwire.dialects import NAMES
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.wires import refusal

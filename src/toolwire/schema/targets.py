@@ -5,6 +5,7 @@ Rules of this file:
 - A limit is about the value of a keyword that the target takes otherwise: a known format, a bound of 0 or 1.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -142,6 +143,12 @@ def _all_primitive(values: Any) -> bool:
     return all(map(_is_primitive, values))
 
 
+def _looks_nowhere(pattern: str) -> bool:
+    """Whether a pattern has no lookaround, which OpenAI's servers refuse (vercel/ai#21037, 2026-09-17)."""
+    return _LOOKAROUND.search(pattern) is None
+
+
+_LOOKAROUND = re.compile(r"(?<!\\)(?:\\\\)*\(\?<?[=!]")
 _LOWER = {name: name for name in TYPES}
 _UPPER = {name: name.upper() for name in TYPES}
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
@@ -179,7 +186,12 @@ _TABLE = (
         all_required=True,
         pure_unions=True,
         cycle_through=frozenset({"property", "optional", "items"}),
-        limits={"format": _known_to(_FORMATS), "enum": _all_primitive, "const": _is_primitive},
+        limits={
+            "format": _known_to(_FORMATS),
+            "pattern": _looks_nowhere,
+            "enum": _all_primitive,
+            "const": _is_primitive,
+        },
     ),
     _target(
         "anthropic-strict",

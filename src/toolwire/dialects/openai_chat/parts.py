@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, left_of, made_by, take
 from toolwire.encoding.parts import (
+    as_text,
     at_hand,
     cite_url,
     data_of,
@@ -29,6 +30,7 @@ WIRE = Wire(
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
 )
+PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18
 _DETAIL_TEXTS = frozenset({"text", "summary"})
 AUDIO_TEXTS = frozenset({"data", "transcript"})
 # openai 3.52.0, ChatCompletionContentPartInputAudioParam (2026-11-20).
@@ -163,8 +165,12 @@ def _decode_file(rest: dict[str, Any]) -> Part | None:
 
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a file; text becomes a text part, a URL cannot be said."""
-    part = at_hand(unpack(part, WIRE), ledger)
+    """Write a file; text becomes a text part, a URL cannot be said, and no other data than a PDF's."""
+    mine = made_by(part.opaque, DIALECT)
+    part = part if mine else as_text(at_hand(unpack(part, WIRE), ledger))
+    if part.data is not None and part.media_type not in (None, PDF) and not mine:
+        ledger.lose("", "document", f"{DIALECT} reads PDF, not {part.media_type}")
+        return None
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "text", "text": part.text}, part)
@@ -181,7 +187,7 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if part.name is not None:
         inner["filename"] = part.name
     elif "file_data" in inner and not made_by(part.opaque, DIALECT):
-        inner["filename"] = "document.pdf" if part.media_type in (None, "application/pdf") else "document"
+        inner["filename"] = "document.pdf"
         ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
     return _nest("file", inner, part, ledger)
 

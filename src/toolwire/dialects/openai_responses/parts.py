@@ -37,6 +37,8 @@ TYPE_AND_TEXT = 2
 # openai 3.52.0, ResponseInputImageParam.detail (2026-11-20).
 _DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
+# https://developers.openai.com/api/docs/guides/file-inputs (2026-02-24)
+_HEARD_AND_SEEN = ("audio/", "video/")
 PLAIN_MESSAGE = 3
 MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
 _EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
@@ -105,6 +107,9 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)
+    if (part.media_type or "").startswith(_HEARD_AND_SEEN) and not made_by(part.opaque, DIALECT):
+        ledger.lose("", "document", f"{DIALECT} reads no {part.media_type}")
+        return None
     body: dict[str, Any] = {"type": "input_file"}
     if (data := data_of(part, WIRE)) is not None:
         body["file_data"] = write_document_data(part, data, WIRE)
