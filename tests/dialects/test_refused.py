@@ -276,12 +276,12 @@ def test_what_is_refused_while_a_model_reasons_is_not_sent(
     assert refusal(WireRequest(target, encoded.body, model)) is None
 
 
-@pytest.mark.parametrize("kind", ["video/mp4", "audio/flac"])
-def test_what_is_heard_or_seen_is_no_file_of_responses(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "places"), [("video/mp4", [".data", ""]), ("audio/flac", [""])])
+def test_what_is_heard_or_seen_is_no_file_of_responses(kind: str, places: list[str]) -> None:
     words: Any = [Text("Look."), Document(data="eA==", media_type=kind)]
     encoded = dialect("openai-responses").encode_request(asking([Message("user", words)]))
     assert encoded.body["input"] == [{"type": "message", "role": "user", "content": "Look."}]
-    assert losses(encoded) == [("messages[0].content[1]", "dropped", "semantic")]
+    assert losses(encoded) == [(f"messages[0].content[1]{place}", "dropped", "semantic") for place in places]
     own = {"type": "input_file", "filename": "f", "file_data": f"data:{kind};base64,eA=="}
     body = {"model": "m", "input": [{"role": "user", "content": [own]}]}
     assert dialect("openai-responses").encode_request(dialect("openai-responses").decode_request(body)).body == body

@@ -371,8 +371,9 @@ def _in_words(message: Message) -> Message:
 
 
 def _without(message: Message) -> Message:
-    """Give a message without calls of the answer's tool, or without their results."""
-    return replace(message, content=[part for part in message.parts if not (is_answer(part) or _answers(part))])
+    """Give a message without calls of the answer's tool, or their results: it is the model's own no more."""
+    kept = [part for part in message.parts if not (is_answer(part) or _answers(part))]
+    return replace(message, content=kept, opaque=None)
 
 
 class AnswerForm(Struct, frozen=True):
