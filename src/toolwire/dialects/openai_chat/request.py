@@ -81,7 +81,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
     if "implied" in form and request.parallel_tool_calls is False:
-        del body["parallel_tool_calls"]
+        body.pop("parallel_tool_calls", None)
     if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
         body[key] = body.pop("max_completion_tokens")
     body |= tools
