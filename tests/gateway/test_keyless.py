@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.gateway.standing import KEY, NAMES, WIRES, at, post, standing
+from tests.gateway.standing import KEY, NAMES, WIRES, There, at, post, standing
 from toolwire.dialects import dialect
 from toolwire.testing import Fail, simulate
 from toolwire.types import Context, Error, Message, Request
@@ -61,3 +61,11 @@ def test_a_key_that_is_a_word_changes_no_answer(target: str, *, stream: bool) ->
         with standing(model.url, providers={name: provider}) as gateway:
             answered = post(gateway.url, encoded.path, json.dumps(encoded.body).encode())
     assert b"[hidden]" not in answered.data
+
+
+def test_what_is_no_answer_of_a_model_holds_no_key() -> None:
+    with standing("http://127.0.0.1:9") as gateway:
+        there = There(200, {"content-type": "application/json"}, [b'{"data": [], "model": "%s"}' % KEY.encode()])
+        gateway.gateway.tools.transport = there
+        answered = post(gateway.url, "/v1/embeddings", b'{"model": "openai/e", "input": "x"}')
+    assert answered.data == b'{"data": [], "model": "[hidden]"}'

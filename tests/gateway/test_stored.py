@@ -106,6 +106,7 @@ def test_what_was_asked_is_listed_page_by_page(strict_model: Playing) -> None:
 HELD: list[tuple[int, str, bytes, int, str]] = [
     (200, "application/json", b'{"id": "resp_1", "object": "response", "odd": 1.0}', 200, '"odd": 1.0'),
     (200, "text/event-stream", b"event: a\ndata: {}\n\n", 200, "event: a"),
+    (200, "application/json", b'{"id": "resp_1", "output": "is it %s?"}' % KEY.encode(), 200, "is it [hidden]?"),
     (401, "application/json", b'{"error": {"message": "no key %s"}}' % KEY.encode(), 401, "no key [hidden]"),
     (502, "text/html", b"<html>%s" % KEY.encode(), 502, "<html>[hidden]"),
     (500, "text/plain", b"", 500, "openai-responses answered with 500 and no word"),

@@ -16,7 +16,7 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
-from toolwire.gateway.headers import coming_down, going_up
+from toolwire.gateway.headers import coming_down, going_up, secret_of
 from toolwire.gateway.passing import (
     may_be_signed,
     signatures_of,
@@ -44,7 +44,6 @@ _DATED = frozenset({"openai-chat", "openai-responses", "ollama"})  # wires that 
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
-_NO_WORD = 20  # a shorter key, such as `EMPTY`, may be a word of an answer
 _FIRST_ELSE = 300
 _PAGE = "text/html"
 # What no other provider does better: the request itself is wrong.
@@ -116,12 +115,6 @@ class Attempt:
     def shares_wire(self) -> bool:
         """Whether other providers speak this one's wire: what one has signed, another cannot read."""
         return self.goal.provider.dialect in self.tools.routes.shared
-
-    @property
-    def secret(self) -> str:
-        """The provider's key, where it can be told from a word."""
-        key = key_of(self.goal.provider)
-        return key if len(key) >= _NO_WORD else ""
 
     def _recall(self) -> None:
         """Bring what a request goes on from, where its provider does not hold it."""
@@ -216,7 +209,7 @@ class Attempt:
         provider = self.goal.provider
         status, body, read = await error_in(answer, key_of(provider))
         may_pass = status in _PASSING or status >= 500
-        headers = coming_down(answer.headers, self.secret)
+        headers = coming_down(answer.headers, secret_of(provider))
         said = provider.speaks().decode_error(status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400 and not isinstance(read, str):

@@ -20,7 +20,7 @@ from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.headers import coming_down, kind_of, without_key
+from toolwire.gateway.headers import coming_down, hidden, kind_of, secret_of
 from toolwire.gateway.passing import OtherAnswer, PassedStream, counts_in, may_be_signed, signatures_of
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
@@ -77,6 +77,7 @@ class Delivery:
         self.goes_on = goes_on
         self.tools, self.incoming, self.wire = attempt.tools, attempt.incoming, attempt.wire
         self._begins = time.monotonic_ns()
+        self._secret = secret_of(attempt.goal.provider)
 
     async def deliver(self) -> Failure | None:
         """Give the answer to the client; what failed before its first byte is given back."""
@@ -148,7 +149,7 @@ class Delivery:
         served.losses = attempt.request_losses
         wires = f"{self.wire.DIALECT}>{attempt.goal.provider.dialect}"
         new = self.tools.reports.new(self.incoming.owner, wires, served.losses) if served.losses else ()
-        head = {"content-type": kind, **coming_down(self.answer.headers, attempt.secret)}
+        head = {"content-type": kind, **coming_down(self.answer.headers, self._secret)}
         head["x-toolwire-model"] = attempt.goal.name
         return {**head, "x-toolwire-losses": counted} if (counted := header_of(new)) else head
 
@@ -157,12 +158,12 @@ class Delivery:
         served, send = self.served, self.client.send
         kind = kind_of(self.answer.headers, JSON)
         head = {"content-type": kind, "x-toolwire-model": self.attempt.goal.name}
-        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self.attempt.secret)})
+        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secret)})
         heard = OtherAnswer(self.wire, kind)
         try:
             while piece := await self.answer.aread():
                 served.heard = heard.feed(piece)
-                await send(piece, True)
+                await send(hidden(piece, self._secret), True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
         served.usage, served.ending = heard.usage, "answer"
@@ -178,9 +179,7 @@ class Delivery:
                 _check_size(len(data), self.tools.bounds.bytes)
         except TransportError as problem:
             return self._broken_whole(problem, len(data))
-        body = bytes(data)
-        if attempt.secret and attempt.secret.encode() in body:
-            body = without_key(body, attempt.secret)
+        body = hidden(bytes(data), self._secret)
         if (failure := self._no_answer(body, whole=True)) is not None:
             served.answered = None
             return failure
@@ -306,14 +305,12 @@ class Delivery:
     ) -> TransportError | None:
         """Hand an answer on, piece by piece; give what broke it off."""
         size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
-        key = self.attempt.secret.encode()
+        secret = secret_of(self.attempt.goal.provider)
         try:
             while piece := first or await read():
                 first = b""
-                if key and key in piece:
-                    piece = piece.replace(key, b"[hidden]")
                 size = _check_size(size + len(piece), self.tools.bounds.bytes)
-                if said := feed(piece):
+                if said := feed(hidden(piece, secret)):
                     pulse.beat()
                     await send(said, True)
         except TransportError as problem:

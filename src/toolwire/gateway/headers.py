@@ -9,6 +9,8 @@ Rules of this file:
 from collections.abc import Mapping
 from functools import lru_cache
 
+from toolwire.providers import Provider
+from toolwire.providers.addressing import key_of
 from toolwire.scrubbing import Known
 
 # anthropic 2.12.0, openai 3.54.0, google-genai 3.4.0 and claude-code 2.1, codex 0.169, as of 2026-11-22.
@@ -22,6 +24,7 @@ _UP: Mapping[str, frozenset[str]] = {
 _DOWN = frozenset({"retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms", "openai-version"})
 _DOWN_BEGINNINGS = ("x-ratelimit-", "anthropic-ratelimit-")
 _LONGEST = 8192
+_NO_WORD = 20  # a shorter key, such as `EMPTY`, may be a word of an answer
 
 
 def going_up(dialect: str, headers: Mapping[str, str]) -> dict[str, str]:
@@ -40,6 +43,17 @@ def coming_down(headers: Mapping[str, str], key: str) -> dict[str, str]:
 def _coming_down(names: tuple[str, ...]) -> list[str]:
     """Choose from the names of a provider's headers: they are the same ones each time."""
     return [name for name in names if name in _DOWN or name.startswith(_DOWN_BEGINNINGS)]
+
+
+def secret_of(provider: Provider) -> str:
+    """Give a provider's key, where it can be told from a word."""
+    key = key_of(provider)
+    return key if len(key) >= _NO_WORD else ""
+
+
+def hidden(data: bytes, secret: str) -> bytes:
+    """Take a provider's key out of an answer, or a piece of one."""
+    return without_key(data, secret) if secret and secret.encode() in data else data
 
 
 def without_key(data: bytes, key: str) -> bytes:

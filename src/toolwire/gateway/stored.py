@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
-from toolwire.gateway.headers import kind_of
+from toolwire.gateway.headers import hidden, kind_of, secret_of
 from toolwire.gateway.memory import Memory
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of, url_of
@@ -362,7 +362,7 @@ async def _fetch_there(
         if answer.status < _FIRST_ELSE:
             await client.begin(answer.status, {"content-type": kind_of(answer.headers, "application/json")})
             while piece := await answer.aread():
-                await client.send(piece, True)
+                await client.send(hidden(piece, secret_of(provider)), True)
             await client.send(b"", False)
             return
         status, body, read = await error_in(answer, key_of(provider))
