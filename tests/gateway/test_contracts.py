@@ -90,6 +90,42 @@ def test_a_base_address_may_hold_the_version_or_not(wire: str, strict_model: Pla
             assert answered.status == 200, (base, answered.data)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/chat/completions", "POST"),
+        ("PUT", "/v1/messages", "POST"),
+        ("DELETE", "/api/chat", "POST"),
+        ("POST", "/v1/models", "GET, HEAD"),
+        ("POST", "/api/tags", "GET, HEAD"),
+        ("GET", "/v1beta/models/m:generateContent", "POST"),
+        ("POST", "/v1/responses/resp_1/input_items", "GET"),
+        ("GET", "/v1/responses/resp_1/cancel", "POST"),
+    ],
+)
+def test_a_method_that_a_path_does_not_know_is_told_which_it_knows(
+    method: str, path: str, allowed: str, strict_model: Playing
+) -> None:
+    with strict_model([]) as stood:
+        answered = send(stood.url, method, path, b"{}")
+        assert (answered.status, answered.headers["allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize(
+    ("method", "rest", "allowed"),
+    [("PUT", "", "GET, POST, DELETE"), ("PATCH", "/items", "GET, POST"), ("POST", "/items/{item}", "GET, DELETE")],
+)
+def test_a_conversation_tells_which_methods_it_knows(
+    method: str, rest: str, allowed: str, strict_model: Playing
+) -> None:
+    with strict_model([]) as stood:
+        said = b'{"items": [{"role": "user", "content": "Hello"}]}'
+        name = json.loads(send(stood.url, "POST", "/v1/conversations", said).data)["id"]
+        item = json.loads(send(stood.url, "GET", f"/v1/conversations/{name}/items", None).data)["first_id"]
+        answered = send(stood.url, method, f"/v1/conversations/{name}{rest.format(item=item)}", b"{}")
+        assert (answered.status, answered.headers["allow"]) == (405, allowed)
+
+
 def test_models_are_listed_below_each_base_address(strict_model: Playing) -> None:
     with strict_model(Scenario([])) as stood:
         listed = [send(stood.url, "GET", f"{base}/models", None).data for base in ("", "/v1", "/v1/v1")]

@@ -33,7 +33,7 @@ from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
 from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
 from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
-from toolwire.translation.paths import Asked, read_path, with_one_version
+from toolwire.translation.paths import Asked, methods_of, read_path, with_one_version
 from toolwire.types import Error
 from toolwire.wire.bodies import members_of, read_body
 
@@ -176,7 +176,7 @@ class _Request:
         try:
             await self._answer()
         except Refused as refused:
-            await self._refuse(refused.error)
+            await self._refuse(refused.error, refused.headers)
         except InvalidBody as problem:
             await self._refuse(Error("invalid_request", str(problem), 400))
         except _Gone:
@@ -268,10 +268,10 @@ class _Request:
 
     async def _answer_wire(self, asked: Asked) -> None:
         """Answer a path of a wire."""
-        if self.method not in (asked.method, "HEAD" if asked.method == "GET" else asked.method):
+        if self.method not in methods_of(asked):
             if asked.action in ("model", "retrieve"):
                 raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
-            raise Refused("invalid_request", f"{self.method} is not possible on {self.path}", 405)
+            raise Refused.method(self.method, self.path[:200], _STORED.get(asked.action) or methods_of(asked))
         if asked.method == "GET":
             await self._inform(asked)
             return
@@ -412,14 +412,14 @@ class _Request:
         self.ended = not more
         await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def _refuse(self, error: Error) -> None:
+    async def _refuse(self, error: Error, headers: Mapping[str, str] | None = None) -> None:
         """Tell an error: as a response, where nothing was said yet. A body that was given up is not waited for."""
         self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
         if self.begun:
             return
         reply = reply_of(error, self.wire)
         closes = {"connection": "close"} if error.status == _GIVEN_UP else {}
-        await self._reply(error.status or reply.status, reply.json, **reply.headers, **closes)
+        await self._reply(error.status or reply.status, reply.json, **reply.headers, **closes, **(headers or {}))
 
     async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
         await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})

@@ -107,7 +107,7 @@ async def _answer_whole(turns: Turns, kept: _Conversation, method: str, body: by
             await turns.memories[0].keep(turns.owner, [(_key(kept.id), b"")])
             return _write({"id": kept.id, "object": "conversation.deleted", "deleted": True})
         case _:
-            raise _impossible(method)
+            raise Refused.method(method, "a conversation", ("GET", "POST", "DELETE"))
 
 
 async def _answer_items(turns: Turns, kept: _Conversation, item: str, method: str, body: bytes, query: str) -> bytes:
@@ -124,11 +124,7 @@ async def _answer_items(turns: Turns, kept: _Conversation, item: str, method: st
             await _keep(turns, kept)
             return _write(kept.shown)
         case _:
-            raise _impossible(method)
-
-
-def _impossible(method: str) -> Refused:
-    return Refused("invalid_request", f"{method} is not possible on a conversation", 405)
+            raise Refused.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
 
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:

@@ -3,7 +3,7 @@
 Rule: it says what was wrong and what would be right, and nothing of what is inside.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects import dialect
@@ -58,7 +58,7 @@ FORGOTTEN: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Refused(Exception):
-    """A request that ends here; `error` is told in the client's wire."""
+    """A request that ends here; `error` is told in the client's wire, with `headers`."""
 
     def __init__(
         self,
@@ -69,7 +69,15 @@ class Refused(Exception):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
+        self.headers: dict[str, str] = {}
         self.error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code, retry_after=retry_after)
+
+    @classmethod
+    def method(cls, method: str, place: str, allowed: Iterable[str]) -> "Refused":
+        """Refuse a method that a place does not know."""
+        refused = cls("invalid_request", f"{method} is not possible on {place}", 405)
+        refused.headers = {"allow": ", ".join(allowed)}
+        return refused
 
     @classmethod
     def forgotten(cls, wire: str) -> "Refused":

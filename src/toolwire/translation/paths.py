@@ -116,8 +116,12 @@ def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
     asked = read_path(path.partition("?")[0], {name.lower(): value for name, value in headers.items()})
     if asked is None:
         return None
-    methods = {asked.method, "HEAD" if asked.method == "GET" else asked.method, *_MORE.get(asked.action, ())}
-    return asked.dialect if method.upper() in methods else None
+    return asked.dialect if method.upper() in (*methods_of(asked), *_MORE.get(asked.action, ())) else None
+
+
+def methods_of(asked: Asked) -> tuple[str, ...]:
+    """List the methods by which something is asked."""
+    return (asked.method, "HEAD") if asked.method == "GET" else (asked.method,)
 
 
 def wants_stream(dialect: str, body: Any, path: str = "") -> bool:
