@@ -194,9 +194,36 @@ def test_who_holds_an_answer_and_fails_is_told_and_not_that_nobody_holds_it() ->
         settings = '[routes.r]\nto = ["openai-responses/m", "gemini/m"]\n'
         with standing(model.url, settings) as stood:
             client = client_of(stood.url)
-            first = client.responses.create(model="r", input="Hello")
+            first = client.responses.create(model="openai-responses/m", input="Hello")
             with pytest.raises(openai.InternalServerError, match="broken"):
                 client.responses.create(model="r", input="More", previous_response_id=first.id)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("other", ["gemini/m", "other/m"])
+def test_who_holds_an_answer_and_is_away_is_gone_on_from_by_the_next(other: str, stream: bool) -> None:
+    turns = [["One."], ["Two."], Fail(Error("server", "broken", 500))]
+    with simulate(turns, strict=True) as model, simulate([["Three."], ["Four."]], strict=True) as second:
+        names = {"gemini": "gemini", "other": "openai-responses"}
+        providers = {name: at(second.url, wire).with_options(name=name) for name, wire in names.items()}
+        settings = f'[routes.r]\nto = ["openai-responses/m", "{other}"]\n'
+        with standing(model.url, settings, providers) as stood:
+            client = client_of(stood.url)
+            one = asked(client, stream=stream, model="r", input="Hello")
+            two = asked(client, stream=stream, model="r", input="More", previous_response_id=one.id)
+            assert (model.requests[1].body or {})["previous_response_id"] == one.id
+            for words, previous in (("Three.", two), ("Four.", two)):
+                answer = asked(client, stream=stream, model="r", input="Again", previous_response_id=previous.id)
+                assert answer.output_text == words
+            told = [
+                ("user", "Hello"),
+                ("assistant", "One."),
+                ("user", "More"),
+                ("assistant", "Two."),
+                ("user", "Again"),
+            ]
+            assert [said(request) for request in second.requests] == [told, told]
+            assert len(model.requests) == 3, "who was away is left alone for a while"
 
 
 @pytest.mark.parametrize("wire", FOREIGN)

@@ -1,7 +1,8 @@
 """Answers of Responses that are kept, so that a client sends only what is new: whoever has made them.
 
 Rules of this file:
-- What a provider of Responses holds itself is asked of it; only who holds it is kept here.
+- What a provider of Responses holds itself is asked of it; only who holds it is kept here, and what was said where
+  others are to go on with it when it is away.
 - What another wire's model said is kept whole, in the memory: found by its own key alone, bounded, and expiring.
 - It is kept before the client hears its end: whoever goes on at once finds it.
 - A summary of ours is an item that its client repeats; it is said in words to every model.
@@ -103,11 +104,13 @@ class Turns(NamedTuple):
             name = kept.before
         return turns
 
-    async def keep(self, name: str, kept: StoredTurn) -> None:
-        """Keep a turn."""
+    async def keep(self, name: str, kept: StoredTurn) -> bool:
+        """Keep a turn, and say whether it is small enough for that."""
         value = _write(kept)
-        if len(value) <= _MOST and len(name) <= _LONGEST_ID:
+        fits = len(value) <= _MOST and len(name) <= _LONGEST_ID
+        if fits:
             await self.memories[0].keep(self.owner, [(_key(name), value)])
+        return fits
 
     async def forget(self, name: str) -> None:
         """Forget a turn."""
@@ -183,6 +186,7 @@ class Keeper:
         self._place, self._members, self._maker, self._passes = place, members, maker, passes
         self.adds: Callable[[list[Any]], Awaitable[None]] | None = None  # to a conversation
         self.earlier: list[Any] = []  # what was said in it before
+        self.others: bool = False  # who may go on with what its provider holds
         self._frames = EventStream()
         self._send: Callable[[bytes, bool], Awaitable[None]] = send
         self._head: bytes | None = b""
@@ -190,14 +194,8 @@ class Keeper:
 
     async def send(self, data: bytes, more: bool) -> None:
         """Hand on what is said; its end is kept first."""
-        if self.adds is not None:
-            answers = [data]
-            if self._streams:
-                answers = [event_answer(event) for kind, event in self._frames.feed(data) if kind in _LAST]
-            for answer in answers:
-                _, kept = kept_of(self._members, answer, self._maker)
-                if kept is not None:
-                    await self.adds(kept.items)
+        if self.adds is not None or self.others:
+            await self._keep_said(data)
         if self._head is not None and is_kept(self._members):
             name, kept = self._noted(data) if self._passes else self._heard(data)
             if kept is not None:
@@ -206,6 +204,18 @@ class Keeper:
                     kept = replace(kept, asked=Raw(_write([*self.earlier, *as_items(_read(kept.asked))])))
                 await self._place.keep(name, kept)
         await self._send(data, more)
+
+    async def _keep_said(self, data: bytes) -> None:
+        """Keep what was said, in its conversation, or for others than the provider that holds it."""
+        answers = [data]
+        if self._streams:
+            answers = [event_answer(event) for kind, event in self._frames.feed(data) if kind in _LAST]
+        for answer in answers:
+            name, kept = kept_of(self._members, answer, self._maker)
+            if kept is not None and self.adds is not None:
+                await self.adds(kept.items)
+            elif kept is not None and await self._place.keep(name, replace(kept, there=True)):
+                self._head = None
 
     def _noted(self, data: bytes) -> tuple[str, StoredTurn | None]:
         """Note who holds an answer."""
@@ -227,8 +237,11 @@ class Keeper:
 
 
 def event_answer(event: bytes) -> bytes:
-    """Give the answer that the last event of a stream repeats."""
-    return bytes(_read(event, type=dict[str, Raw]).get("response", b""))
+    """Give the answer that the last event of a stream repeats; nothing where it cannot be read."""
+    try:
+        return bytes(_read(event, type=dict[str, Raw]).get("response", b""))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return b""
 
 
 def kept_of(members: Mapping[str, Any], answer: bytes, maker: str) -> tuple[str, StoredTurn | None]:

@@ -173,7 +173,7 @@ class _Asking(Struct):
         ) or self.incoming.identity.encode()
         goals = choosing.order(way.goals, conversation) if several else list(way.goals)
         if holders := [kept.maker for kept in self.incoming.turns[:1] if kept.there]:
-            goals.sort(key=lambda goal: goal.provider.name not in holders)
+            goals.sort(key=lambda goal: goal.provider.name not in holders or choosing.is_paused(goal))
         failures = await self._ask_each(way, goals, conversation)
         soon = [one for one in failures if one.wait is not None and one.wait <= _PATIENCE]
         if soon and failures[-1].may_pass:
@@ -232,6 +232,7 @@ class _Asking(Struct):
             return self.client
         maker = attempt.goal.provider.name
         keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, send=self.client.send)
+        keeper.others = attempt.passes and attempt.several and not name
         if name:
             keeper.adds = partial(conversations.add, self.place, name)
             keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
