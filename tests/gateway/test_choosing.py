@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.standing import WIRES, Stood, at, post, standing
+from tests.gateway.standing import WIRES, Stood, There, at, post, standing
 from toolwire.dialects import dialect
 from toolwire.gateway.choosing import Choosing, conversation_of
 from toolwire.gateway.routes import Goal
@@ -191,6 +191,18 @@ def test_what_is_too_long_goes_to_the_route_for_it(wire: str) -> None:
     if wire == "gemini":
         message = "The input token count (300000) exceeds the maximum number of tokens allowed (200000)."
     _three([Fail(Error("context_length", message, 400, code="context_length_exceeded"))], then, wire)
+
+
+def test_what_is_too_long_is_told_where_the_route_for_it_does_not_know_what_is_asked() -> None:
+    wires = {"first": "openai", "second": "anthropic"}
+    providers = {name: at("http://127.0.0.1:9", wire).with_options(name=name) for name, wire in wires.items()}
+    routes = '[routes.r]\nto = ["first/m"]\non_context = "long"\n[routes.long]\nto = ["second/m"]\n'
+    with standing("http://127.0.0.1:9", routes, providers) as stood:
+        said = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
+        stood.gateway.tools.transport = There(400, {"content-type": "application/json"}, [said])
+        answered = post(stood.url, "/v1/embeddings", b'{"model": "r", "input": "x"}')
+        assert (answered.status, answered.data) == (400, said)
+        assert stood.seen[-1]["goal"] == "first/m"
 
 
 @pytest.mark.parametrize("error", ["null", '""', "{}", "false"])

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.gateway.standing import KEY, NAMES, WIRES, Answered, Stood, at, post, standing
-from toolwire.config import PriceSettings
+from toolwire.config import PriceSettings, read_settings
 from toolwire.dialects import dialect
 from toolwire.errors import UserError
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.keys import Key, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
-from toolwire.gateway.routes import Goal
+from toolwire.gateway.routes import Goal, Routes, Upward
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
 from toolwire.translation import seams
@@ -387,3 +387,12 @@ def test_a_key_says_nothing_of_itself() -> None:
     text, key = mint("ci", (), (), 0.0, None)
     assert text not in repr(key)
     assert isinstance(key, Key)
+
+
+def test_what_is_too_long_is_told_where_the_route_for_it_has_no_price(guarded: Guarded) -> None:
+    said = read_settings('[routes.r]\nto = ["openai/m"]\non_context = "long"\n[routes.long]\nto = ["silent/m"]\n')
+    tools = guarded.stood.gateway.tools
+    guarded.stood.gateway.renew(Routes(said, tools.routes.providers), tools.prices, Upward())
+    guarded.model.play(Fail(Error("context_length", "too long", 400, code="context_length_exceeded")))
+    answered = ask(guarded.stood.url, guarded.make(budget="20/day"), "r")
+    assert (answered.status, json.loads(answered.data)["error"]["code"]) == (400, "context_length_exceeded")

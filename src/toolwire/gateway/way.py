@@ -279,8 +279,11 @@ class _Asking(Struct):
         longer = self.tools.routes.find(way.settings.on_context)
         if longer is None:
             return None
-        goals = tuple(_payable(self.tools, self.incoming, list(longer.goals)))
-        return FoundRoute(longer.name, goals, replace(longer.settings, on_context=""))
+        try:
+            goals = _payable(self.tools, self.incoming, _speaking(self.incoming, longer, longer.name))
+        except Refused:  # it is no way for this request, which is told that it is too long
+            return None
+        return FoundRoute(longer.name, tuple(goals), replace(longer.settings, on_context=""))
 
 
 def _knows(there: str, asked: Asked) -> bool:
