@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolwire.gateway.routes import Upward
+from tests.gateway.standing import at
+from toolwire.config import GatewaySettings
+from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.upstream import Uplink
 from toolwire.wire.transport import HttpRequest, Timeouts, TransportError
 
@@ -197,6 +199,19 @@ def test_a_request_that_is_cancelled_closes_its_connection_at_once() -> None:
             await asyncio.wait_for(server.began.wait(), 1)
             asking.cancel()
             await asyncio.wait_for(server.closed.wait(), 1)
+
+    asyncio.run(run())
+
+
+def test_a_provider_may_be_called_by_another_name_than_its_address() -> None:
+    async def run() -> None:
+        server = Server(ANSWER)
+        async with server.standing() as url, uplink() as up:
+            named = at(url, "openai", headers={"Host": "models.example"})
+            headers = Routes(GatewaySettings(), {"openai": named}).headers(named)
+            await heard(await up.asend(HttpRequest("POST", url + "/", headers, b"{}"), Timeouts()))
+            lines = server.heard[0].lower().split(b"\r\n")
+            assert [line for line in lines if line.startswith(b"host:")] == [b"host: models.example"]
 
     asyncio.run(run())
 

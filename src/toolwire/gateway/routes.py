@@ -115,9 +115,9 @@ class Routes:
         return self._found[name]
 
     def headers(self, provider: Provider) -> dict[str, str]:
-        """Give the headers of a request to one of the providers; they are made once."""
+        """Give the headers of a request to one of the providers, in small letters; they are made once."""
         if provider.name not in self._headers:
-            self._headers[provider.name] = headers_of(provider)
+            self._headers[provider.name] = {name.lower(): value for name, value in headers_of(provider).items()}
         return self._headers[provider.name].copy()
 
     def knows(self, name: str) -> bool:

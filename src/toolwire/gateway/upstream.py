@@ -145,7 +145,7 @@ class Uplink:
         limits = _limits(timeouts)
         answer = _UpstreamAnswer(await self._connector.connect(place, [], limits), timeouts.total)
         try:
-            head = _head(beginning, request.headers, len(request.body), place.headers.get("proxy-authorization"))
+            head = _head(beginning, place.headers, request)
             await answer.begin(head, request.body, limits.sock_read or 0)
         except BaseException:
             answer.close()
@@ -169,13 +169,14 @@ def _place(method: str, url: str, way: Upward) -> tuple[aiohttp.ClientRequest, s
     target = str(address) if proxy is not None and address.scheme == "http" else address.raw_path_qs
     if not target.isprintable() or " " in target:
         raise ValueError("an address must have no spaces")
-    return place, f"{method} {target} HTTP/1.1\nhost: {place.headers['host']}\n"
+    return place, f"{method} {target} HTTP/1.1\n"
 
 
-def _head(beginning: str, headers: Mapping[str, str], size: int, login: str | None) -> bytes:
-    """Write the head of a request."""
-    said = {**headers, "accept-encoding": "identity", "content-length": size}
-    if login is not None:
+def _head(beginning: str, of_place: Mapping[str, str], request: HttpRequest) -> bytes:
+    """Write the head of a request; the names of its headers are in small letters."""
+    said = {"host": of_place["host"], **request.headers, "accept-encoding": "identity"}
+    said["content-length"] = str(len(request.body))
+    if (login := of_place.get("proxy-authorization")) is not None:
         said["proxy-authorization"] = login
     lines = "\n".join([f"{name}: {value}" for name, value in said.items()])
     if "\r" in lines or lines.count("\n") != len(said) - 1:
