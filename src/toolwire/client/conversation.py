@@ -233,8 +233,7 @@ def conversing(
     if above is not None:
         setup = replace(setup, limits=above.limited(setup.limits))
     check_price(setup.limits, setup.request.model)
-    # What this conversation shows of a model is this conversation's alone.
-    upstream = replace(upstream, in_text=set(upstream.in_text))
+    upstream = upstream.apart()
     account = Account(setup.limits, setup.cancel, above, setup.begun)
     loop = _loop_of(upstream, setup, account)
     step = next(loop)

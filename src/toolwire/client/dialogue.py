@@ -329,7 +329,7 @@ def _apart(upstream: Upstream, request: Request, sent: Sent) -> Work[Response | 
     """Send a request that no run of its own leads; if a tool does, it is a part of the run around it."""
     above = Account.of_the_run_around()
     stop = None if above is None else above.clock.stop
-    outcome = yield from exchanging(replace(upstream, in_text=set()), request, sent, stop)
+    outcome = yield from exchanging(upstream.apart(), request, sent, stop)
     if above is not None and isinstance(outcome, Response):
         above.add(outcome.usage, cost(outcome.usage, request.model))
     return outcome

@@ -8,6 +8,8 @@ Rules of this file:
 - A model that writes its calls into its text is told of its tools there from then on, in the same conversation,
   unless its thoughts are bound to its tools; one whose provider names a format is read in it. A block that the
   model was given is a quotation, and no call.
+- Thoughts that a server refuses, for they are bound to another conversation or model, are left out, and the request
+  is sent again at once.
 - An answer has a bound: one that goes on and on is given up, and not asked for again.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
@@ -20,11 +22,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.client.clearing import signatures_of, without_thoughts
 from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending
 from toolwire.errors import InvalidBody, InvalidField
@@ -81,6 +84,8 @@ _KINDS: dict[str, ErrorKind] = {
 }
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
+# Anthropic's "Invalid signature in thinking block", and of `data` in a `redacted_thinking` one, 2026-11-20.
+_THOUGHT_REFUSED = ("Invalid", "thinking", "block")
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
@@ -105,7 +110,8 @@ class Upstream(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
-    are the models that did in this conversation, and `readers` the forms that are read besides the protocol.
+    are the models that did in this conversation, and `readers` the forms that are read besides the protocol. `unbound`
+    are the signatures of the thoughts that the server refused to read again in this conversation.
     `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged,
     and `warns` says whether they are: who shows them need not.
     """
@@ -121,9 +127,14 @@ class Upstream(Struct):
     fallback: bool = True
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
+    unbound: set[str] = set()
     warned: set[frozenset[tuple[str, ...]]] = set()
     warns: bool = True
     extra: dict[str, Any] = {}
+
+    def apart(self) -> Self:
+        """Give it for one conversation: what that shows of a model and its thoughts is that conversation's alone."""
+        return replace(self, in_text=set(), unbound=set())
 
 
 class Sent(Struct):
@@ -159,13 +170,15 @@ def exchanging(
     if upstream.provider.lacks_key():
         return _no_key(upstream.provider)
     upstream = _wording(upstream, request, sent.given)
-    sent.encoded = _encoded(upstream, request)
-    _warn(upstream, request, sent.encoded.losses)
-    http_request = http_request_of(upstream.provider, sent.encoded)
+    http_request, sent.encoded = _prepared(upstream, request)
     deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
         sent.attempts += 1
         outcome, pause = yield from _once(upstream, request, http_request, sent, deadline, stop)
+        if type(outcome) is Error and _refuses_thoughts(upstream, request, outcome):
+            http_request, sent.encoded = _prepared(upstream, request)
+            yield Emit(Retrying(outcome, 0.0))
+            continue
         if type(outcome) is not Error or pause is None or sent.attempts >= upstream.retries.attempts:
             return outcome if isinstance(outcome, Error) else _noted(upstream, request, sent.encoded, outcome)
         seconds = _pause(upstream, sent.attempts, pause)
@@ -175,6 +188,21 @@ def exchanging(
         yield Ask(_rest, (seconds, stop), awaited=_arest)
         if stop is not None and stop.is_set():
             return outcome
+
+
+def _prepared(upstream: Upstream, request: Request) -> tuple[HttpRequest, Encoded]:
+    encoded = _encoded(upstream, request)
+    _warn(upstream, request, encoded.losses)
+    return http_request_of(upstream.provider, encoded), encoded
+
+
+def _refuses_thoughts(upstream: Upstream, request: Request, error: Error) -> bool:
+    """Whether a server refuses thoughts that it has not refused yet: they are not sent again in this conversation."""
+    if error.kind != "invalid_request" or not all(word in error.message for word in _THOUGHT_REFUSED):
+        return False
+    refused = signatures_of(request.messages) - upstream.unbound
+    upstream.unbound.update(refused)
+    return bool(refused)
 
 
 def _no_key(provider: Provider) -> Error:
@@ -219,7 +247,9 @@ def _wording(upstream: Upstream, request: Request, given: Iterable[str]) -> Upst
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:
+    request, unbound = without_thoughts(request, upstream.unbound)
     request, losses = adapted(request, upstream.provider)
+    losses = (*unbound, *losses)
     encoded: Encoded = upstream.dialect.encode_request(request, **quirks_for(request, upstream.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
     for loss in encoded.losses:
