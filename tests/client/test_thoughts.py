@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.client.faces import TOKYO, chat, get_weather, lead
 from toolwire import Error, Message, Thinking, Tool, dialect
@@ -34,7 +35,31 @@ def test_thoughts_that_are_bound_to_something_else_are_left_out(face: str, shown
     sent = [block for turn in server.requests[-1].body["messages"] for block in turn["content"] if type(block) is dict]
     assert [block["thinking"] for block in sent if block["type"] == "thinking"] == ["New."]
     lost = [loss.path for loss in led.done.losses if loss.concept == "thinking"]
-    assert lost == ["messages[1]", "messages[3]"]
+    assert lost == ["messages[1].content[0]", "messages[3].content[0]"]
+
+
+@pytest.mark.parametrize("store", [None, False])
+@pytest.mark.parametrize(("face", "shown"), [("sync", True), ("async", False)])
+def test_thoughts_that_another_server_keeps_are_left_out(face: str, shown: bool, store: bool | None) -> None:
+    asked: dict[str, Any] = {"tools": [get_weather], "store": store, "model": "gpt-6-sol"}
+    with simulate([[Thinking("Old."), TOKYO], [Thinking("Older."), "Warm."]]) as server:
+        first = lead(face, "openai-responses", server.url, "How is it?", shown=shown, **asked).done
+    history: Any = [Message("How is it?"), *map(_sealed_elsewhere, first.messages), "And now?"]
+    with simulate([[Thinking("New."), TOKYO], "Still warm."]) as server:
+        led = lead(face, "openai-responses", server.url, history, shown=shown, **asked)
+    assert led.done.content == "Still warm."
+    assert [one.status for one in server.requests] == [400 if store is False else 404, 200, 200]
+    thoughts = [item["summary"] for item in server.requests[-1].body["input"] if item["type"] == "reasoning"]
+    assert thoughts == [[{"type": "summary_text", "text": "New."}]]
+
+
+def _sealed_elsewhere(message: Message) -> Message:
+    """Give a message with its thoughts as another organization seals them."""
+    parts = [
+        replace(part, signature="gAAAA") if isinstance(part, Thinking) and part.signature else part
+        for part in message.parts
+    ]
+    return replace(message, content=parts)
 
 
 def test_a_thought_is_left_out_once_and_then_its_error_is_told() -> None:

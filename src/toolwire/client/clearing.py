@@ -277,48 +277,32 @@ def _view(
         path = f"messages[{one.message}].content[{one.part}]"
         losses.append(Loss(path, "old_result", "dropped", f"the result of {one.name} was cleared to make room"))
     if bound:
-        detail = "it is bound to results that were cleared"
         for index in range(old[0].message + 1, cut.messages):
-            view[index] = _unbound(view[index], index, losses, detail, signatures_of(view[index : index + 1]))
-    return _without_empty(view, messages), replace(cut, losses=tuple(losses))
+            view[index] = _unbound(view[index], index, losses)
+    # A message that was nothing but a thought is not there any more.
+    kept = [message for index, message in enumerate(view) if message.content != [] or messages[index].content == []]
+    return kept, replace(cut, losses=tuple(losses))
 
 
-def _without_empty(view: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
-    """Leave out a message that was nothing but a thought which is not there any more."""
-    return [message for index, message in enumerate(view) if message.content != [] or messages[index].content == []]
-
-
-def without_thoughts(request: Request, signatures: set[str]) -> tuple[Request, tuple[Loss, ...]]:
-    """Leave out the thoughts with these signatures, which their provider does not take back."""
-    losses = list[Loss]()
-    detail = "it is bound to another conversation or model"
-    if not signatures:
-        return request, ()
-    view = [_unbound(one, index, losses, detail, signatures) for index, one in enumerate(request.messages)]
-    messages = _without_empty(view, request.messages)
-    return replace(request, context=replace(request.context, messages=messages)), tuple(losses)
-
-
-def signatures_of(messages: Iterable[Message]) -> set[str]:
-    """List the signatures of the thoughts that are bound to what was before them."""
-    return {signature for message in messages for part in message.parts if (signature := _bound_by(part)) is not None}
-
-
-def _unbound(message: Message, index: int, losses: list[Loss], detail: str, signatures: set[str]) -> Message:
+def _unbound(message: Message, index: int, losses: list[Loss]) -> Message:
     """Leave out the thoughts of a message that are bound to what was before it."""
     if not isinstance(message.content, list):
         return message
-    kept = [part for part in message.content if _bound_by(part) not in signatures]
+    kept = [part for part in message.content if not _is_bound(part)]
     if len(kept) == len(message.content):
         return message
+    detail = "it is bound to results that were cleared"
     losses.append(Loss(f"messages[{index}]", "thinking", "dropped", detail))
     return replace(message, content=kept)
 
 
-def _bound_by(part: Part) -> str | None:
-    if type(part) is not Thinking or part.opaque is None or part.opaque.dialect not in _BINDING:
-        return None
-    return part.signature
+def _is_bound(part: Part) -> bool:
+    return (
+        type(part) is Thinking
+        and part.signature is not None
+        and part.opaque is not None
+        and part.opaque.dialect in _BINDING
+    )
 
 
 def _length(messages: Iterable[Message]) -> int:

@@ -8,8 +8,8 @@ Rules of this file:
 - A model that writes its calls into its text is told of its tools there from then on, in the same conversation,
   unless its thoughts are bound to its tools; one whose provider names a format is read in it. A block that the
   model was given is a quotation, and no call.
-- Thoughts that a server refuses, for they are bound to another conversation or model, are left out, and the request
-  is sent again at once.
+- Thoughts that a server refuses, for they are bound to something else, are left out, and the request is sent again at
+  once.
 - An answer has a bound: one that goes on and on is given up, and not asked for again.
 - A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
 """
@@ -27,7 +27,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.client.clearing import signatures_of, without_thoughts
+from toolwire.client.thoughts import refused_thoughts, without_thoughts
 from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending
 from toolwire.errors import InvalidBody, InvalidField
@@ -84,8 +84,6 @@ _KINDS: dict[str, ErrorKind] = {
 }
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
-# Anthropic's "Invalid signature in thinking block", and of `data` in a `redacted_thinking` one, 2026-11-20.
-_THOUGHT_REFUSED = ("Invalid", "thinking", "block")
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
@@ -110,8 +108,8 @@ class Upstream(Struct):
     """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
 
     With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
-    are the models that did in this conversation, and `readers` the forms that are read besides the protocol. `unbound`
-    are the signatures of the thoughts that the server refused to read again in this conversation.
+    are the models that did in this conversation, and `readers` the forms that are read besides the protocol. `unread`
+    are the thoughts that the server refused to read again in this conversation.
     `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged,
     and `warns` says whether they are: who shows them need not.
     """
@@ -127,14 +125,14 @@ class Upstream(Struct):
     fallback: bool = True
     readers: tuple[str, ...] = ()
     in_text: set[str | None] = set()
-    unbound: set[str] = set()
+    unread: set[str] = set()
     warned: set[frozenset[tuple[str, ...]]] = set()
     warns: bool = True
     extra: dict[str, Any] = {}
 
     def apart(self) -> Self:
         """Give it for one conversation: what that shows of a model and its thoughts is that conversation's alone."""
-        return replace(self, in_text=set(), unbound=set())
+        return replace(self, in_text=set(), unread=set())
 
 
 class Sent(Struct):
@@ -198,10 +196,8 @@ def _prepared(upstream: Upstream, request: Request) -> tuple[HttpRequest, Encode
 
 def _refuses_thoughts(upstream: Upstream, request: Request, error: Error) -> bool:
     """Whether a server refuses thoughts that it has not refused yet: they are not sent again in this conversation."""
-    if error.kind != "invalid_request" or not all(word in error.message for word in _THOUGHT_REFUSED):
-        return False
-    refused = signatures_of(request.messages) - upstream.unbound
-    upstream.unbound.update(refused)
+    refused = refused_thoughts(request, error, upstream.provider.dialect) - upstream.unread
+    upstream.unread.update(refused)
     return bool(refused)
 
 
@@ -247,9 +243,9 @@ def _wording(upstream: Upstream, request: Request, given: Iterable[str]) -> Upst
 
 
 def _encoded(upstream: Upstream, request: Request) -> Encoded:
-    request, unbound = without_thoughts(request, upstream.unbound)
+    request, unread = without_thoughts(request, upstream.unread, upstream.provider.dialect)
     request, losses = adapted(request, upstream.provider)
-    losses = (*unbound, *losses)
+    losses = (*unread, *losses)
     encoded: Encoded = upstream.dialect.encode_request(request, **quirks_for(request, upstream.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
     for loss in encoded.losses:
