@@ -85,3 +85,13 @@ def test_who_runs_the_tools_gets_their_calls_where_a_form_is_wanted(name: str, a
         done = client.run("?", tools=[WEATHER], output=Point, auto_tools=False)
     assert [call.name for call in done.calls] == ["get_weather"]
     assert done.ending == ("answer" if answer is GOOD and done.output is not None else "calls")
+
+
+def test_a_call_beside_the_answers_is_sent_again_where_a_signature_was_the_answers() -> None:
+    turns = [[ToolCall(None, ANSWER, {"value": 1}), ToolCall(None, "get_weather", {})], "Cold."]
+    given: dict[str, Any] = {"output": int, "capabilities": {"structured_output": False}, "limits": {"turns": 1}}
+    with simulate(turns) as model, sync.Client("gemini", "gemini-3-pro", base_url=model.url, api_key="any") as client:
+        done = client.run("Hi", tools=[WEATHER], **given)
+        assert client.run(["Hi", *done.messages, "And?"], tools=[WEATHER]).content == "Cold."
+    [called] = [part for part in model.requests[1].body["contents"][1]["parts"] if "functionCall" in part]
+    assert called["thoughtSignature"] == "skip_thought_signature_validator"
