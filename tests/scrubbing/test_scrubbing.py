@@ -233,6 +233,8 @@ ORDINARY = [
     "eyJust a word. AKIA is a prefix, and ghp_ as well; Bearer of bad news; basic understanding",
     "npm_package_devDependencies_typescript hf_model_loading_with_a_cache tw-class-of-a-very-long-name gl-pat",
     'next_page_token=5, max_token: 5, {"pass": 5, "secrets": 3, "secretName": "a"}',
+    "pass --token with your key, --password PASSWORD --max-tokens 5 --token-file a1",
+    "<token/> <secret></secret> <token>), or <b>1</b>",
     "max_tokens: 5, tokens=7, token, password required, password_hint, is_secret: true, `secret`: no",
     '{"author": "x", "tokenizer": "y", "keyboard": "z", "has_password": true, "token": null, "b" : [1.50] }',
     '{"password": {"type": "string"}, "api_key": {"description": "a key"}}',

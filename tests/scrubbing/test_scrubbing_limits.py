@@ -163,6 +163,7 @@ HOSTILE = [
         "\\",
     ),
     *('"', "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "token={", "cookie:", "SG.aaaaaaaaaaaaaaaa", "["),
+    *("--token ", "--token '", "<pwd>a"),
     *("card: a = {", "card: a = '", "token: a = ", "card => [", 'card["card"] = ', 'cookie: a="', "card=[\\'"),
     *('{"a":', "a.b.", "x-key: ", '\\"', "xoxb-", "\u0430:"),
 ]

@@ -125,12 +125,13 @@ class Fields:
 
     def hinted(self, text: str) -> bool:
         """Whether a text may name a sensitive field at all: quickly, and never wrongly no."""
-        if ":" not in text and "=" not in text:
+        marked = "--" in text or "<" in text
+        if not (marked or ":" in text or "=" in text):
             return False
         if self.blind or "\\u" in text or (not text.isascii() and _ALIKE.search(text)):
             return True
         letters = text.encode("ascii", "ignore").lower().translate(_SIGNED, _UNSIGNED)
-        return any(hint in letters for hint in self.hints)
+        return any(hint in letters or (marked and hint[:-1] in letters) for hint in self.hints)
 
 
 @lru_cache(maxsize=256)

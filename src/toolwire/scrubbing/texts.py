@@ -2,7 +2,8 @@
 
 Rules of this file:
 - A text is hidden where it looks like a key, where it is a form of a known secret, and where it is the value
-  of a sensitive name: `name=value`, `"name": "value"`, in URLs, environments, logs and broken JSON.
+  of a sensitive name: `name=value`, `"name": "value"`, in URLs, environments, logs and broken JSON; `--name value`
+  where it has a digit or quotes, `<name>value</name>`.
 - A value that has no end is hidden to the end of the text.
 - A key is more than a word: it is long, and where words could look like it, it has a digit.
 - Every repetition is bounded, or cannot be read in two ways: the time is linear in the text.
@@ -19,6 +20,11 @@ Span = tuple[int, int, str]
 _NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 _LONGEST_NAME = 80
 _SIGN = re.compile("=>|:=|[=:]")
+# What comes before a value without a sign: the option of a command, the element of a document.
+_MARKED = re.compile(
+    r"(?<!\S)--([A-Za-z][\w-]{1,60})[ \t]{1,8}(?=[\"']|[^\s\"'0-9]{0,100}[0-9])"
+    r"|<([A-Za-z][\w.:-]{0,60})>([^\s<]{1,1000})(?=</)"
+)
 # A name in brackets: `settings["token"] = ...`, `[token] => ...`.
 _SUBSCRIPT = re.compile(r"\[([\"']?[\w.-]{1,60}[\"']?)\]\Z")
 # What stands before a quote belongs to it: `b'...'`, `SecretStr('...')`.
@@ -90,6 +96,8 @@ _PATTERNS = [(start, name, re.compile(pattern, re.DOTALL)) for name, keys in _KI
 # No key is shorter, but in an address; and none is so short that it has none of these.
 SHORTEST_KEY, _PLAIN_KEY = 15, 20
 _SIGNS = re.compile(r"[-_:. ]")
+# What each text has that names the field of a value.
+SIGNED = re.compile("[:=<]|--")
 
 
 def spans(text: str, fields: Fields, forms: Sequence[str], loose: Sequence[str] = ()) -> list[Span]:
@@ -98,7 +106,7 @@ def spans(text: str, fields: Fields, forms: Sequence[str], loose: Sequence[str] 
     if loose and len(text) >= len(loose[-1]):
         found += _known_loosely(text, loose)
     if fields.hinted(text):
-        found += _named(text, fields)
+        found += (*_named(text, fields), *_marked(text, fields))
     if len(found) < 2:
         return found
     found.sort(key=lambda span: (span[0], -span[1]))
@@ -176,6 +184,18 @@ def _named(text: str, fields: Fields) -> Iterator[Span]:
         for start, end in filter(None, (value, assigned)):
             yield start, end, label
             past = end if end - start > _LONGEST_NAME or (start, end) == value else past
+
+
+def _marked(text: str, fields: Fields) -> Iterator[Span]:
+    """Find the values of sensitive options and elements."""
+    for found in _MARKED.finditer(text):
+        name = found[1] or found[2]
+        label = fields.below(NOWHERE, name)[0] or usual(name)
+        if label is None or (found[2] and MASK.match(found[3])):
+            continue
+        value = found.span(3) if found[2] else _value(text, found.end(), quoted=False, whole=False)
+        if value is not None:
+            yield *value, label
 
 
 def _last_name(key: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, States, declared_as, usual
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, loose_forms_of, mask
-from toolwire.scrubbing.texts import SHORTEST_KEY, keys_in, spans, without
+from toolwire.scrubbing.texts import SHORTEST_KEY, SIGNED, keys_in, spans, without
 
 _DEEPEST = 64
 MOST_NODES = 300_000
@@ -224,7 +224,7 @@ class _ValueWalk:
         self._text += len(text)
         if self._text > _MOST_TEXT:
             raise OverflowError("too much text")
-        if len(text) < SHORTEST or (len(text) < SHORTEST_KEY and not (self.forms or ":" in text or "=" in text)):
+        if len(text) < SHORTEST or (len(text) < SHORTEST_KEY and not (self.forms or SIGNED.search(text))):
             return text
         if depth < _DEEPEST and self._is_json(text):
             try:
