@@ -200,8 +200,6 @@ def test_a_model_that_does_not_reason_is_not_asked_to(target: str, settings: dic
         ("gpt-5.2", {"thinking_budget": 0}, "formal"),
         ("gpt-5", {"thinking": "adaptive"}, "minor"),
         ("gpt-5", {"thinking_budget": -1}, "minor"),
-        ("gpt-5", {"thinking": "disabled"}, "semantic"),
-        ("o3", {"thinking_budget": 0}, "semantic"),
     ],
 )
 def test_a_model_that_reasons_only_if_asked_loses_nothing_where_it_is_not_to(
@@ -225,6 +223,9 @@ ASKED: list[tuple[str, dict[str, Any], str, list[Said]]] = [
     ("gpt-5.2", {"thinking": "adaptive"}, "medium", [("thinking", "approximated", "minor")]),
     ("gpt-5.2", {"thinking_budget": -1}, "medium", [("thinking_budget", "approximated", "minor")]),
     ("gpt-6-sol", {"thinking": "disabled"}, "none", []),
+    ("gpt-5", {"thinking": "disabled"}, "minimal", [("effort", "approximated", "semantic")]),
+    ("o3", {"thinking_budget": 0}, "low", [("effort", "approximated", "semantic")]),
+    ("gpt-6-astra", {"thinking": "disabled"}, "low", [("effort", "approximated", "semantic")]),
     ("gpt-6-sol", {"thinking_budget": 0}, "none", []),
     ("gpt-6-sol", {"thinking_budget": 2000, "effort": "high"}, "high", [("thinking_budget", "dropped", "minor")]),
 ]
@@ -393,6 +394,17 @@ def test_a_long_name_of_a_user_is_cut_and_stays_his(target: str) -> None:
     for field in ("user", "safety_identifier"):
         own = {"model": "m", field: names[0]}
         assert dialect(target).encode_request(dialect(target).decode_request(own)).body[field] == names[0]
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(("field", "most"), [("user", 64), ("safety_identifier", 128)])
+def test_who_asks_is_said_in_as_many_characters_as_are_taken(target: str, field: str, most: int) -> None:
+    for length in (most, most + 1):
+        encoded = dialect(target).encode_request(asking([Message("Hi")], **{field: "x" * length}))
+        assert losses(encoded) == ([] if length == most else [(field, "approximated", "formal")])
+        assert len(encoded.body[field]) == most
+        assert refusal(WireRequest(target, encoded.body, "m")) is None
+        assert "string too long" in str(refusal(WireRequest(target, encoded.body | {field: "x" * (most + 1)}, "m")))
 
 
 @pytest.mark.parametrize(("field", "given"), [("temperature", 2.5), ("top_p", -1), ("top_p", 1.5)])

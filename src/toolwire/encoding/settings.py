@@ -205,19 +205,20 @@ def labels(*, stored: bool = False) -> Setting:
     return plain("metadata", "metadata", dict).written(encode)
 
 
-# litellm#26241 (2026-04); what servers that imitate OpenAI's take is 128.
-_USER = Grammar("!-~", 64)
+# litellm#26241 (2026-04); openai 3.57.0, ResponseCreateParams.safety_identifier (2026-11-26).
+_NAMES_OF_USERS = {"user": Grammar("!-~", 64), "safety_identifier": Grammar("!-~", 128)}
 
 
 def identifier(field: str) -> Setting:
     """Make a setting that names the user; a longer name from elsewhere is cut, with a digest that keeps it apart."""
+    grammar = _NAMES_OF_USERS[field]
 
     def encode(request: Request, ledger: Ledger) -> Any:
         given: str = getattr(request, field)
-        if len(given) <= _USER.limit or made_by(request.opaque, ledger.dialect):
+        if len(given) <= grammar.limit or made_by(request.opaque, ledger.dialect):
             return given
-        ledger.lose(field, field, f"{ledger.dialect} takes at most {_USER.limit} characters", "approximated")
-        return shorten(given, _USER)
+        ledger.lose(field, field, f"{ledger.dialect} takes at most {grammar.limit} characters", "approximated")
+        return shorten(given, grammar)
 
     return plain(field, field, str).written(encode)
 
@@ -379,8 +380,7 @@ def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
         for field in left:
             ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
         return dict.fromkeys(left)
-    # What is to be turned off before it runs functions takes that as an effort.
-    off = family.functions_while_reasoning is False and ledger.dialect in _EFFORT_ALONE
+    off = family.reasons and family.efforts and ledger.dialect in _EFFORT_ALONE
     return {**dict.fromkeys(left), "effort": "none"} if off else {}
 
 

@@ -16,7 +16,7 @@ MOST_TOOLS = 128  # oh-my-openagent#2848, 2026-03-26
 _COMBINED = frozenset({"oneOf", "anyOf", "allOf", "enum", "not"})  # langchainjs#9804, 2026-01-14
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # BerriAI/litellm and maximhq/bifrost#1000, 2025-12
-IDENTIFIERS = {"user": Field("string", longest=64), "safety_identifier": Field("string|null", longest=64)}
+IDENTIFIERS = {"user": Field("string", longest=64), "safety_identifier": Field("string|null", longest=128)}
 SAMPLING = {"temperature": Field("number|null", least=0, most=2), "top_p": Field("number|null", least=0, most=1)}
 # https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning (2026-11-20)
 _WITHOUT_REASONING = ("frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias")
