@@ -57,6 +57,12 @@ def create(file: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     return printed.out.strip()
 
 
+def test_an_argument_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = settings(tmp_path, "http://127.0.0.1:1")
+    assert main(["keys", "create", "--config", file, "--name", "x", "--models", "\udcff"]) == 2
+    assert capsys.readouterr().err == "toolwire: an argument is not UTF-8: '\\udcff'\n"
+
+
 async def storm(urls: list[str], key: str, count: int, patience: float = 60) -> Counter[int]:
     """Ask so often at once, at each address in turn; count what was answered."""
     connector = aiohttp.TCPConnector(limit=300)

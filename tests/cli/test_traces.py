@@ -97,6 +97,12 @@ def test_one_call_is_shown_by_its_id_or_its_position(url: str, name: str, capsys
     assert main(["traces", "show", "--url", url, "nobody"]) == 2
 
 
+@pytest.mark.parametrize("name", ["0", "-1", "\u00b2", "9" * 20, "9" * 5000, "\x1b[31m"])
+def test_an_id_of_no_call_is_said(url: str, name: str, capsys: Any) -> None:
+    assert main(["traces", "show", "--url", url, name]) == 2
+    assert "belongs to no trace" in capsys.readouterr().err
+
+
 def test_a_changed_row_is_found(url: str, capsys: Any, tmp_path: Path) -> None:
     code, lines = said(capsys, "verify", "--url", url)
     assert (code, lines[0]) == (0, "5 rows, nothing was changed")

@@ -43,7 +43,7 @@ def _run(arguments: Sequence[str]) -> int:
         return int(options.run(options))
     except BrokenPipeError:
         raise
-    except (ToolwireError, OSError) as problem:
+    except (ToolwireError, OSError, UnicodeEncodeError) as problem:
         print(f"toolwire: {safe(_told(problem))}", file=sys.stderr)
         return _USAGE
 
@@ -52,6 +52,8 @@ def _told(problem: Exception) -> str:
     """Say what went wrong, and with which file."""
     if isinstance(problem, OSError) and problem.strerror and problem.filename is not None:
         return f"{problem.filename}: {problem.strerror}"
+    if isinstance(problem, UnicodeEncodeError):
+        return f"an argument is not UTF-8: {problem.object!a}"
     return str(problem)
 
 

@@ -8,6 +8,7 @@ Rules of this file:
 
 import argparse
 import os
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +22,7 @@ from toolwire.work.results import safe
 KEY = "TOOLWIRE_TRACES_KEY"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHOWN = 60
+_POSITION = re.compile(r"[0-9]{1,18}")
 _FILTERS = {
     "tenant": "of this tenant",
     "conversation": "of this conversation",
@@ -112,7 +114,7 @@ def show(options: argparse.Namespace) -> int:
     """Show all that is known of a call."""
     with _open(options) as store:
         one = store.get(options.id)
-        if one is None and options.id.isdigit():
+        if one is None and _POSITION.fullmatch(options.id):
             found = store.traces(after=max(0, int(options.id) - 1), limit=1).rows
             one = next((row for row in found if row.position == int(options.id)), None)
     if one is None:
