@@ -3,19 +3,16 @@
 Rule: it is bounded; a report that was not asked for in time is gone.
 """
 
-import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import asdict
 
 from toolwire.types import Loss
 
 _REPORTS = 2000
 _TOOL_SETS = 4096
-_write = msgspec.json.Encoder().encode
 
 
 class Reports:
@@ -23,16 +20,14 @@ class Reports:
 
     def __init__(self) -> None:
         self._reports: OrderedDict[str, tuple[str, str, str, tuple[Loss, ...]]] = OrderedDict()
-        self._told: OrderedDict[bytes, None] = OrderedDict()
+        self._told: OrderedDict[int, None] = OrderedDict()
 
-    def new(self, owner: str, wires: str, losses: Iterable[Loss]) -> list[Loss]:
+    def new(self, owner: str, wires: str, losses: Sequence[Loss]) -> Sequence[Loss]:
         """Give the losses that were not told yet: those of a set of tools are told once."""
-        losses = list(losses)
         of_tools = [loss for loss in losses if loss.path.startswith("tools")]
         if not of_tools:
             return losses
-        told = _write([owner, wires, [[loss.path, loss.concept, loss.detail] for loss in of_tools]])
-        mark = hashlib.sha256(told).digest()
+        mark = hash((owner, wires, *of_tools))
         if mark not in self._told:
             self._told[mark] = None
             if len(self._told) > _TOOL_SETS:
