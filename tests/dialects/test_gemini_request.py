@@ -156,6 +156,18 @@ SETTINGS: list[tuple[dict[str, Any], dict[str, Any], list[Said]]] = [
         },
         [],
     ),
+    ({"temperature": 2.5}, {}, [("temperature", "dropped", "semantic")]),
+    ({"top_p": 1.5}, {}, [("top_p", "dropped", "semantic")]),
+    ({"seed": 2**31}, {}, [("seed", "dropped", "semantic")]),
+    ({"seed": -(2**31)}, {"generationConfig": {"seed": -(2**31)}}, []),
+    ({"presence_penalty": -3}, {}, [("presence_penalty", "dropped", "semantic")]),
+    ({"frequency_penalty": 3}, {}, [("frequency_penalty", "dropped", "semantic")]),
+    ({"max_tokens": 0}, {"generationConfig": {"maxOutputTokens": 1}}, [("max_tokens", "approximated", "minor")]),
+    (
+        {"stop": ["a", "b", "c", "d", "e", "f"]},
+        {"generationConfig": {"stopSequences": ["a", "b", "c", "d", "e"]}},
+        [("stop", "approximated", "semantic")],
+    ),
     ({"metadata": {"a": "b", "c": 1}}, {"labels": {"a": "b"}}, [("metadata.c", "dropped", "formal")]),
     ({"metadata": {"c": 1}}, {}, [("metadata.c", "dropped", "formal")]),
     ({"service_tier": "priority"}, {"serviceTier": "priority"}, []),
@@ -174,6 +186,12 @@ SETTINGS: list[tuple[dict[str, Any], dict[str, Any], list[Said]]] = [
 @pytest.mark.parametrize(("fields", "written", "lost"), SETTINGS)
 def test_settings(fields: dict[str, Any], written: dict[str, Any], lost: list[Said]) -> None:
     assert body_of(**fields) == (written, lost)
+
+
+def test_settings_that_were_read_here_stay_whatever_they_are() -> None:
+    config = {"temperature": 9, "topP": 2, "seed": 2**40, "maxOutputTokens": 0, "stopSequences": list("abcdefg")}
+    body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}], "generationConfig": config}
+    assert gemini.encode_request(gemini.decode_request(body)).body == body
 
 
 JSON = "application/json"

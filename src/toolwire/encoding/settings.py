@@ -301,13 +301,24 @@ def word(key: str, field: str, words: Container[str]) -> Setting:
     return checked(replace(plain(key, field), decode=decode), lambda given: given in words, f"knows no {key} {{!r}}")
 
 
-def texts(key: str, field: str) -> Setting:
-    """Make a setting that is a list of texts on the wire and in the model; an empty list says nothing."""
+def texts(key: str, field: str, most: int | None = None) -> Setting:
+    """Make a setting that is a list of texts on the wire and in the model; an empty list says nothing.
+
+    A list from elsewhere that is longer than this wire takes is cut.
+    """
 
     def decode(value: Any) -> Understood | None:
         return Understood({field: value}) if type(value) is list and set(map(type, value)) == {str} else None
 
-    return replace(plain(key, field), decode=decode)
+    def encode(request: Request, ledger: Ledger) -> Any:
+        given = getattr(request, field)
+        if most is None or len(given) <= most or made_by(request.opaque, ledger.dialect):
+            return given
+        ledger.lose(field, field, f"{ledger.dialect} takes at most {most} of them", "approximated")
+        return given[:most]
+
+    listed = replace(plain(key, field), decode=decode)
+    return listed if most is None else listed.written(encode)
 
 
 def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:

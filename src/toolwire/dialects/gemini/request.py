@@ -32,11 +32,14 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    at_least,
+    checked,
     nearest_effort,
     plain,
     settle,
     texts,
     tier,
+    within,
 )
 from toolwire.encoding.tools import functions_of, limited
 from toolwire.types import Context, Encoded, Message, Request
@@ -394,16 +397,18 @@ _THINKING = Settings(
     ),
     Setting("thinkingLevel", ("effort", "thinking"), _decode_level, _encode_level),
 )
+# https://ai.google.dev/api/generate-content, GenerationConfig; a seed is an int32 (2026-11-20).
+_SEEDS = range(-(2**31), 2**31)
 CONFIG = Settings(
-    plain("temperature", "temperature", *NUMBER),
-    plain("topP", "top_p", *NUMBER),
+    within("temperature", "temperature", 0, 2),
+    within("topP", "top_p", 0, 1),
     plain("topK", "top_k", *NUMBER),
     plain("candidateCount", "n", int),
-    plain("maxOutputTokens", "max_tokens", int),
-    texts("stopSequences", "stop"),
-    plain("seed", "seed", int),
-    plain("presencePenalty", "presence_penalty", *NUMBER),
-    plain("frequencyPenalty", "frequency_penalty", *NUMBER),
+    at_least("maxOutputTokens", "max_tokens", 1),
+    texts("stopSequences", "stop", 5),
+    checked(plain("seed", "seed", int), _SEEDS.__contains__, "takes seeds of 32 bits"),
+    within("presencePenalty", "presence_penalty", -2, 2),
+    within("frequencyPenalty", "frequency_penalty", -2, 2),
     plain("responseLogprobs", "logprobs", bool),
     plain("logprobs", "top_logprobs", int),
 )

@@ -121,7 +121,7 @@ def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, A
     return bodies
 
 
-_LISTED = texts("stop", "stop")
+_LISTED = texts("stop", "stop", 4)
 
 
 def _decode_stop(value: Any) -> Understood | None:
@@ -131,14 +131,10 @@ def _decode_stop(value: Any) -> Understood | None:
 
 
 def _encode_stop(request: Request, ledger: Ledger) -> Any:
-    words = request.stop or []
     if family_of(request.model).stop is False and not made_by(request.opaque, DIALECT):
         ledger.lose("stop", "stop", f"{request.model} takes no stop sequences")
         return ABSENT
-    if len(words) > 4 and not made_by(request.opaque, DIALECT):
-        ledger.lose("stop", "stop", f"{DIALECT} takes at most 4 stop sequences", "approximated")
-        return words[:4]
-    return words
+    return _LISTED.encode(request, ledger)
 
 
 def _decode_output(value: Any) -> Understood | None:
