@@ -303,6 +303,15 @@ def test_a_file_in_the_store_of_a_vendor_is_sent_to_no_other(source: str, body: 
         assert "semantic" in {loss.severity for loss in told.losses}
 
 
+@pytest.mark.parametrize("key", ["responseSchema", "responseJsonSchema"])
+def test_a_loss_of_geminis_schema_is_named_by_the_key_that_says_it(key: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}
+    config = {"responseMimeType": "application/json", key: schema}
+    body = {**asked_of({"text": "a"}, "contents", "parts"), "generationConfig": config}
+    paths = {loss.path for loss in translate.request(body, "gemini", "anthropic").losses}
+    assert f"generationConfig.{key}.properties.a" in paths
+
+
 def given_media(key: str, **medium: str) -> dict[str, Any]:
     return asked_of({key: medium}, "contents", "parts")
 

@@ -19,6 +19,7 @@ class Dialect(Protocol):
 
     DIALECT: str
     SETTING_PATHS: dict[str, str]
+    """Where a body says a field of a request; `|` parts the places that one may have."""
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; `path` is the path of its URL."""

@@ -68,10 +68,20 @@ def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapp
         field = loss.path
         while field and field not in paths:
             field = field.rpartition(".")[0]
-        if field and (key := paths[field]) != field and key.partition(".")[0] in body:
+        if field and (key := _key_of(paths[field], body)) != field and key.partition(".")[0] in body:
             named = named or list(losses)
             named[place] = replace(loss, path=key + loss.path[len(field) :])
     return losses if named is None else tuple(named)
+
+
+def _key_of(paths: str, body: dict[str, Any]) -> str:
+    """Choose among the places of a setting the one that a body has; the first, if it has none."""
+    first, *others = paths.split("|")
+    return next((path for path in others if _holds(body, path.split("."))), first)
+
+
+def _holds(body: Any, steps: list[str]) -> bool:
+    return not steps or (type(body) is dict and steps[0] in body and _holds(body[steps[0]], steps[1:]))
 
 
 def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict: bool = False) -> Encoded:

@@ -433,4 +433,5 @@ _OF_OUTPUT = {"output": "responseMimeType", "output.schema": "responseJsonSchema
 _OF_THINKING = {**_THINKING.paths(), "effort": "thinkingLevel"}
 _INNER = {field: f"generationConfig.{key}" for field, key in _OF_OUTPUT.items()}
 _INNER |= {field: f"generationConfig.thinkingConfig.{key}" for field, key in _OF_THINKING.items()}
+_INNER["output.schema"] += "|generationConfig.responseSchema"
 SETTING_PATHS = _SETTINGS.paths() | _INNER
