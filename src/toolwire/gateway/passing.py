@@ -21,7 +21,7 @@ from toolwire.dialects.anthropic.messages import runs_unthought
 from toolwire.encoding.finish import ending
 from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
-from toolwire.translation.exchange import FOREIGN
+from toolwire.translation.shown import FOREIGN
 from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
 from toolwire.wire.bodies import members_of, place_of
 

@@ -9,12 +9,10 @@ Rules of this file:
 - Thinking of another wire is shown to a Messages client under a signature of ours, and taken out when it comes back.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
@@ -31,7 +29,20 @@ from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.reuse import NOTHING, Again, Reuse, again
 from toolwire.translation.seams import Between
+from toolwire.translation.shown import ShownEvents, shown_response, without_shown
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
+from toolwire.translation.turns import (
+    IN_PIECES,
+    KeptTurn,
+    as_told,
+    gist_of,
+    is_bound,
+    joined,
+    read_kept,
+    restored,
+    turn_key,
+    turn_keys,
+)
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -55,44 +66,22 @@ from toolwire.types import (
     PartStart,
     Request,
     Response,
-    SignatureDelta,
-    Text,
     TextDelta,
-    Thinking,
-    ToolCall,
     Usage,
     UsageDelta,
 )
-from toolwire.types.readable import readable
 from toolwire.wire.arguments import argument_text
 from toolwire.wire.bodies import read_body
-from toolwire.wire.names import was_made
 
-FOREIGN = "toolwire:foreign"
-# Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
-_REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
-# Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
-# own (google-genai 3.4.0, automatic function calling).
-_IN_PIECES = frozenset({"gemini", "anthropic"})
 _OF_CALLS = (CallStart, CallDelta, CallEnd)
 _OF_TEXT = (PartStart, TextDelta, PartEnd)
-_SHOWN = Opaque("anthropic", {})
 _FIRST_ERROR = 400
 _Head = TypeVar("_Head", bound=MessageStart | MessageDelta)
 _Learned = list[tuple[str, bytes]]
 _Over = Callable[[Dialect, Request], Dialect]
 
 
-@readable
-class _Kept(Struct, frozen=True):
-    """A turn as its provider told it."""
-
-    maker: str
-    parts: list[Part]
-
-
 _write = msgspec.json.Encoder().encode
-_read_kept = msgspec.json.Decoder(_Kept).decode
 
 
 class _Between(Between):
@@ -100,22 +89,22 @@ class _Between(Between):
 
     def __init__(self, source: str, target: str, quirks: Quirks = PLAIN) -> None:
         self.quirks, self._source = quirks, source
-        self._joins, self._own = source != target and source in _IN_PIECES, source == target
+        self._joins, self._own = source != target and source in IN_PIECES, source == target
 
     def read(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Give messages whose turns are whole, without what was only shown."""
-        messages = _joined(messages) if self._joins else messages
+        messages = joined(messages) if self._joins else messages
         if self._source != "anthropic":
             return messages
-        return [_without_shown(message, own=self._own) for message in messages]
+        return [without_shown(message, own=self._own) for message in messages]
 
     def keys(self, messages: Sequence[Message], place: int, before: bytes) -> tuple[str, ...]:
         """Give the keys of the model's turns."""
-        return tuple(key for _, key in _keys(self._source, messages, place, before))
+        return tuple(key for _, key in turn_keys(self._source, messages, place, before))
 
     def gist(self, message: Message) -> bytes:
         """Give what the key of a turn after this message depends on."""
-        return _write(_gist(message))
+        return _write(gist_of(message))
 
 
 class Exchange:
@@ -197,9 +186,9 @@ class Exchange:
 
     def _decoded(self) -> Request:
         request = self.source.decode_request(self._body, self._path)
-        if not self._foreign or self.source.DIALECT not in _IN_PIECES:
+        if not self._foreign or self.source.DIALECT not in IN_PIECES:
             return request
-        messages = _joined(request.context.messages)
+        messages = joined(request.context.messages)
         if messages is request.context.messages:
             return request
         return replace(request, context=replace(request.context, messages=messages))
@@ -223,7 +212,7 @@ class Exchange:
         self.memory, self._encoded = memory, None
 
     def _turns(self) -> Iterator[tuple[int, str]]:
-        return _keys(self.source.DIALECT, self.request.context.messages)
+        return turn_keys(self.source.DIALECT, self.request.context.messages)
 
     @property
     def encoded(self) -> Encoded:
@@ -272,10 +261,10 @@ class Exchange:
             back = returning(request)
             for place, key in self._turns():
                 if key in self.memory:
-                    messages[place] = _restored(messages[place], _read_kept(self.memory[key]), self._maker, back)
+                    messages[place] = restored(messages[place], read_kept(self.memory[key]), self._maker, back)
         if self.source.DIALECT == "anthropic":
             own = self.target.DIALECT == "anthropic"
-            messages = [_without_shown(message, own=own) for message in messages]
+            messages = [without_shown(message, own=own) for message in messages]
         if any(one is not other for one, other in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
         return replace(request, **changes) if changes else request
@@ -291,7 +280,7 @@ class Exchange:
         response, formed = Settling(self.brief).response(response), self.formed()
         response = response if formed is None else formed.response(response)
         told = self._learn(response.message.parts)
-        response = _shown_response(self.named(response), self._shows)
+        response = shown_response(self.named(response), self._shows)
         encoded = self._written(response, back)
         return replace(encoded, losses=(*told, *encoded.losses)) if told else encoded
 
@@ -342,16 +331,16 @@ class Exchange:
 
     def _learn(self, parts: list[Part]) -> tuple[Loss, ...]:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
-        if not any(map(_is_bound, parts)):
+        if not any(map(is_bound, parts)):
             return ()
         found = None if self._found is None else self._found.last
         if found is not None:
             count, before = found
         else:
             messages = self.request.context.messages
-            count, before = len(messages), _write(_gist(messages[-1])) if messages else b""
-        key = _key(self.source.DIALECT, before, count, Message("assistant", _told(parts, returning(self.brief))))
-        self.learned.append((key, _write(_Kept(self._maker, parts))))
+            count, before = len(messages), _write(gist_of(messages[-1])) if messages else b""
+        key = turn_key(self.source.DIALECT, before, count, Message("assistant", as_told(parts, returning(self.brief))))
+        self.learned.append((key, _write(KeptTurn(self._maker, parts))))
         return (Loss("message", "signature", "moved", f"kept for {self._maker}, which reads it again", "formal"),)
 
 
@@ -379,7 +368,7 @@ class ExchangedStream:
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._read: dict[type, Callable[[Any], Iterable[Event]]] = {}
-        self._way = _ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
+        self._way = ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
         if foreign:
             formed, settled = exchange.formed(), _SettledEvents(exchange.brief).of
             self._read = dict.fromkeys(_OF_CALLS, settled)
@@ -497,141 +486,6 @@ def exchange(  # noqa: PLR0913 - a keyword each
     return made
 
 
-def _joined(messages: Sequence[Message]) -> Sequence[Message]:
-    """Give messages whose turns are whole: what the model said in a row is one message."""
-    joined = list[Message]()
-    for message in messages:
-        if joined and message.role == joined[-1].role == "assistant":
-            more = [part for part in message.parts if not isinstance(part, Text) or part.text]
-            joined[-1] = replace(joined[-1], content=[*joined[-1].parts, *more])
-        else:
-            joined.append(message)
-    return messages if len(joined) == len(messages) else joined
-
-
-def _keys(dialect: str, messages: Sequence[Message], first: int = 0, gist: bytes = b"") -> Iterator[tuple[int, str]]:
-    """Name the model's turns among messages that stand from a place on, after a message of this gist."""
-    before: Message | None = None
-    for place, message in enumerate(messages, first):
-        if message.role == "assistant":
-            yield place, _key(dialect, gist if before is None else before, place, message)
-        before = message
-
-
-def _key(dialect: str, before: Message | bytes, place: int, message: Message) -> str:
-    """Name a turn by what the client will repeat of it."""
-    calls = [part for part in message.parts if isinstance(part, ToolCall)]
-    first = calls[0].id if calls and dialect in _REPEAT_IDS else None
-    if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
-        return f"call:{first}"
-    said = [_gist(message)] if before == b"" else [_written(before), _gist(message)]
-    return f"turn:{hashlib.sha256(_write([place, *said])).hexdigest()}"
-
-
-def _written(before: Message | bytes) -> Any:
-    return msgspec.Raw(before) if isinstance(before, bytes) else _gist(before)
-
-
-def _gist(message: Message) -> list[Any]:
-    return [message.role, message.text, *(_asks(part) for part in message.parts if isinstance(part, ToolCall))]
-
-
-def _told(parts: list[Part], back: Returning | None) -> list[Part]:
-    """Give the parts of a turn as its client was told them."""
-    return parts if back is None else [back.call(part) if isinstance(part, ToolCall) else part for part in parts]
-
-
-def _is_bound(part: Part) -> bool:
-    """Whether a part holds what only its provider understands, and needs again."""
-    match part:
-        case Thinking():
-            return True
-        case ToolCall(opaque=Opaque(value=value)):
-            return bool(value)
-    return False
-
-
-def _restored(message: Message, kept: _Kept, maker: str, back: Returning | None) -> Message:
-    """Give a turn as its provider told it, if it made it and the client repeats it; ids are the client's."""
-    if kept.maker != maker:
-        return message
-    said, known = message.parts, _told(kept.parts, back)
-    if _meaning(said) != _meaning(known):
-        return replace(message, content=list(_marked(said, known, kept.parts)))
-    calls = iter([part for part in said if isinstance(part, ToolCall)])
-    parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in kept.parts]
-    return replace(message, content=parts)
-
-
-def _meaning(parts: Iterable[Part]) -> Any:
-    """Give what a turn says: a client may repeat its texts as one, and with other white space."""
-    words = "".join(part.text for part in parts if isinstance(part, Text))
-    return "".join(words.split()), [_asks(part) for part in parts if isinstance(part, ToolCall)]
-
-
-def _asks(call: ToolCall) -> list[Any]:
-    """Give what a call says: a client may repeat it with nulls for what it does not (Codex, openai 3.52.0)."""
-    said = {key: value for key, value in call.plain_arguments.items() if value not in (None, {})}
-    return [call.name, call.raw if call.custom else said]
-
-
-def _marked(parts: Iterable[Part], known: Iterable[Part], kept: Iterable[Part]) -> Iterator[Part]:
-    """Give the parts of a turn that the client has changed: the same calls carry what their provider said of them."""
-    pairs = [(one, other) for one, other in zip(known, kept, strict=True) if isinstance(one, ToolCall)]
-    for part in parts:
-        match part:
-            case ToolCall():
-                same: Any = next((other for one, other in pairs if _asks(one) == _asks(part)), None)
-                yield part if same is None else replace(same, id=part.id)
-            case _:
-                yield part
-
-
-def _without_shown(message: Message, *, own: bool) -> Message:
-    """Take out thinking that was only shown: to its own wire nothing of it goes, to others its words."""
-    if not isinstance(message.content, list) or not any(map(_is_shown, message.content)):
-        return message
-    parts = [
-        replace(part, signature=None, opaque=None) if _is_shown(part) else part
-        for part in message.content
-        if not (own and _is_shown(part))
-    ]
-    return replace(message, content=parts)
-
-
-def _is_shown(part: Part) -> bool:
-    return isinstance(part, Thinking) and part.signature == FOREIGN
-
-
-def _shown_response(response: Response, thinking: bool) -> Response:
-    choices = [
-        replace(
-            choice, message=replace(choice.message, content=[_shown(part, thinking) for part in parts if _says(part)])
-        )
-        if any(map(_is_bound, parts := choice.message.parts))
-        else choice
-        for choice in response.choices
-    ]
-    return replace(response, choices=choices)
-
-
-def _says(part: Part) -> bool:
-    """Whether a part says anything to a client: encrypted thinking is kept, and does not."""
-    return not (isinstance(part, Thinking) and part.redacted)
-
-
-def _shown(part: Part, thinking: bool) -> Part:
-    """Give a part without what is kept of it; thinking under our signature where it is shown so."""
-    match part:
-        case Thinking(text=text) if thinking and text:
-            return replace(part, signature=FOREIGN, opaque=_SHOWN)
-        case Thinking(signature=str()):
-            return replace(part, signature=None, opaque=None)
-        case ToolCall() if _is_bound(part):
-            return replace(part, opaque=None)
-    return part
-
-
 class _SettledEvents:
     """Gives events with their calls settled; where a null may have to go, a call's text waits until it is whole."""
 
@@ -653,37 +507,3 @@ class _SettledEvents:
                     same = settled.call.plain_arguments == call.plain_arguments
                     yield CallDelta(key, text if same else argument_text(settled.call))
         yield settled
-
-
-class _ShownEvents:
-    """Gives events without what is kept of their parts; thinking under our signature where it is shown so."""
-
-    def __init__(self, *, thinking: bool) -> None:
-        self._thinking = thinking
-        self._keys: set[int] = set()
-        self._hidden: set[int] = set()
-
-    def of(self, event: Event) -> Iterator[Event]:
-        """Give what an event says to the client."""
-        match event:
-            case PartStart(key=key, part=Thinking(redacted=True)):
-                self._hidden.add(key)
-            case PartStart(key=key, part=Thinking()):
-                self._keys.add(key)
-                shown = Thinking(signature="", opaque=_SHOWN) if self._thinking else replace(event.part, signature=None)
-                yield replace(event, part=shown, opaque=None)
-            case SignatureDelta() if event.key in self._keys:
-                return
-            case OpaqueDelta() if self._thinking and event.key in self._keys:
-                return
-            case PartEnd(key=key) if key in self._keys:
-                self._keys.discard(key)
-                if self._thinking:
-                    yield SignatureDelta(key=key, signature=FOREIGN)
-                yield replace(event, part=_shown(event.part, self._thinking), opaque=None)
-            case CallStart(opaque=Opaque(value=value)) if value:
-                yield replace(event, opaque=None)
-            case CallEnd(call=call) if _is_bound(call):
-                yield replace(event, call=_shown(call, self._thinking), opaque=None)
-            case _ if getattr(event, "key", None) not in self._hidden or not self._hidden:
-                yield event

@@ -1,0 +1,105 @@
+"""Thinking of another wire as a Messages client is shown it: under our signature, and taken out when it comes back."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from toolwire.translation.turns import is_bound
+from toolwire.types import (
+    CallEnd,
+    CallStart,
+    Event,
+    Message,
+    Opaque,
+    OpaqueDelta,
+    Part,
+    PartEnd,
+    PartStart,
+    Response,
+    SignatureDelta,
+    Thinking,
+    ToolCall,
+)
+
+FOREIGN = "toolwire:foreign"
+_SHOWN = Opaque("anthropic", {})
+
+
+def without_shown(message: Message, *, own: bool) -> Message:
+    """Take out thinking that was only shown: to its own wire nothing of it goes, to others its words."""
+    if not isinstance(message.content, list) or not any(map(_is_shown, message.content)):
+        return message
+    parts = [
+        replace(part, signature=None, opaque=None) if _is_shown(part) else part
+        for part in message.content
+        if not (own and _is_shown(part))
+    ]
+    return replace(message, content=parts)
+
+
+def _is_shown(part: Part) -> bool:
+    return isinstance(part, Thinking) and part.signature == FOREIGN
+
+
+def shown_response(response: Response, thinking: bool) -> Response:
+    """Give an answer without what is kept of it; thinking under our signature where it is shown so."""
+    choices = [
+        replace(
+            choice, message=replace(choice.message, content=[_shown(part, thinking) for part in parts if _says(part)])
+        )
+        if any(map(is_bound, parts := choice.message.parts))
+        else choice
+        for choice in response.choices
+    ]
+    return replace(response, choices=choices)
+
+
+def _says(part: Part) -> bool:
+    """Whether a part says anything to a client: encrypted thinking is kept, and does not."""
+    return not (isinstance(part, Thinking) and part.redacted)
+
+
+def _shown(part: Part, thinking: bool) -> Part:
+    """Give a part without what is kept of it; thinking under our signature where it is shown so."""
+    match part:
+        case Thinking(text=text) if thinking and text:
+            return replace(part, signature=FOREIGN, opaque=_SHOWN)
+        case Thinking(signature=str()):
+            return replace(part, signature=None, opaque=None)
+        case ToolCall() if is_bound(part):
+            return replace(part, opaque=None)
+    return part
+
+
+class ShownEvents:
+    """Gives events without what is kept of their parts; thinking under our signature where it is shown so."""
+
+    def __init__(self, *, thinking: bool) -> None:
+        self._thinking = thinking
+        self._keys: set[int] = set()
+        self._hidden: set[int] = set()
+
+    def of(self, event: Event) -> Iterator[Event]:
+        """Give what an event says to the client."""
+        match event:
+            case PartStart(key=key, part=Thinking(redacted=True)):
+                self._hidden.add(key)
+            case PartStart(key=key, part=Thinking()):
+                self._keys.add(key)
+                shown = Thinking(signature="", opaque=_SHOWN) if self._thinking else replace(event.part, signature=None)
+                yield replace(event, part=shown, opaque=None)
+            case SignatureDelta() if event.key in self._keys:
+                return
+            case OpaqueDelta() if self._thinking and event.key in self._keys:
+                return
+            case PartEnd(key=key) if key in self._keys:
+                self._keys.discard(key)
+                if self._thinking:
+                    yield SignatureDelta(key=key, signature=FOREIGN)
+                yield replace(event, part=_shown(event.part, self._thinking), opaque=None)
+            case CallStart(opaque=Opaque(value=value)) if value:
+                yield replace(event, opaque=None)
+            case CallEnd(call=call) if is_bound(call):
+                yield replace(event, call=_shown(call, self._thinking), opaque=None)
+            case _ if getattr(event, "key", None) not in self._hidden or not self._hidden:
+                yield event

@@ -1,0 +1,130 @@
+"""The turns of a conversation by what its client repeats of them, and what is kept of one that its wire cannot carry.
+
+Rules of this file:
+- A turn is known by the ids of its calls, or by its words where the client's wire has no ids.
+- What was kept goes back to the provider that made it, and to no other; the client's ids stay.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolwire.translation.declared import Returning
+from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall
+from toolwire.types.readable import readable
+from toolwire.wire.names import was_made
+
+# Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
+_REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
+# Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
+# own (google-genai 3.4.0, automatic function calling).
+IN_PIECES = frozenset({"gemini", "anthropic"})
+_write = msgspec.json.Encoder().encode
+
+
+@readable
+class KeptTurn(Struct, frozen=True):
+    """A turn as its provider told it."""
+
+    maker: str
+    parts: list[Part]
+
+
+read_kept = msgspec.json.Decoder(KeptTurn).decode
+
+
+def joined(messages: Sequence[Message]) -> Sequence[Message]:
+    """Give messages whose turns are whole: what the model said in a row is one message."""
+    turns = list[Message]()
+    for message in messages:
+        if turns and message.role == turns[-1].role == "assistant":
+            more = [part for part in message.parts if not isinstance(part, Text) or part.text]
+            turns[-1] = replace(turns[-1], content=[*turns[-1].parts, *more])
+        else:
+            turns.append(message)
+    return messages if len(turns) == len(messages) else turns
+
+
+def turn_keys(
+    dialect: str, messages: Sequence[Message], first: int = 0, gist: bytes = b""
+) -> Iterator[tuple[int, str]]:
+    """Name the model's turns among messages that stand from a place on, after a message of this gist."""
+    before: Message | None = None
+    for place, message in enumerate(messages, first):
+        if message.role == "assistant":
+            yield place, turn_key(dialect, gist if before is None else before, place, message)
+        before = message
+
+
+def turn_key(dialect: str, before: Message | bytes, place: int, message: Message) -> str:
+    """Name a turn by what the client will repeat of it."""
+    calls = [part for part in message.parts if isinstance(part, ToolCall)]
+    first = calls[0].id if calls and dialect in _REPEAT_IDS else None
+    if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
+        return f"call:{first}"
+    said = [gist_of(message)] if before == b"" else [_written(before), gist_of(message)]
+    return f"turn:{hashlib.sha256(_write([place, *said])).hexdigest()}"
+
+
+def _written(before: Message | bytes) -> Any:
+    return msgspec.Raw(before) if isinstance(before, bytes) else gist_of(before)
+
+
+def gist_of(message: Message) -> list[Any]:
+    """Give what the key of a turn is made of: who speaks, the words, and what is called."""
+    return [message.role, message.text, *(_asks(part) for part in message.parts if isinstance(part, ToolCall))]
+
+
+def as_told(parts: list[Part], back: Returning | None) -> list[Part]:
+    """Give the parts of a turn as its client was told them."""
+    return parts if back is None else [back.call(part) if isinstance(part, ToolCall) else part for part in parts]
+
+
+def is_bound(part: Part) -> bool:
+    """Whether a part holds what only its provider understands, and needs again."""
+    match part:
+        case Thinking():
+            return True
+        case ToolCall(opaque=Opaque(value=value)):
+            return bool(value)
+    return False
+
+
+def restored(message: Message, kept: KeptTurn, maker: str, back: Returning | None) -> Message:
+    """Give a turn as its provider told it, if it made it and the client repeats it; ids are the client's."""
+    if kept.maker != maker:
+        return message
+    said, known = message.parts, as_told(kept.parts, back)
+    if _meaning(said) != _meaning(known):
+        return replace(message, content=list(_marked(said, known, kept.parts)))
+    calls = iter([part for part in said if isinstance(part, ToolCall)])
+    parts = [replace(part, id=next(calls).id) if isinstance(part, ToolCall) else part for part in kept.parts]
+    return replace(message, content=parts)
+
+
+def _meaning(parts: Iterable[Part]) -> Any:
+    """Give what a turn says: a client may repeat its texts as one, and with other white space."""
+    words = "".join(part.text for part in parts if isinstance(part, Text))
+    return "".join(words.split()), [_asks(part) for part in parts if isinstance(part, ToolCall)]
+
+
+def _asks(call: ToolCall) -> list[Any]:
+    """Give what a call says: a client may repeat it with nulls for what it does not (Codex, openai 3.52.0)."""
+    said = {key: value for key, value in call.plain_arguments.items() if value not in (None, {})}
+    return [call.name, call.raw if call.custom else said]
+
+
+def _marked(parts: Iterable[Part], known: Iterable[Part], kept: Iterable[Part]) -> Iterator[Part]:
+    """Give the parts of a turn that the client has changed: the same calls carry what their provider said of them."""
+    pairs = [(one, other) for one, other in zip(known, kept, strict=True) if isinstance(one, ToolCall)]
+    for part in parts:
+        match part:
+            case ToolCall():
+                same: Any = next((other for one, other in pairs if _asks(one) == _asks(part)), None)
+                yield part if same is None else replace(same, id=part.id)
+            case _:
+                yield part
