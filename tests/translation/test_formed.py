@@ -229,3 +229,40 @@ def test_a_reference_means_what_it_meant() -> None:
         "additionalProperties": False,
         "$defs": {"X": {"$ref": "#/properties/value/items"}},
     }
+
+
+WORDS = {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a", "b"]}}
+NOT_GEMINI = [name for name in NAMES if name != "gemini"]
+
+
+def word_asked(there: str, *, streamed: bool = False) -> Exchange:
+    body = {"contents": [{"role": "user", "parts": [{"text": "go"}]}], "generationConfig": WORDS}
+    path = f"/v1beta/models/m:{'streamGenerateContent' if streamed else 'generateContent'}"
+    return translate.exchange(body, source="gemini", target=there, path=path, model="m")
+
+
+@pytest.mark.parametrize(("said", "read"), [('"a"', "a"), ("I cannot.", "I cannot."), ('"a', '"a')])
+@pytest.mark.parametrize("there", NOT_GEMINI)
+def test_a_word_of_gemini_is_asked_for_as_an_enum_and_comes_back_without_quotes(
+    there: str, said: str, read: str
+) -> None:
+    exchange = word_asked(there)
+    assert '"enum":["a","b"]' in json.dumps(exchange.encoded.body, separators=(",", ":"))
+    assert "opaque" not in {loss.concept for loss in exchange.encoded.losses}
+    answers = [said, f'{{"value": {said}}}'] if read == "a" else [said]
+    for answer in answers:
+        body = dialect(there).encode_response(told(answer)).body
+        assert dialect("gemini").decode_response(exchange.response(body).body).message.text == read
+        streamed = word_asked(there, streamed=True)
+        assert streamed_text(streamed, "gemini", there, answer, 1) == read
+
+
+def test_a_word_is_written_again_as_it_was_asked_for() -> None:
+    gemini = dialect("gemini")
+    for config in (WORDS, {"response_mime_type": "text/x.enum", "response_schema": {"type": "STRING", "enum": ["a"]}}):
+        body = {"contents": [{"role": "user", "parts": [{"text": "go"}]}], "generationConfig": config}
+        assert gemini.encode_request(gemini.decode_request(body)).body == body
+    others: list[dict[str, Any]] = [{"type": "STRING"}, {"enum": []}, {"enum": [1]}]
+    for schema in others:
+        kept = {"responseMimeType": "text/x.enum", "responseSchema": schema}
+        assert gemini.decode_request({"contents": [], "generationConfig": kept}).output is None

@@ -261,6 +261,18 @@ def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hit
     assert sum(hits) > 3
 
 
+def test_a_word_comes_back_as_a_word_in_every_turn(hits: list[bool]) -> None:
+    held, answer = Reuse(1 << 22), dialect("openai-chat").encode_response(Response.of(Message("assistant", '"a"'))).body
+    config = {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}}
+    for data in growing(8):
+        body = translate.request(data, "openai-chat", "gemini", reuse=OFF).body
+        asked = msgspec.json.encode({**body, "generationConfig": config})
+        made = translate.exchange(asked, source="gemini", target="openai-chat", reuse=held)
+        assert '"enum"' in str(made.encoded.json)
+        assert dialect("gemini").decode_response(made.response(answer).body).message.text == "a"
+    assert sum(hits) > 3
+
+
 def talk(turns: int, mark: str) -> bytes:
     """Write a conversation of words, with a mark at the end of the last ones."""
     said = [{"role": "system", "content": "Be brief. " * 60}, {"role": "user", "content": "Go."}]

@@ -1,6 +1,7 @@
 """An answer that stands in the one field of an object, as its client asked for it: the value alone.
 
 Rules of this file:
+- A word (Gemini's `text/x.enum`) comes back without its quotes, when all of it has come.
 - The text of the value is given as it was written, and as it arrives. What is no object with that field alone is no
   such answer, and stays as it is: nothing of it is left out.
 """
@@ -72,6 +73,25 @@ class _Value:
         return more
 
 
+class _Word:
+    """The text of one word, which is given at its end."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, text: str) -> str:
+        """Give nothing yet."""
+        self._text += text
+        return ""
+
+    @property
+    def left(self) -> str:
+        """The word."""
+        return _word_of(self._text)
+
+
 def _as_it_is(text: str) -> str:
     return text
 
@@ -79,18 +99,20 @@ def _as_it_is(text: str) -> str:
 class Unwrapping:
     """The way back of one answer."""
 
-    def __init__(self) -> None:
-        self._open: dict[int, _Value] = {}
+    def __init__(self, *, word: bool = False) -> None:
+        self._open: dict[int, _Value | _Word] = {}
+        self._begin: type[_Value | _Word] = _Word if word else _Value
+        self._read = _word_of if word else _value_of
 
     def response(self, response: Response) -> Response:
         """Give a whole answer with the value alone."""
-        return replace(response, choices=[_choice(choice) for choice in response.choices])
+        return replace(response, choices=[_choice(choice, self._read) for choice in response.choices])
 
     def events(self, event: Event) -> Iterator[Event]:
         """Give an event of a stream with what is sure of the value."""
         match event:
             case PartStart(key=key, part=Text(text=text) as part):
-                value = self._open[key] = _Value()
+                value = self._open[key] = self._begin()
                 yield replace(event, part=replace(part, text=value.feed(text))) if text else event
             case TextDelta(key=key, text=text) if key in self._open:
                 if said := self._open[key].feed(text):
@@ -111,17 +133,23 @@ def asks_for_value(output: Output | None) -> bool:
 
 
 def unwrapping(request: Request, source: str, target: str) -> Unwrapping | None:
-    """Give the way back of an answer between these wires; None where it stands in no object."""
-    wrapped = source != target and target in _OF_OBJECTS and asks_for_value(request.output)
-    return Unwrapping() if wrapped else None
+    """Give the way back of an answer between these wires; None where it stands in no object, and is no word."""
+    word = asks_for_word(request)
+    changed = source != target and (word or target in _OF_OBJECTS) and asks_for_value(request.output)
+    return Unwrapping(word=word) if changed else None
 
 
-def _choice(choice: Choice) -> Choice:
+def asks_for_word(request: Request) -> bool:
+    """Whether a word is asked for that is no JSON: the dialect that read the request notes so."""
+    return request.opaque is not None and "word" in (request.opaque.form or {})
+
+
+def _choice(choice: Choice, read: Callable[[str], str]) -> Choice:
     content = choice.message.content
     if isinstance(content, str):
-        content = _value_of(content)
+        content = read(content)
     elif isinstance(content, list):
-        content = [replace(part, text=_value_of(part.text)) if type(part) is Text else part for part in content]
+        content = [replace(part, text=read(part.text)) if type(part) is Text else part for part in content]
     return replace(choice, message=replace(choice.message, content=content))
 
 
@@ -131,3 +159,11 @@ def _value_of(text: str) -> str:
     except msgspec.MsgspecError:
         return text
     return bytes(fields[VALUE]).decode() if fields.keys() == {VALUE} else text
+
+
+def _word_of(text: str) -> str:
+    value = _value_of(text)
+    try:
+        return msgspec.json.decode(value, type=str)
+    except msgspec.MsgspecError:
+        return text

@@ -232,7 +232,8 @@ class Again(Struct):
             return Request(context=Context())
         made = () if ahead is None else ahead.seam.calls.union(*(said.calls for said in ahead.said))
         messages = [Message("assistant", [ToolCall(one, "made") for one in made])] if made else []
-        return Request(context=Context(messages=messages, tools=answered.tools), output=answered.output)
+        context = Context(messages=messages, tools=answered.tools)
+        return Request(context=context, output=answered.output, opaque=answered.opaque)
 
     def encode(self, request: Request, target: Any, quirks: dict[str, Any]) -> Encoded:
         """Write a request whole, but for the schemas that were fitted before."""

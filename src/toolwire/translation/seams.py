@@ -21,8 +21,8 @@ from msgspec.structs import astuple, replace
 from toolwire.encoding.ledger import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.translation.declared import is_minded
-from toolwire.translation.formed import asks_for_value
-from toolwire.types import Encoded, Loss, Message, Output, Request, Text, ToolCall, ToolResult
+from toolwire.translation.formed import asks_for_value, asks_for_word
+from toolwire.types import Encoded, Loss, Message, Opaque, Output, Request, Text, ToolCall, ToolResult
 from toolwire.types.encoded import Written
 from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape, was_made
@@ -85,6 +85,7 @@ class Answered(Struct, frozen=True):
     tools: list[Any]
     settings: dict[str, Any]
     output: Output | None
+    opaque: Opaque | None
 
     @property
     def size(self) -> int:
@@ -392,7 +393,8 @@ class Whole(Struct, frozen=True):
         """Give what an answer is read by."""
         settings = {name: self.body[name] for name in _OF_STREAMS if name in self.body}
         minded, output = [tool for tool in self.request.tools if is_minded(tool)], self.request.output
-        return Answered(self.between.quirks, minded, settings, output if asks_for_value(output) else None)
+        opaque = Opaque(self.source.DIALECT, {}, {"word": True}) if asks_for_word(self.request) else None
+        return Answered(self.between.quirks, minded, settings, output if asks_for_value(output) else None, opaque)
 
     def later(self, cut: int, start: "_Start") -> tuple[_Said, _Half] | None:
         """Translate what stands after a seam."""

@@ -334,20 +334,33 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+# https://ai.google.dev/api/generate-content, GenerationConfig.responseMimeType (2026-11-20).
+_WORD = "text/x.enum"
+
+
+def _is_word(schema: dict[str, Any]) -> bool:
+    """Whether a schema is that of one of some words."""
+    words = schema.get("enum")
+    return type(words) is list and bool(words) and all(type(word) is str for word in words)
+
+
 def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
     media_type = config.get("responseMimeType")
     keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
     key = keys[0] if keys else None
-    if media_type not in (("application/json", "text/plain") if key is None else ("application/json",)):
+    if media_type not in (("application/json", "text/plain") if key is None else ("application/json", _WORD)):
         return {}
     if key is None:
         del config["responseMimeType"]
         return {"output": Output("json" if media_type == "application/json" else "text")}
-    if len(keys) > 1 or type(config[key]) is not dict:
+    schema = config[key]
+    if len(keys) > 1 or type(schema) is not dict or (media_type == _WORD and not _is_word(schema)):
         return {}
+    if media_type == _WORD:
+        form["word"] = True
     del config["responseMimeType"]
-    schema = config.pop(key)
+    del config[key]
     if key == "responseSchema":
         form["responseSchema"] = [schema, _read_schema(schema, "responseSchema")]
         schema = form["responseSchema"][1]
@@ -355,8 +368,11 @@ def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode_media_type(request: Request, _ledger: Ledger) -> Any:
-    """Write whether the answer is JSON."""
-    return "text/plain" if request.output is not None and request.output.kind == "text" else "application/json"
+    """Write whether the answer is JSON, or one of some words."""
+    output = request.output or Output("json")
+    if output.schema is not None and "word" in form_of(request.opaque, DIALECT) and _is_word(output.schema):
+        return _WORD
+    return "text/plain" if output.kind == "text" else "application/json"
 
 
 def encode_schema(request: Request, ledger: Ledger) -> Any:
