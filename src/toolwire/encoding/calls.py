@@ -52,8 +52,7 @@ def take_arguments(
     given = left.get("arguments")
     if type(given) is str:
         del left["arguments"]
-        arguments, error = parse_arguments(given)
-        return {"arguments": arguments, "raw": given, "error": error if given.strip() else misplaced(left, *around)}
+        return read_arguments(given, left, *around)
     if type(given) is dict and objects:
         del left["arguments"]
         return {"arguments": given}

@@ -9,10 +9,10 @@ Rules of this file:
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
-from toolwire.encoding.calls import STARTS, mark_error, read_error, say_object, take_arguments
+from toolwire.encoding.calls import STARTS, mark_error, read_arguments, read_error, say_object, take_arguments
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, format_arguments, kind_of
+from toolwire.wire.arguments import argument_text
 from toolwire.wire.names import made_id, was_made
 
 _NAME_KEYS = ("tool_name", "name")
@@ -70,9 +70,7 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
 
 def _take_arguments(left: dict[str, Any], form: dict[str, Any], around: dict[str, Any]) -> dict[str, Any]:
     given, fields = left.get("arguments"), take_arguments(left, form, around)
-    if "arguments" not in fields and given is not None:
-        return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
-    return fields
+    return fields if "arguments" in fields or given is None else read_arguments(given)
 
 
 def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:
