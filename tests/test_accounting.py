@@ -384,6 +384,7 @@ def _lost(path: tuple[Any, ...], losses: Any) -> bool:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.row("F21")
 def test_every_leaf_of_a_recorded_body_is_accounted_for(source: str, target: str, corpus: Any) -> None:
     assert corpus
     seen: dict[str, int] = {}

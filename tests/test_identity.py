@@ -34,6 +34,7 @@ DERIVED = {
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("F21")
 def test_every_recorded_request_comes_back(name: str, corpus: Any) -> None:
     assert corpus
     dialect, seen, changed = DIALECTS[name], 0, []
@@ -50,6 +51,7 @@ def test_every_recorded_request_comes_back(name: str, corpus: Any) -> None:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("F21")
 def test_every_recorded_response_comes_back(name: str, corpus: Any) -> None:
     assert corpus
     dialect, seen, changed = DIALECTS[name], 0, []

@@ -24,6 +24,7 @@ def test_each_row_has_a_name_of_its_own() -> None:
 
 
 @each_row
+@pytest.mark.row("F6", "F7", "F8", "F9", "F11", "F12", "F13", "F14", "F16")
 def test_what_a_nasty_stream_tells(row: Row) -> None:
     events = decode(row.dialect, row.frames)
     assert tell(events).like(row.told) == row.told

@@ -96,6 +96,7 @@ def retyped(name: str, step: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("step", [pytest.param(211, id="few"), pytest.param(1, id="many", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("F19")
 def test_a_field_of_another_type_raises_nothing(name: str, step: int, tally: Counter[str]) -> None:
     for data in retyped(name, step):
         events = decode(name, data)

@@ -68,6 +68,7 @@ def excused(request: Request, losses: tuple[Loss, ...]) -> set[str]:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.row("F21")
 def test_tools_survive_the_way_there_and_back(source: str, target: str, corpus: Any) -> None:
     assert corpus
     here, there = DIALECTS[source], DIALECTS[target]

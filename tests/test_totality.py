@@ -210,6 +210,7 @@ def test_a_value_of_another_type_is_said_or_told(name: str, step: int, corpus: A
 @pytest.mark.corpus
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.row("F19")
 def test_a_value_of_any_type_comes_back(name: str, step: int, corpus: Any, tally: Counter[str]) -> None:
     assert corpus
     for kind, place, body, value in odd_places(name, VALUES, step):

@@ -264,6 +264,7 @@ def test_an_error_before_the_first_words_of_a_stream_is_tried_again(face: str) -
 
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.row("F17")
 def test_an_empty_stream_is_tried_again(name: str, face: str) -> None:
     with simulate([[Raw(b"", 200, "text/event-stream")], ["Here."]]) as model:
         led = lead(face, name, model.url, "?", shown=True, options={"retries": QUICK})
@@ -272,6 +273,7 @@ def test_an_empty_stream_is_tried_again(name: str, face: str) -> None:
 
 @pytest.mark.parametrize("shown", [False, True])
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.row("F17")
 def test_an_answer_that_is_no_json_is_an_error(face: str, shown: bool) -> None:
     page = Raw(b"<html>Welcome</html>", 200, "text/html")
     with simulate([[page]]) as model, pytest.raises(ProviderUnavailable):
@@ -305,6 +307,15 @@ def test_each_time_is_kept(case: str, face: str) -> None:  # silent stall
         assert model.requests[0].over.wait(10)
         assert model.requests[0].gone
     assert time.monotonic() - begun < 15
+
+
+@pytest.mark.row("F20")
+@pytest.mark.parametrize("face", FACES)
+def test_an_answer_of_comments_alone_ends_with_its_whole_time(face: str) -> None:
+    comments = [Pace(0.05), *[Raw(b": waiting\n\n", 200, "text/event-stream")] * 100]
+    options = {"timeouts": Timeouts(between=0.3, total=0.5), "retries": ONCE}
+    with simulate([comments]) as model, pytest.raises(ProviderTimeout):
+        lead(face, "openai", model.url, "?", shown=True, options=options)
 
 
 @pytest.mark.parametrize("face", FACES)

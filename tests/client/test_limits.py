@@ -129,6 +129,7 @@ def uncounted(name: str) -> Iterator[str]:
 @pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", ["openai", "openai-responses", "gemini", "ollama"])
+@pytest.mark.row("F18")
 def test_where_nobody_counts_tokens_the_run_ends_and_says_so(name: str, face: str) -> None:
     with uncounted(name) as url:
         done = lead(face, name, url, "?", tools=[get_weather], limits=LoopLimits(tokens=50)).done

@@ -158,6 +158,7 @@ def test_a_stream_whose_last_word_is_an_error_ends_in_one(source: str, lenient_m
 @pytest.mark.parametrize(
     "data", [b"", b"<html>no</html>", b'{"a":', b"[]", b"null", b'{"error": "odd"}', b"\xff\xfe"], ids=repr
 )
+@pytest.mark.row("F17")
 def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_model: Playing) -> None:
     for target in WIRES:
         for stream in (False, True):
@@ -184,6 +185,7 @@ FOR_PEOPLE = [
 @pytest.mark.sampled
 @pytest.mark.parametrize("target", WIRES)
 @pytest.mark.parametrize("source", WIRES)
+@pytest.mark.row("F17")
 def test_what_a_server_tells_people_is_an_error_of_the_clients_wire(
     source: str, target: str, lenient_model: Playing
 ) -> None:

@@ -162,6 +162,7 @@ def sort(fragments: list[str]) -> list[CallSoFar]:
 
 
 @pytest.mark.parametrize(("fragments", "told"), FRAGMENTS.values(), ids=FRAGMENTS)
+@pytest.mark.row("F9")
 def test_which_call_a_fragment_belongs_to(fragments: list[str], told: list[str]) -> None:
     calls = sort(fragments)
     assert [f"{call.id or '-'} {call.name or '-'} {call.text}" for call in calls] == told
@@ -213,6 +214,7 @@ INDEXES: list[tuple[Any, int | None]] = [
 
 
 @pytest.mark.parametrize(("value", "index"), INDEXES, ids=[repr(value)[:12] for value, _ in INDEXES])
+@pytest.mark.row("F9")
 def test_what_is_an_index(value: Any, index: int | None) -> None:
     assert index_of(value) == index
 
@@ -292,6 +294,7 @@ def test_what_is_said_beside_the_text() -> None:
     assert call.entry == {"type": "custom", "function": {"name": "f", "x": 2}, "y": [1], "z": {}}
 
 
+@pytest.mark.row("F11")
 def test_the_text_of_a_call_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "LIMIT", 10)
     call = CallSoFar()
@@ -338,5 +341,6 @@ def steps(pieces: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return count
 
 
+@pytest.mark.row("F11")
 def test_the_time_grows_with_the_fragments_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert steps(4_000, monkeypatch) < 8.5 * steps(500, monkeypatch)

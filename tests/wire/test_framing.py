@@ -145,6 +145,7 @@ def told(pieces: list[bytes], *, at_once: bool = False) -> list[Event]:
 
 
 @pytest.mark.parametrize(("data", "events"), EVENTS.values(), ids=EVENTS)
+@pytest.mark.row("F3", "F4", "F5")
 def test_server_sent_events(data: bytes, events: list[Event]) -> None:
     assert told([data[place : place + 1] for place in range(len(data))]) == events
     for pieces in pieces_of(data):
@@ -166,6 +167,7 @@ RETRIES: dict[bytes, int | None] = {
 
 
 @pytest.mark.parametrize(("data", "retry"), RETRIES.items(), ids=[data.decode()[:24] for data in RETRIES])
+@pytest.mark.row("F5")
 def test_the_time_to_wait(data: bytes, retry: int | None) -> None:
     stream = EventStream()
     assert stream.feed(data) == [] or retry is None

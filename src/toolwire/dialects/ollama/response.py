@@ -8,6 +8,7 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, lose_stop_sequence, wants_calls
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Response, Usage
+from toolwire.types.answer import is_count
 from toolwire.wire.names import number_of
 
 # ollama/ollama, api/types.go, ChatResponse.DoneReason (2026-08-21).
@@ -31,7 +32,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     created = _read_time(rest.get("created_at"))
     if created is not None:
         form["created_at"] = rest.pop("created_at")
-    given, made = take(rest, "prompt_eval_count", int), take(rest, "eval_count", int)
+    given, made = (rest.pop(key) if is_count(rest.get(key)) else None for key in COUNTS)
     usage = None if given is made is None else Usage(given, made, opaque=WIRE.plain)
     model = take(rest, "model", str)
     return Response(choices=choices, model=model, created=created, usage=usage, opaque=WIRE.own(rest, form))
