@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolwire import Message, Response, ToolCall, accumulate, dialect
+from toolwire import Message, Response, ToolCall, accumulate, dialect, translate
 from toolwire.dialects import NAMES
 from toolwire.streams.accumulation import events_of
 from toolwire.types import Usage
@@ -95,3 +95,34 @@ def test_bytes_that_are_no_text_are_signs_in_words_and_run_no_call(name: str, od
     assert [call.name for call in called.broken_calls] == ["f"]
     nul = told(name, data.replace(b"SPOT_A", b"\\u0000"), shown=True).message
     assert nul.text == "Hm \0."
+
+
+ARGUMENTS = (
+    *(
+        '{"x":1}',
+        '{"x":1,"x":2}',
+        '{"a":{"x":1,"\\u0078":2}}',
+        "",
+        " ",
+        "{}",
+        "[]",
+        '"{}"',
+        "{} {}",
+        '{"x":1}y',
+        '{"x":1,}',
+    ),
+    *("{'x':1}", '{"x":NaN}', '{"x":1e999}', '{"x":-0}', '{"x":9007199254740993}', '{"x":%s}' % ("9" * 5000)),
+    *('{"x":"\\ud800"}', '{"x":"\\u0000"}', '{"x":', '{"x":%s}' % ("[" * 2000 + "]" * 2000), '\ufeff{"x":1}'),
+)
+
+
+@pytest.mark.row("G12")
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("given", ARGUMENTS, ids=lambda text: repr(text)[:20])
+def test_what_runs_for_a_client_of_any_wire_is_what_runs_here(given: str, target: str) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": given}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {"id": "r", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    here = [(one.name, one.arguments) for one in dialect("openai-chat").decode_response(body).message.tool_calls]
+    there = translate.response(body, "openai-chat", target).json
+    assert [(one.name, one.arguments) for one in told(target, there, shown=False).message.tool_calls] == here
