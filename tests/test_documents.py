@@ -26,6 +26,7 @@ SNIPPETS = [
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
+@pytest.mark.row("L11", "T17")
 def test_every_snippet_runs(snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "assert" in snippet, "a snippet shows what it claims"
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

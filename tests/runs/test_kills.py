@@ -24,6 +24,7 @@ SEED = 11
 @pytest.mark.row("N1")
 @pytest.mark.timeout(3600 if FULL else 300)
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.row("T9")
 def test_a_kill_at_a_failpoint(point: str, runs_url: str, tmp_path: Path, tally: Counter[str]) -> None:
     moment = random.Random(SEED)  # noqa: S311 - a moment, not a secret
     asks = point in PARKING

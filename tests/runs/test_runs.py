@@ -62,6 +62,7 @@ TWO = turns([("add", {"one": 1, "other": 2})], [("add", {"one": 3, "other": 4})]
         (0, checkable(lambda _: NotYet()), "run"),
     ],
 )
+@pytest.mark.row("T9")
 def test_what_is_done_with_a_call_that_had_begun(begun: int, effects: Any, wanted: str) -> None:
     assert treatment(begun, effects) == wanted
 
