@@ -203,8 +203,11 @@ def read_messages(data: bytes) -> Told:
     counts = message.usage
     usage = 0, 0
     if counts is not None:
-        given = (counts.input_tokens, counts.cache_creation_input_tokens, counts.cache_read_input_tokens)
-        usage = _sum(*given), _sum(counts.output_tokens)
+        # What was asked of a model beside the answer is in no sum of this client's.
+        beside = [one for one in counts.iterations or () if one.type in ("compaction", "advisor_message")]
+        said = [counts, *beside]
+        given = [(one.input_tokens, one.cache_creation_input_tokens, one.cache_read_input_tokens) for one in said]
+        usage = _sum(*(count for one in given for count in one)), _sum(*(one.output_tokens for one in said))
     return Told(
         text="".join(block.text for block in blocks if block.type == "text"),
         thinking="".join(block.thinking for block in blocks if block.type == "thinking"),

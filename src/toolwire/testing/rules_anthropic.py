@@ -116,7 +116,7 @@ _THINKING = Tagged(
     choose=lambda setting: setting.get("type") if setting else ANYTHING,
 )
 # Gone from the newest version: platform.claude.com, migration page, 2026-11-20.
-_SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer", least=0)}
+_SAMPLING = {"temperature": Field("number"), "top_p": Field("number"), "top_k": Field("integer")}
 _BETA = (
     "array: mcp_servers betas",
     "object|null: billing_policy compaction context_management thread output_format",

@@ -98,7 +98,7 @@ BODY = Closed(
     "string|object: tool_choice",
     "string|array|null: instructions",
     "string|object|null: conversation",
-    "object: access_programs image prompt_cache_options",
+    "object: access_programs background_options image prompt_cache_options",
     # `client_metadata`: what Codex sends to the service (codex 0.169, 2026-11).
     "object|null: client_metadata metadata moderation prompt reasoning stream_options",
     "boolean|null: background parallel_tool_calls store stream",
