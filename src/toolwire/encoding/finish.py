@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severity, ToolCall, Usage
-from toolwire.types.answer import is_count
+from toolwire.types.answer import MOST_TOKENS
 from toolwire.wire.arguments import format_arguments, parse_arguments
 
 GAVE_UP = Error("server", "the provider ended the answer with an error", 502)
@@ -132,7 +132,7 @@ class Counts:
 def count_in(body: dict[str, Any], key: str) -> int | None:
     """Read a count; what counts no tokens is none."""
     value = body.get(key)
-    return value if is_count(value) else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def made_in_all(given: int | None, made: int | None, total: int | None) -> int | None:

@@ -371,7 +371,8 @@ class Ledger:
         except InvalidSchema as problem:
             self.lose(field, "schema_unfit", f"any object is taken: {problem}", "approximated")
             return {"type": "object", "properties": {}}
-        self.note_schema(fitted.notes, field)
+        if fitted.notes:
+            self.note_schema(fitted.notes, field)
         return fitted.schema
 
     def fit_value(self, schema: dict[str, Any], target: str, field: str) -> dict[str, Any]:

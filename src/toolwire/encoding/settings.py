@@ -63,6 +63,8 @@ _REASONING: Mapping[str, Any] = {
     "thinking_display": None,
     "effort": "none",
 }
+_wishes = attrgetter(*_REASONING)
+_NO_WISHES = (None,) * len(_REASONING)
 
 
 class Understood(Struct):
@@ -335,7 +337,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
             left = _without_choice(request, ledger)
     elif choice is not None and choice.names is not None:
         left = _settle_names(request, ledger)
-    if can_reason(request, ledger) is False:
+    if _wishes(request) != _NO_WISHES and can_reason(request, ledger) is False:
         left = left or {}
         for field, none in _REASONING.items():
             given = getattr(request, field)

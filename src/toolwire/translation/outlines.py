@@ -30,7 +30,7 @@ _SPACED = 64
 _MEMBERS = b'"text|ntent|ption|input|tions|ystem'
 _WORD = rb'(?!%b"| |\\[bfnrt]|")([^"]*+(?:(?<=\\)"[^"]*+)*+)(?<! )(?<!\\[bfnrt])(?=")' % re.escape(BEGINNING.encode())
 _WORDS = {sep: re.compile(rb"%b(?<=(?:%b)%b)%b" % (sep, _MEMBERS, sep, _WORD)) for sep in (b'":"', b'": "')}
-_LONG_WAY = re.compile(rb"(?<!\\)(?:\\\\)*+\\[^\"\\bfnrt]")
+_LONG_WAY = re.compile(rb"\\[^\"bfnrt]")
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 _NO_SCHEMAS = frozenset({"default", "const", "enum", "example", "examples"})
 _NUMBER = re.compile(rb'tw\\"(\d+)~')
@@ -143,7 +143,7 @@ def _joined(pieces: Sequence[bytes], words: list[bytes]) -> bytes:
 def _are_plain(words: list[bytes]) -> bool:
     """Whether each word is one text of JSON, written as it would be written again."""
     listed = b'["%b"]' % b'","'.join(words)
-    if b"\\" in listed and _LONG_WAY.search(listed):
+    if b"\\" in listed and _LONG_WAY.search(listed.replace(b"\\\\", b"")):
         return False
     try:
         texts = _read(listed)

@@ -58,13 +58,13 @@ COUNTS = {
 }
 
 
-_MOST = 2**53
+MOST_TOKENS = 2**53
 """The most that every reader of JSON reads as the whole number that it is."""
 
 
 def is_count(value: Any) -> bool:
     """Whether a value counts tokens: a whole number, none below zero, and none that no database holds."""
-    return type(value) is not bool and isinstance(value, int) and 0 <= value <= _MOST
+    return type(value) is not bool and isinstance(value, int) and 0 <= value <= MOST_TOKENS
 
 
 class Usage(Struct, frozen=True):

@@ -46,7 +46,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(content) is list:
         parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
-        settled = settle_calls(_cut_by_refusal(parts), reason)
+        settled = settle_calls(_cut_by_refusal(parts) if len(parts) > 1 else parts, reason)
         message = Message("assistant", settled, None, None, WIRE.plain)
         reason = wants_calls(reason, called=asks(settled))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.plain)]
@@ -155,9 +155,11 @@ _APART = ("compaction", "advisor_message")
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire's input excludes what was cached; ours includes it, and what was asked beside."""
-    fresh, made, read, written = (
-        None if (told := count_in(body, key)) is None else told + _apart(body, key) for key in _COUNTS
-    )
+    fresh, made, read, written = [count_in(body, key) for key in _COUNTS]
+    if body.get("iterations"):
+        fresh, made, read, written = (
+            None if (told := count_in(body, key)) is None else told + _apart(body, key) for key in _COUNTS
+        )
     details = body.get("output_tokens_details")
     thought = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)

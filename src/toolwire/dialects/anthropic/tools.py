@@ -47,8 +47,9 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
         body["strict"] = tool.strict
-    ledger.lose_fields(tool, "custom_tool", "format")
-    lose_metadata(tool, ledger)
+    if tool.plain_format is not None or tool.plain_metadata:
+        ledger.lose_fields(tool, "custom_tool", "format")
+        lose_metadata(tool, ledger)
     bare = opaque is None or (not opaque.value and opaque.form is None)
     return body if bare and tool.cache is None else ledger.finish(body, tool)
 
