@@ -142,10 +142,10 @@ NOTHING = Reuse(0)
 
 
 class _Outlined(Struct, frozen=True):
-    """An outline that was tried, none where more than words hangs on them, and what an answer is read by."""
+    """An outline that was tried, and what an answer is read by; nothing where more than words hangs on them."""
 
-    outline: Outline | None
-    answered: Answered
+    outline: Outline | None = None
+    answered: Answered | None = None
 
 
 class Again(Struct):
@@ -263,9 +263,10 @@ class Again(Struct):
         """Try whether other words change nothing but themselves, and keep what came of it."""
         asks = self._between.keys(whole.request.messages, 0, b"")
         made = None if asks else outline(one, whole.encoded, self._read, translate)
-        answered = whole.answered()
-        known = _Outlined(made, answered)
-        size = sum(map(len, one.pieces)) + (0 if made is None else made.size + answered.size)
+        known, size = _Outlined(), sum(map(len, one.pieces))
+        if made is not None:
+            known = _Outlined(made, answered := whole.answered())
+            size += made.size + answered.size
         self._reuse.kept.put((self._how, one.pieces), known, size)
 
     def _read(self, data: bytes) -> Request:
