@@ -23,7 +23,7 @@ from toolwire.errors import ToolwireError
 from toolwire.types import Encoded, Loss, Request, Text, Tool
 from toolwire.types.encoded import Written
 
-_MOST = 1 << 15
+_MOST = 20_000
 _MOST_WORDS = 256
 _SPACED = 64
 # The ends of the members' names, so many letters each: text, content, description, input, instructions, system.
