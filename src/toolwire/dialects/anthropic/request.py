@@ -14,6 +14,7 @@ from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, op
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.settings import (
     ABSENT,
+    EFFORTS,
     NUMBER,
     Setting,
     Settings,
@@ -32,7 +33,7 @@ from toolwire.types import Context, Encoded, Message, Output, Part, Request, Tex
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
 # anthropic 2.11.0, OutputConfigParam.effort (2026-11-20), from the least; `minimal` is ours.
-_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+_EFFORTS = EFFORTS[1:]
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
 _LEAST_BUDGET = 1024
 _LEAST_TOP_P = 0.95
