@@ -46,7 +46,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 # What says how much to think, as effort does.
 _WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
-_UNTHINKING = frozenset({"disabled", "between_tools"})
+UNTHINKING = frozenset({"disabled", "between_tools"})
 # The wires that know no other word for it, and what a budget is there: the levels that each of their models takes that
 # reasons, each in the middle of what Messages and generateContent give for it (see `_BUDGETS` of both).
 _EFFORT_ALONE = frozenset({"openai-chat", "openai-responses"})
@@ -369,7 +369,7 @@ def can_reason(request: Request, ledger: Ledger) -> bool | None:
 def _as_effort(request: Request, ledger: Ledger) -> dict[str, Any]:
     """Say as an effort how much to think, where the model takes no number of tokens and no other word for it."""
     family, budget, alone = family_of(request.model), request.thinking_budget, ledger.dialect in _EFFORT_ALONE
-    if budget == 0 or request.thinking in _UNTHINKING:
+    if budget == 0 or request.thinking in UNTHINKING:
         return _without_nothing(request, ledger)
     levelled = can_reason(request, ledger) if alone else family.thinking_budget is False
     if not levelled:

@@ -103,7 +103,7 @@ class Reuse:
 
     def found(self, how: tuple[Any, ...], data: bytes) -> None:
         """Note that what is kept of such bodies serves: the next one of which nothing is found is kept."""
-        for seen, key in zip(self._seen, ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=False):
+        for seen, key in zip(self._seen[:2], ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=True):
             mark = hash((self._owner, key))
             if seen[mark % _MARKS][0] == mark:
                 seen[mark % _MARKS] = mark, 0

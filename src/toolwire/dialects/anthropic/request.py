@@ -16,6 +16,7 @@ from toolwire.encoding.settings import (
     ABSENT,
     EFFORTS,
     NUMBER,
+    UNTHINKING,
     Setting,
     Settings,
     Understood,
@@ -39,7 +40,6 @@ _LEAST_BUDGET = 1024
 _LEAST_TOP_P = 0.95
 _MUCH = frozenset({"xhigh", "max"})
 _THINKS = frozenset({"enabled", "adaptive"})
-_UNTHINKING = frozenset({"disabled", "between_tools"})
 # What a model thinks with that takes no word for it.
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32000}
 # anthropic 2.11.0, MessageCreateParams.service_tier (2026-11-20).
@@ -314,7 +314,7 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
             "effort", "effort", f"{request.model} takes {said}", "approximated" if mode in _THINKS else "dropped"
         )
         return ABSENT
-    if family.much_effort_without_thinking is False and mode in _UNTHINKING:
+    if family.much_effort_without_thinking is False and mode in UNTHINKING:
         levels = tuple(level for level in levels if level not in _MUCH)
     lower = [level for level in levels if _EFFORTS.index(level) <= _EFFORTS.index(effort)]
     level = lower[-1] if lower else levels[0]

@@ -155,11 +155,10 @@ _APART = ("compaction", "advisor_message")
 
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Read the counts. This wire's input excludes what was cached; ours includes it, and what was asked beside."""
-    fresh, made, read, written = [count_in(body, key) for key in _COUNTS]
+    counts = [count_in(body, key) for key in _COUNTS]
     if body.get("iterations"):
-        fresh, made, read, written = (
-            None if (told := count_in(body, key)) is None else told + _apart(body, key) for key in _COUNTS
-        )
+        counts = [told if told is None else told + _apart(body, key) for key, told in zip(_COUNTS, counts, strict=True)]
+    fresh, made, read, written = counts
     details = body.get("output_tokens_details")
     thought = count_in(details, "thinking_tokens") if type(details) is dict else None
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
