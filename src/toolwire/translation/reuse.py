@@ -35,6 +35,7 @@ _SHORT = 32
 _SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
+_NO_OPENINGS: tuple[tuple[bytes, ...], tuple[Seam, ...]] = (), ()
 # So often is an outline seen before it is tried.
 _OFTEN = 2
 _NOTHING_BETWEEN = Between()
@@ -81,9 +82,11 @@ class Reuse:
         seen = self._count(1, key)
         if not seen:
             return False, None
-        for seam in (self.kept.get(key) or ()) if seen > 1 else ():
-            if seam.fits(data):
-                return False, seam
+        begins, seams = (self.kept.get(key) if seen > 1 else None) or _NO_OPENINGS
+        if data.startswith(begins):
+            for seam in seams:
+                if seam.fits(data):
+                    return False, seam
         return _is_due(seen), None
 
     def outline(self, key: tuple[Any, ...]) -> tuple[bool, "_Outlined | None"]:
@@ -111,8 +114,9 @@ class Reuse:
     def open(self, how: tuple[Any, ...], data: bytes, seam: Seam) -> None:
         """Keep how a conversation opens."""
         key = how, data[:_SHORT], data[-_SHORT:]
-        seams = (seam, *(self.kept.get(key) or ())[: _MOST_OPENINGS - 1])
-        self.kept.put(key, seams, 2 * _SHORT + sum(seam.size for seam in seams))
+        seams = (seam, *(self.kept.get(key) or _NO_OPENINGS)[1][: _MOST_OPENINGS - 1])
+        begins = tuple([seam.begins[0] for seam in seams])
+        self.kept.put(key, (begins, seams), 2 * _SHORT + sum(seam.size for seam in seams))
 
     def keep(self, how: tuple[Any, ...], data: bytes, seam: Seam, before: Seam | None = None) -> None:
         """Keep a conversation, beside others that begin alike; `before` is what it has gone on from."""
