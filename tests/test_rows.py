@@ -15,15 +15,10 @@ REFERENCES = {
 }
 
 
-@pytest.mark.parametrize("prefix", lists()["rows"])
-def test_each_row_is_held_or_told_why_not(prefix: str) -> None:
-    rows = spelt(prefix, lists()["rows"][prefix])
+@pytest.mark.parametrize(("kind", "prefix"), [(kind, prefix) for kind in REFERENCES for prefix in lists()[kind]])
+def test_each_row_is_held_or_told_why_not(kind: str, prefix: str) -> None:
+    rows = spelt(prefix, lists()[kind][prefix])
     assert [row for row in rows if row not in held() and row not in lists()["none"]] == []
-
-
-@pytest.mark.parametrize("prefix", lists()["whole"]["cases"])
-def test_each_case_is_held(prefix: str) -> None:
-    assert [row for row in spelt(prefix, lists()["cases"][prefix]) if row not in held()] == []
 
 
 def test_what_is_said_to_be_open_is_so() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.client.faces import DIALECTS, FACES, KEY, TOKYO, get_weather, lead
-from toolwire import Cancel, Limits, ToolCall, ToolError, aio, tool, traces
+from toolwire import Cancel, CodeTools, Limits, ToolCall, ToolError, ToolResult, aio, tool, traces
 from toolwire.client import sync
 from toolwire.errors import InvalidField, StoreFailed
 from toolwire.testing import simulate
@@ -264,3 +264,28 @@ def test_a_trace_keeps_what_was_lost_and_nothing_formal(name: str, store: Any) -
     formal = {loss.path for loss in done.losses if loss.severity == "formal"}
     assert "tools[0].metadata" in formal
     assert [one.losses for one in store.traces().rows] == [tuple(LOST[name].values())]
+
+
+@pytest.mark.row("B31")
+@pytest.mark.parametrize("name", ["edit_file", "write_file"])
+def test_a_change_of_a_line_with_a_secret_is_recorded_without_it(name: str, store: Any, tmp_path: Path) -> None:
+    project, key = tmp_path / "project", f"sk-ant-{SECRET}"
+    project.mkdir()
+    line, after = f"API_KEY = {key!r}\n", "API_KEY = None  # taken out\n"
+    (project / "settings.py").write_text(line)
+    change = {"oldText": line, "newText": after} if name == "edit_file" else {"content": after}
+    shown: list[Any] = []
+
+    def approve(_: ToolCall, preview: Any) -> bool:
+        shown.append(preview)
+        return True
+
+    path = {"path": "settings.py"}
+    with simulate([ToolCall(None, "read_file", path), ToolCall(None, name, path | change), "Done."]) as model:
+        led = lead("sync", "openai", model.url, "Go", tools=CodeTools(project), approve=approve, traces=store)
+    results = [part for message in led.done.messages for part in message.parts if type(part) is ToolResult]
+    assert [key in str(found) for found in (shown, results[0].content)] == [True, True], "a person and the model see it"
+    *_, recorded = store.traces().rows
+    assert (recorded.tool_name, recorded.ending, (project / "settings.py").read_text()) == (name, "ok", after)
+    held = b"".join(file.read_bytes() for file in tmp_path.glob("traces.db*"))
+    assert [word in held for word in (b"taken out", SECRET.encode())] == [True, False]
