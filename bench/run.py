@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -89,6 +90,8 @@ def peers() -> dict[str, Work]:
 def _rosetta() -> Work:
     from llm_rosetta import convert  # noqa: PLC0415 - only where it is installed
 
+    warnings.filterwarnings("ignore", module="llm_rosetta")
+
     def work(data: bytes) -> bytes:
         return msgspec.json.encode(convert(msgspec.json.decode(data), "anthropic", source_provider="openai_chat"))
 
@@ -97,7 +100,10 @@ def _rosetta() -> Work:
 
 def _litellm() -> Work:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    import litellm  # noqa: PLC0415 - only where it is installed
     from litellm.llms.anthropic.chat.transformation import AnthropicConfig  # noqa: PLC0415 - only where it is installed
+
+    litellm.suppress_debug_info = True
 
     def work(data: bytes) -> bytes:
         body = msgspec.json.decode(data)
