@@ -118,7 +118,7 @@ def test_a_status_says_the_kind(status: int, kind: str, retryable: bool) -> None
     assert (read.kind, read.retryable) == (kind, retryable)
 
 
-WORDS: list[tuple[int, dict[str, Any], str]] = [
+WORDS: list[tuple[int | None, dict[str, Any], str]] = [
     (429, {"code": "insufficient_quota"}, "billing"),
     (429, {"type": "insufficient_quota"}, "billing"),
     (429, {"code": "rate_limit_exceeded"}, "rate_limit"),
@@ -126,6 +126,13 @@ WORDS: list[tuple[int, dict[str, Any], str]] = [
     (400, {"code": "invalid_api_key"}, "authentication"),
     (400, {"code": "model_not_found"}, "not_found"),
     (200, {"type": "server_error"}, "server"),
+    (None, {"type": "server_error"}, "server"),
+    (400, {"type": "server_error"}, "server"),
+    (500, {"type": "server_error"}, "server"),
+    (503, {"type": "server_error"}, "overloaded"),
+    (529, {"type": "server_error", "code": "server_error"}, "overloaded"),
+    (504, {"type": "server_error"}, "timeout"),
+    (429, {"type": "server_error"}, "rate_limit"),
     (400, {"code": "array_above_max_length"}, "invalid_request"),
     (200, {"code": "invalid_image_url", "type": "image_generation_user_error"}, "invalid_request"),
     (200, {"code": "bio_policy"}, "invalid_request"),
@@ -136,7 +143,9 @@ WORDS: list[tuple[int, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("status", "said", "kind"), WORDS)
-def test_a_word_says_more_than_the_status(status: int, said: dict[str, Any], kind: str) -> None:
+def test_a_word_says_more_than_the_status_but_for_the_one_that_says_least(
+    status: int | None, said: dict[str, Any], kind: str
+) -> None:
     assert openai_chat.decode_error(status, {"error": {"message": "m", **said}}).kind == kind
 
 

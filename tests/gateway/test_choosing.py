@@ -180,6 +180,33 @@ def test_of_several_that_fail_the_last_one_is_told_and_not_who_was_asked_once_mo
     _three(Scenario([soon, soon]), then)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        (429, 401, 429),
+        (401, 429, 429),
+        (500, 403, 500),
+        (402, 503, 503),
+        (500, 429, 429),
+        (429, 500, 429),
+        (401, 403, 403),
+    ],
+)
+def test_of_several_that_fail_the_one_is_told_that_the_client_can_do_something_about(
+    first: int, second: int, told: int
+) -> None:
+    def fails(status: int) -> Fail:
+        return Fail(Error("server", f"no: {status}", status), retry_after=30 if status == 429 else None)
+
+    def then(stood: Stood, models: list[Any]) -> None:
+        models[1].play(fails(second))
+        answered = _asked(stood, "both")
+        assert (answered.status, answered.headers.get("retry-after")) == (told, "30" if told == 429 else None)
+        assert f"no: {told}".encode() in answered.data
+
+    _three(fails(first), then)
+
+
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "gemini"])
 def test_what_is_too_long_goes_to_the_route_for_it(wire: str) -> None:
     def then(stood: Stood, models: list[Any]) -> None:

@@ -97,6 +97,8 @@ _LONG = (
     *("exceeds the context length", "exceeds the available context size", "maximum context length"),
     *("maximum prompt length", "longer than the model's context length"),  # xAI and SGLang, as users report them
 )
+# What a status says more precisely than the word `server_error` beside it.
+_OF_SERVERS = frozenset({"overloaded", "timeout", "rate_limit"})
 _CODE_OF_KIND: dict[ErrorKind, str] = {"context_length": "context_length_exceeded", "billing": "insufficient_quota"}
 
 
@@ -186,7 +188,8 @@ def take_details(left: dict[str, Any], status: int | None, message: str) -> dict
     code = left.pop("code") if type(left.get("code")) in (str, int) else None
     known = _KIND_OF_WORD.get(code) or _KIND_OF_WORD.get(word)
     by_code = type(code) is int and (status is None or status < 400)
-    kind = known or kind_of_words(code if by_code else status, message)
+    by_status = kind_of_words(code if by_code else status, message)
+    kind = by_status if known is None or (known == "server" and by_status in _OF_SERVERS) else known
     if kind == "unknown" and word == "invalid_request_error":  # beside a status, that says more
         kind = "invalid_request"
     return {"kind": kind, "message": message, "status": status, "type": word, "code": code, "param": param}

@@ -32,6 +32,7 @@ from toolwire.wire.bodies import members_of
 
 _OPENAI = {"openai-chat", "openai-responses"}
 _OF_ONE = frozenset({"lossy", "previous_response_not_found"})  # another may lose nothing, or hold what one does not
+_OF_OUR_KEYS = frozenset({401, 402, 403})  # what providers say of keys that are not the client's
 _PATIENCE = 2.0  # seconds that a provider may ask to wait, to be asked again for one request
 
 
@@ -185,7 +186,7 @@ class _Asking(Struct):
         if longer is not None:
             await self.ask(longer)
         elif failures:
-            await failures[-1].tell(self.client, self.served)
+            await _told_of(failures).tell(self.client, self.served)
 
     @property
     def _begun(self) -> Mapping[str, Any]:
@@ -284,6 +285,13 @@ class _Asking(Struct):
         except Refused:  # it is no way for this request, which is told that it is too long
             return None
         return FoundRoute(longer.name, tuple(goals), replace(longer.settings, on_context=""))
+
+
+def _told_of(failures: list[Failure]) -> Failure:
+    """Choose the error that the client can do most about, the last of its kind."""
+    return max(
+        reversed(failures), key=lambda one: (not one.may_pass, one.status not in _OF_OUR_KEYS, one.wait is not None)
+    )
 
 
 def _knows(there: str, asked: Asked) -> bool:
