@@ -1,4 +1,4 @@
-"""A provider that repeats its key: the client never gets it, in no form of an error and in no header."""
+"""A provider that repeats its key: the client never gets it, in no form of an error, in no header, and in no pieces."""
 
 import base64
 import json
@@ -7,8 +7,10 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, WIRES, There, at, post, standing
 from toolwire.dialects import dialect
+from toolwire.gateway.headers import Hiding, hidden
+from toolwire.streams.accumulation import events_of
 from toolwire.testing import Fail, simulate
-from toolwire.types import Context, Error, Message, Request
+from toolwire.types import Choice, Context, Error, Message, Request, Response
 
 FORMS = {
     "plain": KEY,
@@ -69,3 +71,40 @@ def test_what_is_no_answer_of_a_model_holds_no_key() -> None:
         gateway.gateway.tools.transport = there
         answered = post(gateway.url, "/v1/embeddings", b'{"model": "openai/e", "input": "x"}')
     assert answered.data == b'{"data": [], "model": "[hidden]"}'
+
+
+SAID = {
+    "once": b'data: {"text":"it is %s."}\n\n' % KEY.encode(),
+    "twice": KEY.encode() * 2,
+    "begun at the end": b"words " + KEY.encode()[:-1],
+    "begun twice": KEY.encode()[:9] + KEY.encode(),
+    "never": b"sk sk-" + KEY[::-1].encode() + b"\n",
+}
+
+
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID)
+def test_a_key_is_found_however_an_answer_is_cut(said: bytes) -> None:
+    cuts = [[said[place : place + 1] for place in range(len(said))]]
+    cuts += [
+        [said[:first], said[first:last], said[last:]]
+        for first in range(len(said))
+        for last in (first, max(first, len(said) - 3))
+    ]
+    for pieces in cuts:
+        hiding = Hiding(KEY)
+        assert b"".join([*map(hiding.feed, pieces), hiding.close()]) == hidden(said, KEY)
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "anthropic"])
+def test_a_stream_that_is_cut_within_the_key_holds_no_key(target: str) -> None:
+    request = Request(context=Context(None, [Message("user", "?")]), model=f"{NAMES[target]}/m", stream=True)
+    encoded = dialect("openai-chat").encode_request(request)
+    response = Response(choices=[Choice(Message("assistant", f"it is {KEY}."), "stop")])
+    writer, events = dialect(target).encode_stream(), events_of(response)
+    frames = b"".join(map(writer.feed, events)) + writer.close()
+    cut = frames.index(KEY.encode()) + 7
+    with standing("http://127.0.0.1:9") as gateway:
+        there = There(200, {"content-type": "text/event-stream"}, [frames[cut:], frames[:cut]])
+        gateway.gateway.tools.transport = there
+        answered = post(gateway.url, encoded.path, json.dumps(encoded.body).encode())
+    assert [word in answered.data for word in (b"it is [hidden].", KEY.encode(), b"[DONE]")] == [True, False, True]

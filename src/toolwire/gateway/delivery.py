@@ -20,7 +20,7 @@ from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.headers import coming_down, hidden, kind_of, secret_of
+from toolwire.gateway.headers import Hiding, coming_down, hidden, kind_of, secret_of
 from toolwire.gateway.passing import OtherAnswer, PassedStream, counts_in, may_be_signed, signatures_of
 from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
@@ -159,15 +159,15 @@ class Delivery:
         kind = kind_of(self.answer.headers, JSON)
         head = {"content-type": kind, "x-toolwire-model": self.attempt.goal.name}
         await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secret)})
-        heard = OtherAnswer(self.wire, kind)
+        heard, hiding = OtherAnswer(self.wire, kind), Hiding(self._secret)
         try:
             while piece := await self.answer.aread():
                 served.heard = heard.feed(piece)
-                await send(hidden(piece, self._secret), True)
+                await send(hiding.feed(piece), True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
         served.usage, served.ending = heard.usage, "answer"
-        await send(b"", False)
+        await send(hiding.close(), False)
 
     async def _deliver_whole(self) -> Failure | None:
         """Give an answer that comes in one piece."""
@@ -305,17 +305,19 @@ class Delivery:
     ) -> TransportError | None:
         """Hand an answer on, piece by piece; give what broke it off."""
         size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
-        secret = secret_of(self.attempt.goal.provider)
+        hiding, broke = Hiding(secret_of(self.attempt.goal.provider)), None
         try:
             while piece := first or await read():
                 first = b""
                 size = _check_size(size + len(piece), self.tools.bounds.bytes)
-                if said := feed(hidden(piece, secret)):
+                if said := feed(hiding.feed(piece)):
                     pulse.beat()
                     await send(said, True)
         except TransportError as problem:
-            return problem
-        return None
+            broke = problem
+        if (left := hiding.close()) and (said := feed(left)):
+            await send(said, True)
+        return broke
 
     def _seams(self) -> SeamedDecoder | None:
         """Give what reads an answer that others may go on with, where the route says so and the request allows it."""

@@ -56,6 +56,30 @@ def hidden(data: bytes, secret: str) -> bytes:
     return without_key(data, secret) if secret and secret.encode() in data else data
 
 
+class Hiding:
+    """Takes a provider's key out of an answer that comes in pieces, also where two of them cut it."""
+
+    __slots__ = ("_key", "_left", "_secret")
+
+    def __init__(self, secret: str) -> None:
+        self._secret, self._key, self._left = secret, secret.encode(), b""
+
+    def feed(self, piece: bytes) -> bytes:
+        """Give a piece without the key; an end that may begin the key waits for the next one."""
+        if not self._key:
+            return piece
+        piece = hidden(self._left + piece, self._secret)
+        most = 0 if piece.endswith(b"\n") else min(len(piece), len(self._key) - 1)
+        held = next((size for size in range(most, 0, -1) if piece.endswith(self._key[:size])), 0)
+        self._left = piece[len(piece) - held :]
+        return piece[: len(piece) - held] if held else piece
+
+    def close(self) -> bytes:
+        """Give what waits at the end of the answer."""
+        left, self._left = self._left, b""
+        return left
+
+
 def without_key(data: bytes, key: str) -> bytes:
     """Take the provider's key out of what it said, also where it is encoded."""
     for form in _forms(key):
