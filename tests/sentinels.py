@@ -17,6 +17,8 @@ KEYS = {
     "gitlab": "glpat-SENTINEL5f2c9e1b7a5f2c9e",
     "gitlab runner": "glrt-SENTINEL5f2c9e1b7a5f2c9e",
     "slack": "xoxb-123456789012-SENTINEL5f2c9e1b7a",
+    "telegram": "123456789:AASENTINEL5f2c9e1b7aSENTINEL5f2c9e1",
+    "telegram in an address": "https://api.telegram.org/bot123456789:AASENTINEL5f2c9e1b7aSENTINEL5f2c9e1/getMe",
     "aws": "AKIASENTINEL5F2C9E1B",
     "stripe": "sk_live_SENTINEL5f2c9e1b7a",
     "jwt": JWT,

@@ -234,6 +234,7 @@ ORDINARY = [
     "npm_package_devDependencies_typescript hf_model_loading_with_a_cache tw-class-of-a-very-long-name gl-pat",
     'next_page_token=5, max_token: 5, {"pass": 5, "secrets": 3, "secretName": "a"}',
     "pass --token with your key, --password PASSWORD --max-tokens 5 --token-file a1",
+    "at 2026-11-26 12345678:AA and 123456789:AAAA, 1234567890:ABSENTINEL5f2c9e1b7aSENTINEL5f2c9e12",
     "<token/> <secret></secret> <token>), or <b>1</b>",
     "max_tokens: 5, tokens=7, token, password required, password_hint, is_secret: true, `secret`: no",
     '{"author": "x", "tokenizer": "y", "keyboard": "z", "has_password": true, "token": null, "b" : [1.50] }',

@@ -84,6 +84,8 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
         _key("gl", rf"(?:pat|rt|dt|ptt|cbt|ft|imt|agent|soat|oas)-{_WORD}{{20,}}", _APART),
         *_long("github_pat_", "GOCSPX-", "pypi-AgE", "dckr_pat_"),
         *_long("npm_", of=_APART),
+        # Telegram's: https://core.telegram.org/bots/api#authorizing-your-bot (2026-11-26).
+        (":AA", rf"(?<![0-9])([0-9]{{8,10}}:AA{_WORD}{{33}})(?!{_WORD})"),
         _key("ya29", rf"\.{_WORD}{{20,}}"),
         _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _APART),
         *((start, start + _BEARER) for start in ("Bearer", "bearer", "BEARER")),
