@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, lead, legal
+from tests.client.faces import DIALECTS, FACES, KEY, RUN, TOKYO, chat, get_weather, lead, legal
 from toolwire import Error, TextDelta, ToolCall
 from toolwire.client.exchange import Retries, Retrying
 from toolwire.client.failures import (
@@ -275,9 +275,21 @@ def test_an_empty_stream_is_tried_again(name: str, face: str) -> None:
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.row("F17")
 def test_an_answer_that_is_no_json_is_an_error(face: str, shown: bool) -> None:
-    page = Raw(b"<html>Welcome</html>", 200, "text/html")
-    with simulate([[page]]) as model, pytest.raises(ProviderUnavailable):
+    page = Raw(f"<html>Welcome, {KEY}</html>".encode(), 200, "text/html")
+    with (
+        simulate([[page]]) as model,
+        pytest.raises(ProviderUnavailable, match=r"<html>Welcome, .hidden.*</html>") as told,
+    ):
         lead(face, "openai", model.url, "?", shown=shown, options={"retries": ONCE})
+    assert KEY not in str(told.value)
+    assert shown or "(text/html): does base_url lead to the API?" in str(told.value)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_an_answer_with_a_byte_order_mark_is_an_answer(face: str) -> None:
+    said = b'{"choices": [{"message": {"role": "assistant", "content": "Here."}, "finish_reason": "stop"}]}'
+    with simulate([[Raw(b"\xef\xbb\xbf" + said, 200, "application/json")]]) as model:
+        assert lead(face, "openai", model.url, "?").done.content == "Here."
 
 
 TIMES: dict[str, tuple[Timeouts, list[Any]]] = {

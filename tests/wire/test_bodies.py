@@ -1,4 +1,4 @@
-"""Where a member of a body stands, in its bytes."""
+"""Bodies as they are written: where a member stands, in bytes, and what is no part of them."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.errors import InvalidBody
-from toolwire.wire.bodies import members_of, place_of
+from toolwire.wire.bodies import members_of, place_of, read_body
 
 KEYS = st.sampled_from(["model", "a", "mod\u00e9l", 'x"model', "messages", ""])
 VALUES = st.sampled_from([1, "\u00e9", "model", {"model": "m"}, [{"model": 2}], None, 'a\\"model":"b'])
@@ -47,3 +47,10 @@ def test_a_member_given_twice_is_refused(body: bytes) -> None:
 def test_what_is_no_text_is_refused_though_nobody_reads_it(place: str, odd: bytes) -> None:
     with pytest.raises(InvalidBody, match=r"^body: is not a JSON object: 'utf-8' codec"):
         members_of(b'{"model":"x",%b}' % place.encode().replace("\ue000".encode(), odd))
+
+
+@pytest.mark.parametrize("body", ['\ufeff{"a":1}', b'\xef\xbb\xbf{"a":1}', bytearray(b'\xef\xbb\xbf {"a": 1}')])
+def test_a_byte_order_mark_is_no_part_of_a_body(body: Any) -> None:
+    assert read_body(body) == {"a": 1}
+    with pytest.raises(InvalidBody, match="is not JSON"):
+        read_body(body[:1] + body)

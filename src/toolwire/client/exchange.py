@@ -20,7 +20,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Self
 
@@ -85,6 +85,7 @@ _KINDS: dict[str, ErrorKind] = {
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
+_EXCERPT = 100
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
@@ -315,6 +316,7 @@ def _asked(holder: Any, name: str, *arguments: Any) -> Ask:
 def _read_answer(
     upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
 ) -> Work[_Once]:
+    data = b""
     try:
         if not _OK <= answer.status < _FIRST_ELSE:
             return (yield from _read_error(upstream, answer))
@@ -329,7 +331,17 @@ def _read_answer(
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
-        return Error("server", f"the answer is not a JSON object: {problem}", answer.status), None
+        message = f"the answer is not a JSON object: {problem}{_elsewhere(data, answer.headers)}"
+        return _scrubbed(upstream, Error("server", message, answer.status)), None
+
+
+def _elsewhere(data: bytes, headers: Mapping[str, str]) -> str:
+    """Say what came in the place of an object, and why that may be."""
+    text = data[:_EXCERPT].decode(errors="replace").strip()
+    if not text or text.startswith("{"):
+        return ""
+    kind = headers.get("content-type", "no type")
+    return f"; it is {text!r} ({kind[:_EXCERPT]}): does base_url lead to the API?"
 
 
 def _error_in(

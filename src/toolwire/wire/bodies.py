@@ -7,6 +7,7 @@ else the keys are counted; else they are read one by one.
 
 import json
 import re
+from codecs import BOM_UTF8
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ def read_body(body: Any) -> Any:
     if type(body) is dict or not isinstance(body, TEXT):
         return body
     try:
-        data: bytes = body.encode() if isinstance(body, str) else bytes(body)
+        data: bytes = (body.encode() if isinstance(body, str) else bytes(body)).removeprefix(BOM_UTF8)
         value = _decode(data)
         written = _encode(value)
         same = written == data or msgspec.json.format(data, indent=-1) == written
