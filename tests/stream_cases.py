@@ -42,7 +42,7 @@ from toolwire import (
 from toolwire.wire.framing import EventStream, JsonObjects
 from toolwire.wire.names import restore, was_made
 
-SMALL = 2_000
+SMALL = 1_500
 EVERY = 1_000_000_000
 # From one byte at which a stream is cut to the next.
 STEPS = [pytest.param(17, id="some"), pytest.param(1, id="every", marks=pytest.mark.slow)]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.wires import DIALECTS, PAIRS, differences, requests_of, responses_of, same_bytes
+from tests.wires import DIALECTS, PAIRS, SHARES, differences, requests_of, responses_of, same_bytes
 from toolwire import (
     Audio,
     Cache,
@@ -385,12 +385,13 @@ def _lost(path: tuple[Any, ...], losses: Any) -> bool:
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 @pytest.mark.row("F21")
-def test_every_leaf_of_a_recorded_body_is_accounted_for(source: str, target: str, corpus: Any) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_every_leaf_of_a_recorded_body_is_accounted_for(source: str, target: str, share: int, corpus: Any) -> None:
     assert corpus
     seen: dict[str, int] = {}
-    silent = silent_leaves(source, target, requests_of(source), translate.request, seen)
+    silent = silent_leaves(source, target, requests_of(source, share), translate.request, seen)
     seen_there: dict[str, int] = {}
-    silent += silent_leaves(source, target, responses_of(source), translate.response, seen_there)
+    silent += silent_leaves(source, target, responses_of(source, share), translate.response, seen_there)
     assert len(seen) > 10
     assert len(seen_there) > 10
     assert silent == []

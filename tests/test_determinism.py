@@ -6,24 +6,25 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.wires import DIALECTS, PAIRS, requests_of, responses_of, same_bytes
+from tests.wires import DIALECTS, PAIRS, SHARES, requests_of, responses_of, same_bytes
 from toolwire import Context, Message, Request, Text, Tool, ToolCall, ToolResult
 from toolwire.dialects import NAMES
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_the_same_input_gives_the_same_bytes(source: str, target: str, corpus: Any) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_the_same_input_gives_the_same_bytes(source: str, target: str, share: int, corpus: Any) -> None:
     assert corpus
     seen = 0
-    for recording, body in requests_of(source):
+    for recording, body in requests_of(source, share):
         first = DIALECTS[target].encode_request(DIALECTS[source].decode_request(body, recording.path))
         copy = msgspec.json.decode(msgspec.json.encode(body))
         again = DIALECTS[target].encode_request(DIALECTS[source].decode_request(copy, recording.path))
         assert same_bytes(first.body, again.body), recording.name
         assert first == again
         seen += 1
-    for _, body in responses_of(source):
+    for _, body in responses_of(source, share):
         first = DIALECTS[target].encode_response(DIALECTS[source].decode_response(body))
         again = DIALECTS[target].encode_response(DIALECTS[source].decode_response(body))
         assert same_bytes(first.body, again.body)
@@ -33,9 +34,10 @@ def test_the_same_input_gives_the_same_bytes(source: str, target: str, corpus: A
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("source", NAMES)
-def test_decoding_and_encoding_leave_the_input_alone(source: str, corpus: Any) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_decoding_and_encoding_leave_the_input_alone(source: str, share: int, corpus: Any) -> None:
     assert corpus
-    for recording, body in requests_of(source):
+    for recording, body in requests_of(source, share):
         before = msgspec.json.encode(body)
         request = DIALECTS[source].decode_request(body, recording.path)
         for target in NAMES:

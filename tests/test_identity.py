@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.wires import DIALECTS, differences, errors_of, requests_of, responses_of
+from tests.wires import DIALECTS, SHARES, differences, errors_of, requests_of, responses_of
 from toolwire import Opaque, Request, ToolCall
 from toolwire.dialects import NAMES
 
@@ -152,10 +152,11 @@ def places(request: Request) -> list[tuple[Any, ...]]:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", NAMES)
-def test_changing_one_value_changes_one_place(name: str, corpus: Any) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_changing_one_value_changes_one_place(name: str, share: int, corpus: Any) -> None:
     assert corpus
     dialect, tried, wrong = DIALECTS[name], 0, []
-    for recording, body in requests_of(name):
+    for recording, body in requests_of(name, share):
         request = dialect.decode_request(body, recording.path)
         for path in places(request):
             if path[:2] == ("context", "tools") and path[-1] == "name":

@@ -33,7 +33,7 @@ PLACES = re.compile(rb"[\r\n}\]]")
 FRAME_END = re.compile(rb"\r?\n\r?\n|\r\r")
 UNENDED = {"incomplete", "error"}
 BY_BYTE = [pytest.param(500, id="tiny"), pytest.param(1_600, id="small", marks=pytest.mark.slow)]
-BY_PLACE = [pytest.param(1_500, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
+BY_PLACE = [pytest.param(700, id="small"), pytest.param(EVERY, id="all", marks=pytest.mark.slow)]
 
 
 def offered(events: list[Event]) -> list[ToolCall]:

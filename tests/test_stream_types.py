@@ -1,6 +1,7 @@
 """Any field of any frame may be of any type: a reader tells something of it, a writer writes it, nothing raises."""
 
 import functools
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from tests.stream_cases import all_cases, decode, encode
 from tests.test_stream_fuzz import frames
-from tests.wires import DIALECTS
+from tests.wires import DIALECTS, SHARES
 from toolwire import OpaqueDelta, accumulate
 from toolwire.dialects import NAMES
 
@@ -94,7 +95,7 @@ def retyped(name: str, step: int) -> Iterator[bytes]:
                 yield written(value, times=2)
 
 
-@pytest.mark.parametrize("step", [pytest.param(211, id="few"), pytest.param(1, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(701, id="few"), pytest.param(1, id="many", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.row("F19")
 def test_a_field_of_another_type_raises_nothing(name: str, step: int, tally: Counter[str]) -> None:
@@ -121,9 +122,10 @@ READ_ALONE = {
 }
 
 
+@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", READ_ALONE)
-def test_a_value_of_another_type_is_told(name: str, tally: Counter[str]) -> None:
-    for path, written in places(name):
+def test_a_value_of_another_type_is_told(name: str, share: int, tally: Counter[str]) -> None:
+    for path, written in itertools.islice(places(name), None, None, share):
         for value in (MARK, {"odd": MARK}, [MARK], {"type": "text", "text": MARK}):
             if READ_ALONE[name].isdisjoint(path):
                 events = decode(name, written(value))
@@ -133,10 +135,11 @@ def test_a_value_of_another_type_is_told(name: str, tally: Counter[str]) -> None
                 tally["values of another type told"] += 1
 
 
+@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", NAMES)
-def test_what_an_event_says_beside_what_it_carries_is_told(name: str, tally: Counter[str]) -> None:
+def test_what_an_event_says_beside_what_it_carries_is_told(name: str, share: int, tally: Counter[str]) -> None:
     """Bedrock says in the last event how long it took."""
-    for parts, place in kinds(name):
+    for parts, place in itertools.islice(kinds(name), None, None, share):
         head, body, tail = split(parts[place])  # type: ignore[misc]
         if "error" in body or body.get("type") in ("error", "response.failed"):
             continue  # an error is no answer, and has a test of its own

@@ -5,15 +5,16 @@ from typing import Any
 import pytest
 
 from tests.oracles import REQUESTS, RESPONSES
-from tests.wires import DIALECTS, PAIRS, requests_of, responses_of
+from tests.wires import DIALECTS, PAIRS, SHARES, requests_of, responses_of
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_requests_are_valid_at_the_target(source: str, target: str, corpus: Any) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_requests_are_valid_at_the_target(source: str, target: str, share: int, corpus: Any) -> None:
     assert corpus
     judged, refused = 0, []
-    for recording, body in requests_of(source):
+    for recording, body in requests_of(source, share):
         if REQUESTS[source](body) is not None:
             continue
         request = DIALECTS[source].decode_request(body, recording.path)
@@ -26,10 +27,11 @@ def test_requests_are_valid_at_the_target(source: str, target: str, corpus: Any)
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_responses_are_valid_at_the_target(source: str, target: str, corpus: Any) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_responses_are_valid_at_the_target(source: str, target: str, share: int, corpus: Any) -> None:
     assert corpus
     judged, refused = 0, []
-    for recording, body in responses_of(source):
+    for recording, body in responses_of(source, share):
         if RESPONSES[source](body) is not None:
             continue
         judged += 1

@@ -157,6 +157,7 @@ def test_without_a_database_there_are_no_keys(tmp_path: Path, capsys: pytest.Cap
         ),
     ],
 )
+@pytest.mark.slow
 def test_nobody_is_admitted_once_the_database_was_taken_away(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

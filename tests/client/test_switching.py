@@ -318,9 +318,9 @@ def test_the_next_of_several_has_the_same_tools_and_the_time_that_is_left() -> N
     declared = [[tool["function"]["name"] for tool in each.body["tools"]] for each in other.requests]
     assert declared == [["get_weather"]] * 2
 
-    with simulate([[Wait(1.5), Fail(Error("invalid_request", "No."))]]) as one, simulate([[Wait(5), "Warm."]]) as other:
+    with simulate([[Wait(0.4), Fail(Error("invalid_request", "No."))]]) as one, simulate([[Wait(5), "Warm."]]) as other:
         given = [("openai", options_at("openai", model.url)) for model in (one, other)]
         with sync.Client(given, "m") as client:
-            done = client.run("?", limits={"seconds": 2})
+            done = client.run("?", limits={"seconds": 0.7})
     assert done.ending == "budget"
-    assert done.reason == "2.0 of 2 seconds have passed"
+    assert done.reason == "0.7 of 0.7 seconds have passed"

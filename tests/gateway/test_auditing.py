@@ -146,6 +146,7 @@ def test_a_store_that_fails_stops_requests_only_where_the_settings_say_so() -> N
             assert len(model.requests) == (not stops)
 
 
+@pytest.mark.slow
 def test_the_settings_name_the_store_and_a_gateway_writes_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -162,7 +162,7 @@ def test_the_time_of_a_person_is_not_the_time_of_a_tool() -> None:
     assert 0.02 <= one.seconds < 0.2
 
 
-@pytest.mark.parametrize("run", [execute, awaited], ids=["sync", "async"])
+@pytest.mark.parametrize("run", [pytest.param(execute, marks=pytest.mark.slow), awaited], ids=["sync", "async"])
 def test_a_tool_has_its_whole_time_after_a_person_has_taken_longer(run: Face) -> None:
     told = list[Ran]()
 

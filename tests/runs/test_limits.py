@@ -41,6 +41,7 @@ def test_no_more_questions_are_open_than_the_limit_says(runs: Runs, at_once: int
     assert model.most == most
 
 
+@pytest.mark.slow
 def test_a_minute_has_no_more_questions_than_the_limit_says(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "_MINUTE", 0.8)
     model = Busy(0.0)

@@ -286,6 +286,7 @@ RECORDED = """SELECT (SELECT coalesce(sum(length(text)), 0) FROM toolwire_texts)
  + (SELECT coalesce(sum(length(output)), 0) FROM workflow_output)"""
 
 
+@pytest.mark.slow
 def test_the_record_is_smaller_than_twice_the_history(runs: Runs, file: Path) -> None:
     before = number_in(file, RECORDED)
     number = 30

@@ -1,5 +1,6 @@
 """Frames that repeat each other are read by what differs, and tell what they would tell if read in full."""
 
+import itertools
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ import toolwire
 from tests.nasty import TABLE
 from tests.stream_cases import all_cases
 from tests.stream_examples import EXAMPLES
-from tests.wires import DIALECTS
+from tests.wires import DIALECTS, SHARES
 from toolwire import translate
 from toolwire.streams import StreamDecoder, calls, quick
 from toolwire.types import CallDelta, ErrorEnd, Event
@@ -102,18 +103,21 @@ def cuts_of(data: bytes, chance: random.Random) -> Iterator[list[bytes]]:
         yield [data[begin:end] for begin, end in pairwise(places)]
 
 
+@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_every_stream_tells_what_it_tells_when_read_in_full(name: str) -> None:
-    for case in all_cases(name):
+def test_every_stream_tells_what_it_tells_when_read_in_full(name: str, share: int) -> None:
+    for case in itertools.islice(all_cases(name), None, None, share):
         for pieces in ([case.data], frames_of(name, case.data)):
             assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False), case.name
 
 
+@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_the_same_however_it_is_cut(name: str) -> None:
+def test_the_same_however_it_is_cut(name: str, share: int) -> None:
     chance = random.Random(name)  # noqa: S311 - the same cuts in every run
     nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
-    for what, frames in {**{key: [data] for key, data in EXAMPLES[name].items()}, **nasty}.items():
+    told = {**{key: [data] for key, data in EXAMPLES[name].items()}, **nasty}
+    for what, frames in itertools.islice(told.items(), None, None, share):
         whole = read(name, frames, quickly=False)
         assert read(name, frames, quickly=True) == whole, what
         for pieces in cuts_of(b"".join(frames), chance):
@@ -136,6 +140,7 @@ assert not any(module.endswith("quick") for module in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> None:
     """The short way is one file and the lines that apply it: a package that lacks them reads as it should."""
     copy = tmp_path / "toolwire"
@@ -163,11 +168,12 @@ def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> Non
     assert done.stdout.decode().splitlines() == [str(one) for both in told for one in both]
 
 
+@pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_words_that_are_relayed_are_those_that_events_tell(name: str) -> None:
+def test_words_that_are_relayed_are_those_that_events_tell(name: str, share: int) -> None:
     """Where the short way leads through no event, each encoder says and keeps the same; also when parts alternate."""
     nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
-    for frames in [*(frames_of(name, data) for data in EXAMPLES[name].values()), *nasty.values()]:
+    for frames in [*(frames_of(name, data) for data in EXAMPLES[name].values()), *nasty.values()][::share]:
         for target in DIALECTS:
             assert said(name, target, frames) == said_plainly(name, target, frames), target
 

@@ -214,6 +214,7 @@ TIMED = [("hermes", 2_000), *(pytest.param(name, LONG, marks=pytest.mark.slow) f
 
 
 @pytest.mark.parametrize(("name", "size"), TIMED)
+@pytest.mark.slow
 def test_time_is_linear_in_the_text(name: str, size: int) -> None:
     row, block = rows()[name], raw_block(format(name), ToolCall(None, "f", {"s": "SPLIT"}))
     head, tail = block.split("SPLIT")

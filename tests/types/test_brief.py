@@ -34,6 +34,7 @@ def test_what_is_long_is_cut_and_what_is_usual_is_left_out() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_deep_value_ends() -> None:
     deep: Any = []
     for _ in range(100_000):

@@ -109,6 +109,7 @@ def raced(look: str) -> int:
     return subprocess.run(program, capture_output=True, check=False, timeout=50).returncode
 
 
+@pytest.mark.slow
 def test_threads_that_read_for_the_first_time_at_once() -> None:
     assert raced("readable") == 0
 
