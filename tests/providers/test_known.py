@@ -391,3 +391,10 @@ def test_a_query_has_its_own_place_and_a_path_may_have_an_at_sign() -> None:
     assert sent.url == "http://host/a@b/v1/chat/completions?x=1"
     with pytest.raises(InvalidField, match="openai: base_url must be a string, not NoneType"):
         provider_of("openai", base_url=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", [5, b"openai/gpt-4o", ["openai/gpt-4o"], {}])
+@pytest.mark.parametrize("provider", [None, "openai", {"name": "x", "dialect": "gemini", "base_url": "http://x.test"}])
+def test_a_model_that_is_no_name_is_refused(provider: Any, model: Any) -> None:
+    with pytest.raises(InvalidField, match=f"^model must be a string, not {type(model).__name__}$"):
+        provider_of(provider, model)

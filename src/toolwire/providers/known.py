@@ -314,6 +314,8 @@ def provider_of(
     `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
     of one of these and a map of options. Without one, the model's own prefix says it.
     """
+    if model is not None and not isinstance(model, str):
+        raise InvalidField("model", f"must be a string, not {type(model).__name__}")
     if isinstance(given, str) and model is None and named(given) is None and "/" in given:
         given, model = None, given
     match given:

@@ -179,6 +179,8 @@ class Run:
 
     def happened(self, after: int = 0) -> tuple[list[Offset], bool]:
         """Give what has happened after an offset by now, and whether that is all."""
+        if type(after) is not int or after < 0:
+            raise InvalidField("after", f"must be 0, or the offset of an event, not {after!r}", path="events")
         over = self._core.engine.output(self.id) is not None or self._row().state == "ended"
         steps = self._core.engine.steps(self.id, after)
         texts = self._core.register.texts(self.id) if steps else {}
