@@ -149,6 +149,7 @@ def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path, launch:
 
 
 @pytest.mark.parametrize("order", ["before", "behind", "behind, with =", "both"])
+@pytest.mark.slow
 def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(
     order: str, tmp_path: Path, launch: Launch
 ) -> None:
@@ -215,6 +216,7 @@ SIGNALS = [
 
 
 @pytest.mark.parametrize(("kind", "code"), SIGNALS)
+@pytest.mark.slow
 def test_signals_are_the_programs_and_nothing_is_left(kind: signal.Signals, code: int, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "toolwire", "launch", "--simulate", "claude", "--", "wait"]
     process = subprocess.Popen(words, env=place(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True)

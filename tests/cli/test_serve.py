@@ -228,6 +228,7 @@ def test_settings_that_are_right_are_said_to_be(tmp_path: Path, capsys: pytest.C
     assert "1 routes" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_stream_that_runs_comes_to_its_end_when_a_signal_says_stop() -> None:
     from toolwire.testing import Pace
 

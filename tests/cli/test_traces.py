@@ -121,6 +121,7 @@ def test_a_changed_row_is_found(url: str, capsys: Any, tmp_path: Path) -> None:
     assert any("2" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_chain_is_exported_and_imported_whole(url: str, capsys: Any, tmp_path: Path) -> None:
     file, copy = tmp_path / "rows.jsonl", f"sqlite:///{tmp_path / 'copy.db'}"
     assert main(["traces", "export", "--url", url, str(file)]) == 0

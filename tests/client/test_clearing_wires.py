@@ -168,6 +168,7 @@ KEYS = {"gemini": "contents", "openai-responses": "input"}
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow
 def test_a_long_conversation_is_taken_by_every_strict_server(name: str) -> None:
     """The seals of thoughts are checked as well, on a model that binds them to all before."""
     stage = Stage(name, Clearing(at=4000, at_least=0.3))

@@ -152,6 +152,7 @@ def test_nothing_is_read_and_nothing_written_often(tmp_path: Path, part: int, ta
         tally["random trees that two commands moved about and attacked: nothing read, nothing written"] += 1
 
 
+@pytest.mark.slow
 def test_a_look_that_ends_early_lets_something_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: with the limits that there once were, 4 folders and 10,000 entries, the same attack succeeds."""
 

@@ -84,6 +84,7 @@ def test_what_is_no_command_is_refused(tmp_path: Path, command: str, reason: str
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.slow
 def test_what_a_command_writes_is_heard_as_it_comes(tmp_path: Path, level: str) -> None:
     """Who hears it has no say: what a listener raises changes nothing."""
     heard: list[bytes] = []

@@ -336,6 +336,7 @@ def until(met: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_each_who_wrote_is_paid_for_and_it_is_one_request(tmp_path: Path) -> None:
     scenario = Scenario([COUNTED, REST])
     with paid(tmp_path, scenario, requests="100/day", tokens="100000/day", budget="10/day") as (stood, taken, key):

@@ -500,6 +500,7 @@ def test_what_is_kept_of_names_that_clients_asked_for_is_bounded() -> None:
     assert [routes.find(name) for name in ("a", "b/m", "a/" + "m" * 300, "a/m m")] == [None] * 4
 
 
+@pytest.mark.slow
 def test_the_routes_of_a_gateway_are_asked_in_their_order_and_by_weight() -> None:
     with simulate([], strict=False) as one, simulate([], strict=False) as two:
         one.play(lambda _request, _turn: "Hello.")

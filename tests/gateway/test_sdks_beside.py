@@ -96,6 +96,7 @@ def test_tokens_are_counted_by_the_provider_or_by_an_estimate(
 
 
 @pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.slow
 def test_a_name_with_a_colon_is_asked_by_every_sdk(wire: str, lenient_model: Playing, clients: Clients) -> None:
     for sdk, stream in [(sdk, stream) for sdk in TALKERS for stream in (False, True)]:
         with lenient_model(Scenario([["Hi."]])) as stood:
@@ -260,6 +261,7 @@ def vendor() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.slow
 def test_vectors_come_from_a_provider_of_the_wire(
     face: Face, vendor: tuple[str, list[tuple[str, Any]]], clients: Clients
 ) -> None:

@@ -346,6 +346,7 @@ def test_whatever_a_tool_raises_each_call_has_its_result(
 
 @FACES
 @pytest.mark.parametrize("stop", ["timeout", pytest.param("cancel", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     run: Face, stop: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -33,6 +33,7 @@ def runs(url: str) -> Iterator[Runs]:
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(2, 2), (None, 6)])
+@pytest.mark.slow
 def test_no_more_questions_are_open_than_the_limit_says(runs: Runs, at_once: int | None, most: int) -> None:
     model = Busy(0.1, until=most)
     runs.limit("openai", at_once=at_once)
@@ -53,6 +54,7 @@ def test_a_minute_has_no_more_questions_than_the_limit_says(url: str, monkeypatc
     assert [late - early > 0.3 for early, late in zip(begun, begun[2:], strict=False)] == [True] * 3
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_its_turn_is_cancelled(runs: Runs) -> None:
     runs.limit("openai", per_minute=1)
     runs.start("Go.", **given(turns("done"))).result(30)
@@ -123,6 +125,7 @@ def test_two_workers_keep_one_limit(runs_url: str, tmp_path: Path) -> None:
     assert max(model.asked) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_leads_as_many_at_once_as_it_was_told_whatever_others_are_told(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

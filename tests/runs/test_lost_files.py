@@ -73,6 +73,7 @@ def test_no_other_tool_of_a_run_reaches_it_either(tmp_path: Path, made_runs: Pat
 
 @MAY_MEET
 @pytest.mark.parametrize("command", one_fast(COMMANDS))
+@pytest.mark.slow
 def test_where_it_is_taken_away_no_further_tool_runs(tmp_path: Path, made_runs: Path, command: str) -> None:
     ran, problem = led(tmp_path, made_runs, "bash", {"command": command}, "none")
     assert isinstance(problem, StoreFailed)

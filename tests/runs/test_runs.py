@@ -367,6 +367,7 @@ def test_a_run_that_is_cancelled_while_it_is_left_to_a_person_ends(runs: Runs, m
     assert (run.result(30).ending, run.state) == ("cancelled", "cancelled")
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_a_run_that_waits(runs: Runs) -> None:
     run = runs.start("Pay.", tools=[add, sign_in], approve=True, deadline=0.8, **given(PAYING))
     until(lambda: run.state == "waiting")
@@ -423,6 +424,7 @@ def test_a_run_that_is_led_is_cancelled_at_once(runs: Runs) -> None:
     assert time.monotonic() - begun < 20
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_a_run(runs: Runs) -> None:
     @tool
     def sleep() -> str:
@@ -435,6 +437,7 @@ def test_a_deadline_ends_a_run(runs: Runs) -> None:
     assert (done.ending, done.reason) == ("cancelled", "its deadline has passed")
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_led_is_parked_and_resumed(runs: Runs) -> None:
     def say(messages: list[dict[str, Any]]) -> dict[str, Any]:
         if len(tries) < 1:

@@ -126,6 +126,7 @@ def test_the_quick_yes_changes_no_result(schema: Schema, target: str) -> None:
     check_both_ways(schema, target)
 
 
+@pytest.mark.slow
 def test_the_quick_yes_changes_no_result_of_the_public_suite(suites: Path) -> None:
     quick = 0
     for _, schema, _ in cases(suites):

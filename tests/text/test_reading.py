@@ -231,6 +231,7 @@ def test_time_is_linear_in_the_text(name: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["llama3-json", "xlam"])
+@pytest.mark.slow
 def test_json_that_is_too_deep_is_read_once(name: str) -> None:
     text = '{"name":' * 2_000 + ' and {"name": "f", "arguments": {}}'
     assert seconds(name, text, 65_536) < 5

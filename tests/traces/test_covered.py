@@ -81,6 +81,7 @@ def test_no_tool_reaches_what_is_covered(tmp_path: Path, store: Store, name: str
 
 
 @pytest.mark.parametrize("command", ["mv sub old", "mv sub/deep old", "mv sub old && ln -s old sub", "rm -rf sub"])
+@pytest.mark.slow
 def test_the_folder_of_a_store_stays_where_it_is(tmp_path: Path, command: str) -> None:
     (tmp_path / "sub/deep").mkdir(parents=True)
     with traces.open(f"sqlite:///{tmp_path}/sub/deep/traces.db") as store:

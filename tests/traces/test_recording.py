@@ -122,6 +122,7 @@ def test_approval_is_recorded(face: str, answer: bool, store: Any) -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False])
+@pytest.mark.slow
 def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> None:
     def think(*_: Any) -> bool:
         time.sleep(0.5)
@@ -139,6 +140,7 @@ def test_what_a_person_took_is_no_time_of_the_tool(answer: bool, store: Any) -> 
 
 
 @pytest.mark.parametrize("face", FACES)
+@pytest.mark.slow
 def test_a_cancelled_call_is_recorded(face: str, store: Any) -> None:
     cancel = Cancel()
     calls = [ToolCall(None, "wait", {}), TOKYO]

@@ -197,6 +197,7 @@ def test_an_id_is_recorded_once(store: Store) -> None:
     assert store.verify().ok
 
 
+@pytest.mark.slow
 def test_async_code_records_without_blocking(store_url: str) -> None:
     async def main() -> list[int | None]:
         ticks = 0
@@ -252,6 +253,7 @@ def test_a_store_that_is_dropped_is_flushed(store_url: str) -> None:
     assert asked(store_url, "SELECT count(*) FROM tool_traces") == [(60,)]
 
 
+@pytest.mark.slow
 def test_the_store_goes_on_where_it_ended(store_url: str) -> None:
     for _ in range(3):
         with traces.open(store_url) as store:
@@ -262,6 +264,7 @@ def test_the_store_goes_on_where_it_ended(store_url: str) -> None:
         assert [row.sequence for row in store.traces(conversation="talk 0").rows] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_two_stores_write_to_one_database(store_url: str) -> None:
     with traces.open(store_url) as one, traces.open(store_url) as other:
         for index in range(20):
@@ -286,6 +289,7 @@ def test_a_namespace_is_a_plain_name(store_url: str, namespace: Any, tmp_path: P
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_store_with_a_key_is_not_written_to_with_another(store_url: str) -> None:
     with traces.open(store_url, key="secret") as store:
         record(store, 3)

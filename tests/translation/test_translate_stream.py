@@ -95,6 +95,7 @@ def test_the_command_line_translates_a_stream(tmp_path: Path) -> None:
         assert read("anthropic", ran.stdout).tool_calls == read("openai-chat", CHAT).tool_calls
 
 
+@pytest.mark.slow
 def test_strict_writes_nothing_of_a_stream_that_loses_meaning() -> None:
     two = CHAT.replace(
         b'"choices":[{"index":0,"delta":{}',

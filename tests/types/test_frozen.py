@@ -102,6 +102,7 @@ def test_a_value_of_parts_of_another_is_written_as_ever() -> None:
         assert [call.arguments for message in history for call in message.tool_calls] == [again.arguments]
 
 
+@pytest.mark.slow
 def test_a_map_without_an_end_costs_no_more_than_its_depth() -> None:
     endless: dict[str, Any] = {}
     endless |= {"a": endless, "b": endless}

@@ -62,6 +62,7 @@ def readable_in(tree: ast.Module) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_class_that_is_read_was_looked_at() -> None:
     known = trees()
     readable = {name for tree in known.values() for name in readable_in(tree)}

@@ -170,6 +170,7 @@ def test_fifty_mebibytes_in_pieces_are_shown_at_once() -> None:
         assert shown == 800 * len(piece)
 
 
+@pytest.mark.slow
 def test_words_that_were_made_harmless_hold_no_block() -> None:
     chance = random.Random(5)  # noqa: S311 - the same every time
     texts = [*SAMPLES, *(written(chance).text for _ in range(300))]
