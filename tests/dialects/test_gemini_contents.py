@@ -214,13 +214,17 @@ def test_arguments_that_came_as_text(text: str, arguments: dict[str, Any], runs:
     assert written == {"functionCall": {"name": "look", "args": {"city": "Rome"}}}
 
 
-RESULTS_OF_GOOGLES_CLIENTS = [("found", "found"), ({"a": [1]}, '{"a":[1]}'), (22, "22"), (None, "null"), ("", "")]
+RESULTS_OF_CLIENTS: list[tuple[Any, str]] = [
+    *(({"result": value}, text) for value, text in [("found", "found"), ({"a": [1]}, '{"a":[1]}'), (22, "22")]),
+    *(({"result": value}, text) for value, text in [(None, "null"), ("", "")]),
+    *[("found", "found"), ([1, {"a": 2}], '[1,{"a":2}]'), (22, "22"), (False, "false"), ("", "")],
+]
 
 
-@pytest.mark.parametrize(("value", "text"), RESULTS_OF_GOOGLES_CLIENTS)
-def test_a_result_of_googles_clients_is_its_value(value: Any, text: str) -> None:
+@pytest.mark.parametrize(("response", "text"), RESULTS_OF_CLIENTS)
+def test_a_result_that_a_client_wraps_or_leaves_bare_is_its_value(response: Any, text: str) -> None:
     called = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]}
-    answer = {"functionResponse": {"name": "look", "response": {"result": value}}}
+    answer = {"functionResponse": {"name": "look", "response": response}}
     body = {"contents": [{"role": "user", "parts": [{"text": "a"}]}, called, {"role": "user", "parts": [answer]}]}
     request = gemini.decode_request(body)
     assert request.messages[-1].parts[0].content == text  # type: ignore[union-attr]

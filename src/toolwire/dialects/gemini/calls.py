@@ -6,7 +6,7 @@ Rules of this file:
 - What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection. `{"result": value}`, which Google's own clients make, is read
-  as the value, and written again only as it was read.
+  as the value, and so is a value that is no object; they are written again only as they were read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -225,8 +225,9 @@ def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links:
     if given is None or given != call_id:
         form["id"] = [given, call_id]
     content: str | list[Part] = []
-    response, is_error = take(left, "response", dict), False
+    response, is_error = left.get("response"), False
     if response is not None:
+        del left["response"]
         content, is_error = read_response(response)
         if not _is_said(response) or "result" in response:
             form["response"] = response
@@ -246,14 +247,16 @@ def _decode_media(body: Any) -> Part:
     return part if isinstance(part, Image | Document | Audio) else Opaque(DIALECT, body)
 
 
-def _is_said(response: dict[str, Any]) -> bool:
-    return len(response) == 1 and ("result" in response or type(response.get("output", response.get("error"))) is str)
+def _is_said(response: Any) -> bool:
+    if type(response) is not dict or len(response) != 1:
+        return False
+    return "result" in response or type(response.get("output", response.get("error"))) is str
 
 
-def read_response(response: dict[str, Any]) -> tuple[str, bool]:
-    """Read the object of a result as text, and whether it is an error."""
+def read_response(response: Any) -> tuple[str, bool]:
+    """Read the object of a result, or the value in its place, as text, and whether it is an error."""
     if not _is_said(response):
-        return format_arguments(response), False
+        return response if type(response) is str else format_arguments(response), False
     [(key, said)] = response.items()
     return said if type(said) is str else format_arguments(said), key == "error"
 
