@@ -234,6 +234,24 @@ def test_names_are_escaped_everywhere_and_read_back(name: str, written: str) -> 
     assert gemini.encode_request(request).body == body
 
 
+NAMES_OF_RESULTS = [
+    ("look", None, "look", False),
+    ("look", "look", "look", False),
+    ("look", "find", "look", True),
+    ("srv/look", "srv/look", "srv_look__tw3-2f", False),
+    ("srv/look", "look", "srv_look__tw3-2f", True),
+]
+
+
+@pytest.mark.parametrize("content", ["x", [Text("x")]])
+@pytest.mark.parametrize(("called", "told", "written", "differs"), NAMES_OF_RESULTS)
+def test_a_result_has_the_name_of_its_call(called: str, told: Any, written: str, differs: bool, content: Any) -> None:
+    history = [Message("assistant", [ToolCall("c", called)]), Message("tool", [ToolResult("c", told, content)])]
+    contents, lost = contents_of(*history)
+    assert contents[-1] == said("user", result("x", "c", written))
+    assert lost == [("messages[1].content[0].name", "renamed", "minor")] * differs
+
+
 OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
     (
         Text("a", [Citation("https://x.example")]),

@@ -7,6 +7,7 @@ Rules of this file:
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection. `{"result": value}`, which Google's own clients make, is read
   as the value, and so is a value that is no object; they are written again only as they were read.
+- A result is sent under the name that its call was sent with: the server refuses another one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -286,7 +287,7 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
         name = part.name
         if not mine:
             name = called if name is None else ledger.names.write(name)
-        if name and call_id is not None:
+        if name and call_id is not None and (mine or called in (None, name)):
             braced = part.is_error or content[:1] == "{"
             response = write_response(content, is_error=part.is_error) if braced else {"output": content}
             return {"functionResponse": {"id": call_id, "name": name, "response": response}}
@@ -333,11 +334,12 @@ def _told_id(part: ToolResult, ledger: Conversation, call_id: str | None, *, min
 def _name_of_result(part: ToolResult, ledger: Conversation, called: str | None, *, verbatim: bool) -> str | None:
     if verbatim:
         return part.name
-    if part.name is not None:
-        return ledger.names.write(part.name)
-    if called is None:
+    own = None if part.name is None else ledger.names.write(part.name)
+    if called is not None and own not in (None, called):
+        ledger.lose("name", "result_name", f"{DIALECT} wants the name of the call", "renamed")
+    if own is called is None:
         ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted")
-    return called or _NO_NAME
+    return called or own or _NO_NAME
 
 
 def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, list[Any]]:
