@@ -172,6 +172,8 @@ USAGES: list[tuple[dict[str, Any], Usage]] = [
     ({"thoughtsTokenCount": 3}, Usage(None, 3, None, None, 3)),
     ({"prompt_token_count": 1, "candidates_token_count": 2}, Usage(1, 2)),
     ({"promptTokenCount": "1"}, Usage()),
+    ({"promptTokenCount": -1, "toolUsePromptTokenCount": 4, "thoughtsTokenCount": -3}, Usage(4)),
+    ({"promptTokenCount": 2**53, "toolUsePromptTokenCount": 1, "candidatesTokenCount": 2**54}, Usage()),
 ]
 
 
@@ -195,6 +197,13 @@ def test_changed_usage_changes_its_counts() -> None:
     changed = replace(response, usage=replace(response.usage, input_tokens=20))
     written = {**body, "promptTokenCount": 16, "totalTokenCount": 28, "trafficType": "X"}
     assert gemini.encode_response(changed).body == {"usageMetadata": written}
+
+
+def test_counts_that_are_none_change_no_other_count() -> None:
+    response = gemini.decode_response({"usageMetadata": {"promptTokenCount": 1, "toolUsePromptTokenCount": -4}})
+    assert response.usage is not None
+    written: Any = gemini.encode_response(replace(response, usage=replace(response.usage, input_tokens=20))).body
+    assert written["usageMetadata"]["promptTokenCount"] == 20
 
 
 def test_a_response_from_elsewhere() -> None:

@@ -16,6 +16,7 @@ from toolwire.encoding.finish import (
 )
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
+from toolwire.types.answer import is_count
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
 FINISH_REASONS = {
@@ -209,7 +210,8 @@ def decode_usage(body: dict[str, Any]) -> Usage:
 
 
 def _sum(count: int | None, other: int | None) -> int | None:
-    return other if count is None else count if other is None else count + other
+    total = sum(filter(None, (count, other)))
+    return None if (count is other is None) or not is_count(total) else total
 
 
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
@@ -221,9 +223,9 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     if mine and usage == before:
         return given.copy()
     body, snakes = read_keys(given)
-    tools = body.get("toolUsePromptTokenCount")
+    tools = count_in(body, "toolUsePromptTokenCount") or 0
     if usage.input_tokens != before.input_tokens:
-        body["promptTokenCount"] = max((usage.input_tokens or 0) - (tools if type(tools) is int else 0), 0)
+        body["promptTokenCount"] = max((usage.input_tokens or 0) - tools, 0)
     if usage.reasoning_tokens != before.reasoning_tokens:
         body["thoughtsTokenCount"] = usage.reasoning_tokens or 0
     if (usage.output_tokens, usage.reasoning_tokens) != (before.output_tokens, before.reasoning_tokens):
