@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dialects.asking import Said, losses
-from toolwire import Choice, Error, Message, Opaque, Response, Text, Thinking, ToolCall, Usage
+from toolwire import Choice, Citation, Error, Message, Opaque, Response, Text, Thinking, ToolCall, Usage, translate
 from toolwire.dialects import gemini
 from toolwire.errors import InvalidBody
 
@@ -153,6 +153,78 @@ def test_a_call_and_thoughts_mean_what_they_say() -> None:
     assert response.content == "Yes."
     assert isinstance(call, ToolCall)
     assert (call.name, call.arguments, call.index, call.complete) == ("look", {"a": 1}, 0, True)
+
+
+CHUNKS = [{"web": {"uri": "https://a.example", "title": "A"}}, {"web": {"uri": "https://b.example"}}, {"maps": {}}]
+FILE = {"retrievedContext": {"text": "kept", "fileSearchStore": "s"}}
+NO_PLACES: list[Any] = [None, {}, {"segment": 1}, {"segment": {}, "groundingChunkIndices": [9, -1, "0", None]}]
+
+
+def support(start: Any, end: Any, text: Any, *chunks: Any) -> dict[str, Any]:
+    return {"segment": {"startIndex": start, "endIndex": end, "text": text}, "groundingChunkIndices": list(chunks)}
+
+
+def grounded(*supports: Any) -> dict[str, Any]:
+    return {"groundingMetadata": {"groundingChunks": [*CHUNKS, FILE, None, {}], "groundingSupports": list(supports)}}
+
+
+SOURCES: dict[str, tuple[list[Any], dict[str, Any], list[list[Citation]]]] = {
+    "two sources of one place": (
+        [{"text": "so it is"}],
+        grounded(support(3, 5, "it", 0, 1)),
+        [[Citation("https://a.example", "A", None, 3, 5), Citation("https://b.example", None, None, 3, 5)]],
+    ),
+    "places are bytes": (
+        [{"text": "über \U0001f600 alles"}],
+        grounded(support(11, 16, "alles", 0)),
+        [[Citation("https://a.example", "A", None, 7, 12)]],
+    ),
+    "a place in the second text": (
+        [{"text": "thought", "thought": True}, {"text": "ü"}, CALL, {"text": "es", "thoughtSignature": "S"}],
+        grounded(support(2, 4, "es", 0), support(0, 4, "üe", 0), support(1, 2, None, 0)),
+        [[], [], [], [Citation("https://a.example", "A", None, 0, 2)]],
+    ),
+    "no start, no text": (
+        [{"text": "so"}],
+        {"citationMetadata": {"citations": [{"endIndex": 2, "uri": "https://c.example", "title": "C", "license": ""}]}},
+        [[Citation("https://c.example", "C", None, 0, 2)]],
+    ),
+    "as the older wire says it": (
+        [{"text": "so"}],
+        {"citationMetadata": {"citationSources": [{"startIndex": 1, "endIndex": 2, "uri": "https://c.example"}, 1]}},
+        [[Citation("https://c.example", None, None, 1, 2)]],
+    ),
+    "no such place": (
+        [{"text": "so"}],
+        grounded(*NO_PLACES, support(0, 9, None, 0), support(0, 2, "no", 0), support("0", True, "so", 0)),
+        [[]],
+    ),
+    "no address": ([{"text": "so"}], grounded(support(0, 2, "so", 2, 3, 4, 5)), [[]]),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_an_answer_is_grounded_on_is_cited_in_its_words(name: str) -> None:
+    parts, beside, cited = SOURCES[name]
+    body = {"candidates": [candidate(*parts, finishReason="STOP", **beside)]}
+    response = gemini.decode_response(body)
+    read = [getattr(part, "citations", None) or [] for part in response.parts]
+    assert [[replace(one, opaque=None) for one in citations] for citations in read] == cited
+    encoded = gemini.encode_response(response)
+    assert (encoded.body, encoded.losses) == (body, ())
+
+
+@pytest.mark.parametrize(("target", "place"), [("openai-chat", ("annotations",)), ("openai-responses", ())])
+def test_what_an_answer_is_grounded_on_reaches_the_wires_that_cite_addresses(target: str, place: Any) -> None:
+    body = {"candidates": [candidate({"text": "so it is"}, finishReason="STOP", **grounded(support(3, 5, "it", 0)))]}
+    told = translate.response(body, "gemini", target)
+    note = {"url": "https://a.example", "title": "A", "start_index": 3, "end_index": 5}
+    if place:
+        notes = told.body["choices"][0]["message"]["annotations"]
+        assert notes == [{"type": "url_citation", "url_citation": note}]
+    else:
+        assert told.body["output"][0]["content"][0]["annotations"] == [{"type": "url_citation", **note}]
+    assert "choices[0].opaque.groundingMetadata" in [loss.path for loss in told.losses]
 
 
 USAGES: list[tuple[dict[str, Any], Usage]] = [

@@ -4,12 +4,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.dialects.stream_parts import shown
 from tests.stream_cases import STEPS, decode
 from tests.wires import differences, of_dialect
 from toolwire import (
     ChoiceEnd,
+    Citation,
+    CitationDelta,
     Event,
     MessageDelta,
     MessageEnd,
@@ -22,6 +25,7 @@ from toolwire import (
     ToolCall,
     UsageDelta,
     accumulate,
+    translate,
 )
 from toolwire.dialects import gemini
 from toolwire.wire.framing import EventStream, JsonObjects
@@ -303,6 +307,60 @@ def joined(parts: list[Body]) -> list[Body]:
         else:
             made.append(part)
     return made or [{"text": ""}]
+
+
+def cites(start: int, end: int, text: str) -> Body:
+    support = {"segment": {"startIndex": start, "endIndex": end, "text": text}, "groundingChunkIndices": [0]}
+    chunks = [{"web": {"uri": "https://a.example", "title": "A"}}]
+    return {"groundingMetadata": {"groundingChunks": chunks, "groundingSupports": [support]}}
+
+
+SO_IT_IS = Citation("https://a.example", "A", None, 4, 6)
+GROUNDED: dict[str, tuple[list[Body], list[list[Citation] | None]]] = {
+    "in the last chunk": ([word("sö, "), word("it"), chunk({"text": ""}, **cites(5, 7, "it"))], [[SO_IT_IS]]),
+    "beside the words": (
+        [word("sö, "), chunk({"text": "it"}, groundingMetadata={}), chunk({"text": " is"}, **cites(5, 7, "it"))],
+        [[SO_IT_IS]],
+    ),
+    "beside a signature": (
+        [word("sö, it"), chunk({"text": "", "thoughtSignature": "S"}, **cites(5, 7, "it"))],
+        [[SO_IT_IS], None],
+    ),
+    "after other words": (
+        [
+            word("t", thought=True),
+            word("sö"),
+            word("sign", thoughtSignature="S"),
+            word("sö, it"),
+            chunk(**cites(12, 14, "it")),
+        ],
+        [None, None, None, [SO_IT_IS]],
+    ),
+    "of words that are over": ([word("it"), chunk(CALL), chunk(**cites(0, 2, "it"))], [None, None]),
+}
+
+
+@pytest.mark.parametrize("name", GROUNDED)
+def test_what_a_stream_is_grounded_on_is_cited_before_the_end_of_its_words(name: str) -> None:
+    frames, cited = GROUNDED[name]
+    events = read(*frames, END)
+    response = accumulate(events)
+    read_back = [getattr(part, "citations", None) for part in response.parts]
+    assert [notes and [replace(note, opaque=None) for note in notes] for notes in read_back] == cited
+    told = [replace(event.citation, opaque=None) for event in events if type(event) is CitationDelta]
+    assert told == [note for notes in cited for note in notes or ()]
+    assert bodies_of(encode(*events)[0])[-1]["candidates"][0].keys() >= {"finishReason"}
+
+
+def test_words_that_a_stream_reads_ahead_are_counted() -> None:
+    frames = [sse(frame) for frame in (*[word(letter) for letter in "sö, it is"], chunk(**cites(5, 7, "it")), END)]
+    written = translate.stream("gemini", "openai-chat")
+    data = b"".join(map(written.feed, frames)) + written.close()
+    notes = [
+        body["choices"][0]["delta"].get("annotations") for body in bodies_of(data.removesuffix(b"data: [DONE]\n\n"))
+    ]
+    [[note]] = filter(None, notes)
+    assert note["url_citation"] == {"url": "https://a.example", "title": "A", "start_index": 4, "end_index": 6}
 
 
 @pytest.mark.corpus

@@ -1,6 +1,15 @@
-"""Responses of generateContent: one choice for each candidate."""
+"""Responses of generateContent: one choice for each candidate.
 
+What an answer is grounded on stands beside its words, with places in bytes. The words cite it; it stays where it is,
+and is written again from there.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.messages import encode_content, take_parts
@@ -15,7 +24,7 @@ from toolwire.encoding.finish import (
     wants_calls,
 )
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
-from toolwire.types import Choice, Encoded, Message, Opaque, Response, Usage
+from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
 from toolwire.types.answer import is_count
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
@@ -87,6 +96,8 @@ def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
         message = _decode_answer(rest.pop("content"), links)
     else:
         message, form["no_content"] = Message("assistant", [], opaque=WIRE.plain), True
+    if not SOURCES.isdisjoint(rest):
+        message = replace(message, content=_cite(rest, message.content))
     if (index := take(rest, "index", int)) is not None:
         form["said"] = {"index": index}
     raw, number = take(rest, "finishReason", str), rest.get("finishReason")
@@ -95,6 +106,63 @@ def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
     reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
     reason = read_finish(reason, raw, called=asks(message.content))
     return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+
+
+# google-genai 3.4.0, types.Candidate; `citationSources` is how the Gemini API says `citations` (2026-11-20).
+SOURCES = frozenset({"groundingMetadata", "citationMetadata"})
+
+
+def _sources(entry: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Give each place in the words of a candidate for which it names a source, with that source."""
+    match entry.get("groundingMetadata"):
+        case {"groundingChunks": list(chunks), "groundingSupports": list(supports)}:
+            for support in supports:
+                match support:
+                    case {"segment": dict(segment), "groundingChunkIndices": list(numbers)}:
+                        found = [chunks[n] for n in numbers if type(n) is int and 0 <= n < len(chunks)]
+                        kinds = [next(iter(chunk.values()), None) for chunk in found if type(chunk) is dict]
+                        yield from ((segment, source) for source in kinds if type(source) is dict)
+    match entry.get("citationMetadata"):
+        case {"citations": list(notes)} | {"citationSources": list(notes)}:
+            yield from ((note, note) for note in notes if type(note) is dict)
+
+
+def citations_of(entry: dict[str, Any], texts: list[str], before: int = 0) -> list[list[Citation]]:
+    """Give the citations of each of these texts; so many bytes of the answer's words stand `before` them.
+
+    A place counts from the beginning of all words. One whose text does not stand there is left alone.
+    """
+    words = "".join(texts)
+    widths = (len(letter.encode(errors="replace")) for letter in words)
+    bounds = range(len(words) + 1) if words.isascii() else list(accumulate(widths, initial=0))
+    begins = list(accumulate(map(len, texts), initial=0))
+    cited: list[list[Citation]] = [[] for _ in texts]
+    for said, source in _sources(entry):
+        url, title, quoted = source.get("uri"), source.get("title"), said.get("text")
+        start, end = (_letters(bounds, said.get(key, 0), before) for key in ("startIndex", "endIndex"))
+        if type(url) is not str or not -1 < start < end:
+            continue
+        place = bisect_right(begins, start, hi=len(texts)) - 1
+        fits = type(quoted) is not str or (len(quoted) == end - start and words.startswith(quoted, start))
+        if fits and end <= begins[place + 1]:
+            start, end = start - begins[place], end - begins[place]
+            cited[place].append(Citation(url, title if type(title) is str else None, None, start, end, WIRE.plain))
+    return cited
+
+
+def _letters(bounds: Sequence[int], offset: Any, before: int) -> int:
+    """Say how many letters stand before an offset in bytes; -1 where none of them ends there."""
+    place = bisect_left(bounds, offset - before) if type(offset) is int else -1
+    return place if -1 < place < len(bounds) and bounds[place] == offset - before else -1
+
+
+def _cite(entry: dict[str, Any], content: Any) -> Any:
+    """Have the texts of an answer cite what it is grounded on."""
+    parts = [Text(content, opaque=WIRE.plain)] if type(content) is str else content
+    cited = citations_of(entry, [part.text if type(part) is Text else "" for part in parts])
+    if not any(cited):
+        return content
+    return [replace(part, citations=cited[n]) if cited[n] else part for n, part in enumerate(parts)]
 
 
 def read_finish(reason: Any, raw: str | None, *, called: bool) -> Any:

@@ -9,6 +9,7 @@ Rules of this file:
   never takes the place of another reason.
 - Each chunk repeats what stands beside the parts; only news are told. The first id and model count, and the
   latest of everything else; counts without a total are added to those before.
+- A text cites what the answer is grounded on if that is known when the text ends; later it can only be kept.
 - Candidates are numbered in the order in which they come, as in a response; their index tells them apart.
 """
 
@@ -21,7 +22,14 @@ from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.error import decode_error
 from toolwire.dialects.gemini.messages import read_part
 from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
-from toolwire.dialects.gemini.response import decode_choice, decode_response, decode_usage, read_finish
+from toolwire.dialects.gemini.response import (
+    SOURCES,
+    citations_of,
+    decode_choice,
+    decode_response,
+    decode_usage,
+    read_finish,
+)
 from toolwire.encoding.finish import refuse
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
@@ -32,6 +40,7 @@ from toolwire.streams.paths import ObjectSoFar
 from toolwire.types import (
     Choice,
     ChoiceEnd,
+    CitationDelta,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -64,8 +73,25 @@ VALUES: dict[str, tuple[type, ...]] = {
 _OF_PIECE = frozenset({"partialArgs", "willContinue"})
 
 
+class _AnswerSoFar:
+    """The words of an answer as bytes, which is how its sources are placed in it; its `pieces` go there."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.size = 0
+        self.pieces = self
+
+    def append(self, words: str) -> None:
+        """Add words."""
+        self.data += words.encode()
+
+
 class _CandidateReader(Speech):
-    """One candidate as it arrives: its words, its calls, and what else was said of it."""
+    """One candidate as it arrives: its words, its calls, and what else was said of it.
+
+    `said` holds the words of its texts, of which the open one has those from `begun` on; `sourced` says that there
+    is news of what they are grounded on.
+    """
 
     beside: dict[str, Any] = field(default_factory=dict)
     around: Any = None
@@ -79,6 +105,9 @@ class _CandidateReader(Speech):
     called: bool = False
     empty: bool = False
     ended: bool = False
+    said: _AnswerSoFar = field(default_factory=_AnswerSoFar)
+    begun: int = 0
+    sourced: bool = False
 
     def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words of a part like this one, or of a new one."""
@@ -87,12 +116,33 @@ class _CandidateReader(Speech):
             return
         if self.part is not shell and self.part != shell:
             self.open(shell)
+        if type(shell) is Text:
+            self.said.append(words)
         self._decoder.events.append(WORDS[type(shell)](self.key, words, opaque=opaque))
 
     def open(self, shell: Any) -> None:
         """Begin a part; an answer of one text that says nothing beside is one string."""
         self.spoken += 1 if shell is TEXT else 2
         super().open(shell)
+        if type(shell) is Text:
+            self.begun = len(self.said.data)
+            self._decoder.texts[self.key] = self.said
+
+    def close(self) -> None:
+        """End the part that is open; a text cites its sources."""
+        if type(self.part) is Text:
+            del self._decoder.texts[self.key]
+            if self.sourced:
+                self._cite()
+        super().close()
+
+    def _cite(self) -> None:
+        words = self.said.data[self.begun :].decode()
+        [citations] = citations_of(self.entry, [words], self.begun)
+        self._decoder.events += [CitationDelta(self.key, citation) for citation in citations]
+        if citations:
+            self.part, self.spoken = replace(self.part, citations=citations), self.spoken + 1
+        self.sourced = False
 
     def note(self, entry: dict[str, Any], content: dict[str, Any] | None) -> dict[str, Any]:
         """Note what a chunk says beside the parts; give what is new of it, but for the finish reason."""
@@ -104,6 +154,7 @@ class _CandidateReader(Speech):
                     del news[key]
                 self.ended |= entry[key] not in _UNSAID
         self.entry.update(news)
+        self.sourced |= not SOURCES.isdisjoint(news)
         told = {key: value for key, value in news.items() if key not in _REASONS}
         if content is not None:
             new = _news(self.content, content) if self.content else content
@@ -263,9 +314,10 @@ class Decoder(WireDecoder):
         elif not made.opaque.value and not (type(made) is Thinking and made.signature):
             answer.say(replace(made, text=""), made.text)
         else:
-            answer.open(replace(made, text=""))
+            shell = replace(made, text="")
+            answer.open(shell)
             if made.text:
-                self.events.append(WORDS[type(made)](answer.key, made.text))
+                answer.say(shell, made.text)
             answer.close()
 
     def _build(self, part: Any, answer: _CandidateReader) -> Any:
