@@ -23,7 +23,6 @@ from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
 _NO_NAME = "unknown_tool"
-_CALL = {"id", "name", "args"}
 _NO_ID = Opaque(DIALECT, {}, {"no_id": True})
 
 # Ids made in one response are numbered below this, so that those of the next do not meet them.
@@ -60,11 +59,6 @@ class Links(Struct, eq=False):
             self.made += 1
             made = f"gemini_{self.made}"
         return made
-
-    def add(self, call_id: str, name: str, *, given: bool) -> None:
-        """Note a call that waits for its result."""
-        self.waiting.append((call_id, name, given))
-        self.index += 1
 
     def answer(self, given: str | None, name: str | None) -> str | None:
         """Find the call that a result answers: by id, else by name, else by order."""
@@ -116,18 +110,8 @@ def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:
 
 def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
     """Read a `functionCall`."""
-    name = value.get("name") if type(value) is dict else None
-    if type(name) is not str:
+    if type(value) is not dict or type(value.get("name")) is not str:
         return None
-    if value.keys() == _CALL and "__tw" not in name and value["id"]:
-        call_id, arguments = value["id"], value["args"]
-        if type(call_id) is str and type(arguments) is dict:
-            links.add(call_id, name, given=True)
-            return ToolCall(call_id, name, arguments, links.index - 1, opaque=WIRE.own(rest, form))
-    return _decode_odd_call(value, rest, form, links)
-
-
-def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part:
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
@@ -141,9 +125,9 @@ def _decode_odd_call(value: dict[str, Any], rest: dict[str, Any], form: dict[str
     if left:
         rest["functionCall"] = left
     complete = left.get("willContinue", left.get("will_continue")) is not True
-    call = ToolCall(made, name, arguments, links.index, complete=complete, opaque=WIRE.own(rest, form), **fields)
-    links.add(made, name, given=call_id is not None)
-    return call
+    links.waiting.append((made, name, call_id is not None))
+    links.index += 1
+    return ToolCall(made, name, arguments, links.index - 1, complete=complete, opaque=WIRE.own(rest, form), **fields)
 
 
 def came_whole(call: ToolCall) -> bool:
@@ -154,14 +138,15 @@ def came_whole(call: ToolCall) -> bool:
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
-    opaque, call_id, named = call.opaque, call.id, ledger.named
+    opaque, call_id = call.opaque, call.id
     own = opaque is WIRE.plain or opaque is _NO_ID
     bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
     odd = call.custom or call.error is not None or not call.complete or call.cache is not None
-    if odd or not bare or call_id is None or call_id in named:
+    if odd or not bare or call_id is None:
         return _encode_odd_call(call, ledger)
     names = ledger.names
-    named[call_id] = name = call.name if own else names.given.get(call.name) or names.write(call.name)
+    name = call.name if own else names.given.get(call.name) or names.write(call.name)
+    ledger.named[call_id].append(name)
     written = ledger.ids.call(call_id, own=own)
     if opaque is not WIRE.plain and was_made(call_id):
         return {"functionCall": {"name": name, "args": call.plain_arguments}}
@@ -179,7 +164,7 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     if call.id is not None and (not was_made(call.id) or (mine and "no_id" not in form)):
         inner["id"] = call_id
         ledger.sent.add(call_id)
-    ledger.name_call(call.id, name)
+    ledger.named[call.id].append(name)
     if call.custom or call.plain_arguments != form.get("no_args"):
         inner["args"] = say_object(call, ledger)
     inner = nest("functionCall", inner, call)
@@ -280,8 +265,8 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     call_id = part.tool_call_id
     if call_id is None or ledger.ids.grammar is not None:
         call_id = ledger.ids.result(call_id, own=mine)
-    names = ledger.named.pop(part.tool_call_id, None)
-    called = ledger.name_next(part.tool_call_id, names) if isinstance(names, list) else names
+    names = ledger.named.get(part.tool_call_id)
+    called = names.pop(0) if names else None
     bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
     if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
         name = part.name

@@ -75,9 +75,7 @@ def _decode_message(body: Any, links: Links) -> Message:
     if type(body) is dict and len(body) == 2:
         role, given = body.get("role"), body.get("parts")
         if type(given) is list and given and role in ("user", "model"):
-            if (model := role == "model") and links.answering:
-                links.waiting = []
-            links.answering, links.index = not model, 0
+            links.turn(of_model=(model := role == "model"))
             content = _decode_parts(given, links)
             speaker: Role = "assistant" if model else _speaker(content)
             return Message(speaker, content, None, None, WIRE.plain)
@@ -198,13 +196,6 @@ class _ContentsSoFar(Struct):
         self.waiting = more
         self.said = None
 
-    def result(self, part: Any) -> None:
-        """Add one result to a content that waits for it."""
-        if self.open is not None and self.waiting:
-            self.open.append(part)
-        else:
-            self.user([part], more=True)
-
     def settle(self) -> None:
         """Put the media of results below the last result of their turn."""
         if self.ledger.below and self.open is not None:
@@ -289,17 +280,9 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFa
 
 
 def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
-    content: Any = message.content
-    if len(content) == 1 and type(part := content[0]) is ToolResult:
-        if message.tool_call_id != part.tool_call_id or message.name != part.name:
-            _lose_around(message, ledger)
-        ledger.part = 0
-        turns.result(encode_result(part, ledger))
-        ledger.part = None
-        return
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
-    if parts := encode_parts(content, ledger, "tool"):
+    if parts := encode_parts(message.content, ledger, "tool"):
         turns.user(parts, more=True)
 
 

@@ -9,6 +9,7 @@ Rules of this file:
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -42,13 +43,23 @@ _KEYS = (
     *("candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount", *(_KINDS - {"text"})),
     *("partialArgs", "willContinue", "jsonPath", "stringValue", "numberValue", "boolValue", "nullValue"),
 )
-CAMEL = {re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key): key for key in _KEYS}
+
+
+def snake_of(key: str) -> str:
+    """Spell a key in snake_case."""
+    return re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", key)
+
+
+CAMEL = {snake_of(key): key for key in _KEYS}
 _SNAKE = {camel: snake for snake, camel in CAMEL.items()}
 SNAKES = frozenset(CAMEL)
 
 
 class Conversation(Ledger):
-    """The state of one encode, with what a result has to know of its call and of its model."""
+    """The state of one encode, with what a result has to know of its call and of its model.
+
+    `named` holds what the tools of calls are called here: of several calls of one id, each result takes the next.
+    """
 
     __slots__ = ("below", "media_in_results", "named", "sent", "skips_signatures")
 
@@ -65,18 +76,7 @@ class Conversation(Ledger):
         self.skips_signatures = bool(model) and family.signed_calls is not False and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
-        self.named: dict[str | None, str | list[str]] = {}
-
-    def name_call(self, call_id: str | None, name: str) -> None:
-        """Note what the tool of a call is called here."""
-        waiting = self.named.get(call_id, [])
-        self.named[call_id] = [*([waiting] if isinstance(waiting, str) else waiting), name]
-
-    def name_next(self, call_id: str | None, names: list[str]) -> str:
-        """Give the first of several calls of one id its name, and leave the others to the next results."""
-        if len(names) > 1:
-            self.named[call_id] = names[1:]
-        return names[0]
+        self.named: defaultdict[str | None, list[str]] = defaultdict(list)
 
 
 def read_keys(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -98,11 +98,6 @@ def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
 def spelling(body: dict[str, Any], key: str) -> str:
     """Say how an object spells a key; in camelCase where it does not have it."""
     return key if key in body or _SNAKE[key] not in body else _SNAKE[key]
-
-
-def _decode_parts(bodies: list[Any]) -> list[Part]:
-    """Read parts among which there are no calls and results."""
-    return [decode_part(body) for body in bodies]
 
 
 def decode_part(body: Any) -> Part:
@@ -138,7 +133,7 @@ def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] 
     alone = parts[0] if len(parts) == 1 and "system" not in form else None
     if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
         return str(alone["text"])
-    return _decode_parts(parts)
+    return [decode_part(part) for part in parts]
 
 
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
@@ -346,23 +341,19 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], 
 def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     """Complete the object inside a part with what its own wire had left of it, in its spelling."""
     opaque = part.opaque
-    if opaque is None or opaque is WIRE.plain or opaque.dialect != DIALECT:
-        return inner
     return write_keys(left_of(opaque, DIALECT, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
 
 
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     """Add to a part what its own wire had left, in its spelling."""
-    if part.cache is not None:
-        ledger.lose("cache", "cache_mark", f"{DIALECT} caches without marks")
-    opaque = part.opaque
-    if opaque is None or opaque is WIRE.plain or (not opaque.value and opaque.dialect != DIALECT):
-        return body
-    return close(body, opaque, ledger)
+    return _spell(ledger.finish(body, part), part.opaque)
 
 
 def close(body: dict[str, Any], opaque: Opaque | None, ledger: Ledger) -> dict[str, Any]:
     """Add to an object what its own wire had left, in its spelling."""
-    ledger.replay(body, opaque)
+    return _spell(ledger.replay(body, opaque), opaque)
+
+
+def _spell(body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
     snakes = form_of(opaque, DIALECT).get("snake")
     return write_keys(body, snakes) if snakes else body

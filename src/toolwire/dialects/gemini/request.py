@@ -203,11 +203,6 @@ def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
     given = rest["generationConfig"]
     if type(given) is not dict or not given:
         return {}
-    left = given.copy()
-    fields, _ = CONFIG.decode(left)
-    if not left:
-        del rest["generationConfig"]
-        return fields
     config, snakes = read_keys(given)
     if snakes:
         form["config"] = snakes
@@ -250,12 +245,7 @@ def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     if not (inner or form or left):
         return flat
     thinking = {} if inner <= _CONFIGURED else {key: flat.pop(key) for key in _THINKING.by_key if key in inner}
-    config = {key: flat.pop(key) for key in _CONFIG_KEYS if key in inner}
-    if not (thinking or form or left):
-        if config:
-            flat["generationConfig"] = config
-        return flat
-    config = left | config
+    config = left | {key: flat.pop(key) for key in _CONFIG_KEYS if key in inner}
     if "responseSchema" in form and "responseJsonSchema" in config:
         config["responseSchema"] = config.pop("responseJsonSchema")
     beside = left.get("thinkingConfig") or {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import is_
 from typing import Any
 
-from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, spelling
+from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, snake_of, spelling
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
@@ -240,20 +240,6 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 _KINDS = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 _READ_KINDS: Mapping[str, Any] = {_KINDS[0]: ABSENT, **{kind: kind.lower() for kind in _KINDS[1:]}}
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-_JSON_WORDS = {
-    "any_of": "anyOf",
-    "prefix_items": "prefixItems",
-    "property_ordering": "propertyOrdering",
-    "additional_properties": "additionalProperties",
-    "min_items": "minItems",
-    "max_items": "maxItems",
-    "min_length": "minLength",
-    "max_length": "maxLength",
-    "min_properties": "minProperties",
-    "max_properties": "maxProperties",
-    "defs": "$defs",
-    "ref": "$ref",
-}
 
 
 def _read_schema(given: dict[str, Any], place: str) -> Any:
@@ -275,7 +261,7 @@ def _from_openapi(schema: Any) -> Any:
         new = READERS[word](value) if word in READERS else value
         if new is not ABSENT:
             read[word] = new
-        same = same and new is value and word is key
+        same = same and new is value and word == key
     if "nullable" in read and type(read["nullable"]) is bool:
         if read.pop("nullable"):
             _admit_null(read)
@@ -332,6 +318,8 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "$ref": _read_reference,
     **dict.fromkeys(_COUNTS, _read_count),
 }
+# google-genai spells a schema of its own in snake_case, and these two without their mark (2026-11-20).
+_JSON_WORDS = {snake_of(word): word for word in (*READERS, "propertyOrdering")} | {"defs": "$defs", "ref": "$ref"}
 
 
 # https://ai.google.dev/api/generate-content, GenerationConfig.responseMimeType (2026-11-20).
