@@ -98,11 +98,14 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
     """Say one part of a message, or lose it by name; calls and results are the matter of their callers."""
     kind = type(part)
     if kind is Text:
-        _say_text(part, said, ledger)
+        _say(part.text, said, ledger)
+        ledger.lose_fields(part, "citation", "citations")
     elif kind is Thinking and (role == "assistant" or ledger.own):
         _say_thinking(part, said, ledger)
     elif kind is Image and (role != "assistant" or ledger.own):
-        _say_image(part, said, ledger)
+        if (data := _encode_image(part, ledger)) is not None:
+            said.order(_PICTURE, ledger)
+            said.pictures.append(data)
     elif kind is Refusal:
         ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
         _say(part.text, said, ledger)
@@ -120,24 +123,12 @@ def _say(text: str, said: MessageSoFar, ledger: Ledger) -> None:
     said.words.append(text)
 
 
-def _say_text(part: Text, said: MessageSoFar, ledger: Ledger) -> None:
-    _say(part.text, said, ledger)
-    ledger.lose_fields(part, "citation", "citations")
-
-
 def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
     said.order(_THOUGHT, ledger)
     ledger.lose_signature(part, f"{DIALECT} has no place for it")
     ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
-
-
-def _say_image(part: Image, said: MessageSoFar, ledger: Ledger) -> None:
-    data = _encode_image(part, ledger)
-    if data is not None:
-        said.order(_PICTURE, ledger)
-        said.pictures.append(data)
 
 
 def is_bare(part: Any) -> bool:

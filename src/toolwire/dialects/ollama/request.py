@@ -29,7 +29,7 @@ from toolwire.encoding.settings import (
     texts,
 )
 from toolwire.encoding.tools import encode_tools, functions_of
-from toolwire.types import Context, Encoded, Message, Output, Part, Request
+from toolwire.types import Context, Encoded, Message, Output, Request
 
 PATH = "/api/chat"
 # ollama/ollama, api/types.go, ThinkValue (2026-08-21).
@@ -74,7 +74,10 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools:
         body["tools"] = tools
     messages = context.messages if mine else repair(context.messages, ledger.losses)
-    encoded = _encode_system(context.system, ledger) if context.system else []
+    encoded: list[dict[str, Any]] = []
+    if context.system:
+        ledger.at, ledger.own = ("system",), False
+        encode_message(Message("system", context.system), ledger, encoded, {})
     encoded += encode_messages(messages, ledger)
     if asked:
         _ask(encoded, asked)
@@ -87,14 +90,6 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, opaque)
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
-
-
-def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, Any]]:
-    """Write the system prompt as the first message."""
-    bodies: list[dict[str, Any]] = []
-    ledger.at, ledger.own = ("system",), False
-    encode_message(Message("system", system), ledger, bodies, {})
-    return bodies
 
 
 def _ask(bodies: list[Any], words: str) -> None:

@@ -79,8 +79,8 @@ def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> 
         body["done"] = True
     if response.usage is not None:
         _encode_usage(response.usage, body, ledger)
-    for field, value in (("id", response.id), ("service_tier", response.service_tier)):
-        if value is not None:
+    for field in ("id", "service_tier"):
+        if (value := getattr(response, field)) is not None:
             ledger.lose(field, field, f"{DIALECT} has no place for {value}")
     if response.provider_state:
         ledger.lose_state(response.provider_state, f"{DIALECT} keeps no state")

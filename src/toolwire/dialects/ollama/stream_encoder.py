@@ -19,7 +19,7 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_p
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import Quirks, form_of
-from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -111,8 +111,9 @@ class Encoder(SequentialEncoder):
             return b""
         data = self._say({key: self._glue + event.text})
         self._told, self._glue = True, ""
-        begin, _, end = self._say({key: ""}).rpartition(b'"' + key.encode() + b'":""')
-        self.ready[event.key] = _say_between(begin + b'"' + key.encode() + b'":', end)
+        begin, between, end = self._say({key: ""}).rpartition(b'"' + key.encode() + b'":""')
+        say = say_between(begin + between[:-2], end)
+        self.ready[event.key] = lambda words: _escape(say(words))
         return data
 
     def write_part_end(self, event: PartEnd) -> bytes:
@@ -190,15 +191,6 @@ class Encoder(SequentialEncoder):
 
 
 _ENDS = {b"\xc2\x85": b"\\u0085", b"\xe2\x80\xa8": b"\\u2028", b"\xe2\x80\xa9": b"\\u2029"}
-
-
-def _say_between(before: bytes, after: bytes) -> Say:
-    """Give what writes lines of more words."""
-
-    def say(words: str) -> bytes:
-        return before + _escape(encode_json(words)) + after
-
-    return say
 
 
 def _escape(data: bytes) -> bytes:
