@@ -252,10 +252,7 @@ def _encode_own(message: Message, ledger: Conversation) -> Any:
 
 def encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:
     """Write the parts of a message; one from elsewhere that says nothing is left out."""
-    content = message.content
-    if type(content) is str:
-        return [{"text": content}] if content or ledger.own else []
-    return encode_parts(content, ledger, role)
+    return encode_parts(message.parts, ledger, role)
 
 
 def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:

@@ -42,7 +42,7 @@ from toolwire.encoding.settings import (
     within,
 )
 from toolwire.encoding.tools import functions_of, limited
-from toolwire.types import Context, Encoded, Message, Request
+from toolwire.types import Context, Encoded, Message, Request, Text
 
 _VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
@@ -163,8 +163,7 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
         return first
     mine = made_by(request.opaque, DIALECT)
     ledger.at, ledger.own = ("system",), mine
-    words = [{"text": system}] if type(system) is str and (system or ledger.own) else []
-    parts: list[Any] = words if type(system) is str else encode_parts(system or (), ledger, "system")
+    parts = encode_parts([Text(system)] if type(system) is str else system or (), ledger, "system")
     for place, message in enumerate(messages):
         if message.role not in ("system", "developer"):
             break
@@ -419,9 +418,11 @@ _SETTINGS = Settings(
     *_OUTPUT,
     Setting("stream", ("stream",), _elsewhere, lambda _request, _ledger: ABSENT),
 )
-_OF_OUTPUT = {"output": "responseMimeType", "output.schema": "responseJsonSchema", **CONFIG.paths()}
-_OF_THINKING = {**_THINKING.paths(), "effort": "thinkingLevel"}
-_INNER = {field: f"generationConfig.{key}" for field, key in _OF_OUTPUT.items()}
-_INNER |= {field: f"generationConfig.thinkingConfig.{key}" for field, key in _OF_THINKING.items()}
-_INNER["output.schema"] += "|generationConfig.responseSchema"
-SETTING_PATHS = _SETTINGS.paths() | _INNER
+SETTING_PATHS = {
+    **_SETTINGS.paths(),
+    **CONFIG.paths("generationConfig"),
+    **_THINKING.paths("generationConfig.thinkingConfig"),
+    "effort": "generationConfig.thinkingConfig.thinkingLevel",
+    "output": "generationConfig.responseMimeType",
+    "output.schema": "generationConfig.responseJsonSchema|generationConfig.responseSchema",
+}

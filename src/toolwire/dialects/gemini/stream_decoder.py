@@ -428,10 +428,7 @@ def _end(answer: _CandidateReader, reason: str | None) -> Choice:
 
 def _news(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
     """Give what is said otherwise than before; null says nothing new."""
-    news = news_of(before, body)
-    if None not in news.values():
-        return news
-    return {key: news[key] for key in news if news[key] is not None or key not in before}
+    return {key: new for key, new in news_of(before, body).items() if new is not None or key not in before}
 
 
 def decode_stream() -> StreamDecoder:

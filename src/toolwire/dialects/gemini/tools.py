@@ -8,7 +8,6 @@ Rules of this file:
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from operator import is_
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, snake_of, spelling
@@ -126,20 +125,6 @@ def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any]
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    name, parameters, opaque = tool.name, tool.plain_parameters, tool.opaque
-    mine = opaque is WIRE.plain
-    odd = tool.custom or tool.strict is not None or tool.plain_metadata or tool.plain_format is not None
-    bare = mine or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-    if odd or not bare or not parameters or tool.description is None or tool.cache is not None:
-        return _encode_odd_tool(tool, ledger)
-    return {
-        "name": ledger.names.keep(name) if mine else ledger.names.write(name),
-        "description": tool.description,
-        "parametersJsonSchema": parameters if mine else ledger.fit(parameters, "gemini"),
-    }
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     form = form_of(tool.opaque, DIALECT)
     mine = made_by(tool.opaque, DIALECT)
     tool = as_function(tool, ledger) if tool.custom else tool
@@ -251,22 +236,17 @@ def _read_schema(given: dict[str, Any], place: str) -> Any:
 
 
 def _from_openapi(schema: Any) -> Any:
-    """Read a schema in this wire's OpenAPI words as JSON Schema; the same object where it is one already."""
+    """Read a schema in this wire's OpenAPI words as JSON Schema."""
     if type(schema) is not dict:
         return schema
     read: dict[str, Any] = {}
-    same = True
     for key, value in schema.items():
         word = _JSON_WORDS[key] if key in _JSON_WORDS else key  # noqa: SIM401 - no call
         new = READERS[word](value) if word in READERS else value
         if new is not ABSENT:
             read[word] = new
-        same = same and new is value and word == key
-    if "nullable" in read and type(read["nullable"]) is bool:
-        if read.pop("nullable"):
-            _admit_null(read)
-    elif same:
-        return schema
+    if type(read.get("nullable")) is bool and read.pop("nullable"):
+        _admit_null(read)
     return read
 
 
@@ -286,17 +266,13 @@ def _read_kind(kind: Any) -> Any:
 
 
 def _read_each(schemas: Any) -> Any:
-    if type(schemas) is not list:
-        return schemas
-    read = [_from_openapi(schema) for schema in schemas]
-    return schemas if all(map(is_, read, schemas)) else read
+    return [_from_openapi(schema) for schema in schemas] if type(schemas) is list else schemas
 
 
 def _read_map(schemas: Any) -> Any:
     if type(schemas) is not dict:
         return schemas
-    read = {name: _from_openapi(schema) for name, schema in schemas.items()}
-    return schemas if all(map(is_, read.values(), schemas.values())) else read
+    return {name: _from_openapi(schema) for name, schema in schemas.items()}
 
 
 def _read_count(count: Any) -> Any:

@@ -27,14 +27,11 @@ def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
         if type(inner) is dict and len(inner) == 2:
             name, arguments = inner.get("name"), inner.get("arguments")
             if type(name) is str and type(arguments) is dict:
-                call_id = entry.get("id")
-                if len(entry) == 1:
-                    call_id = made_id(place, index)
-                elif len(entry) != 2 or type(call_id) is not str or not call_id or was_made(call_id):
-                    parts.append(_decode_odd_call(entry, place, index))
+                call_id = made_id(place, index) if len(entry) == 1 else entry.get("id")
+                given = len(entry) == 2 and type(call_id) is str and call_id and not was_made(call_id)
+                if given or len(entry) == 1:
+                    parts.append(ToolCall(call_id, name, arguments, index, opaque=plain))
                     continue
-                parts.append(ToolCall(call_id, name, arguments, index, opaque=plain))
-                continue
         parts.append(_decode_odd_call(entry, place, index))
     return parts
 
@@ -52,7 +49,9 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     if type(left.get("index")) is int:
         form["index"] = left.pop("index")
     call_id = _take_id(rest, "id", form) or made_id(place, index)
-    fields = _take_arguments(left, form, rest)
+    given, fields = left.get("arguments"), take_arguments(left, form, rest)
+    if "arguments" not in fields and given is not None:
+        fields = read_arguments(given)
     if left:
         rest["function"] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
@@ -66,11 +65,6 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
     if was_made(given):
         form["given"] = True
     return given
-
-
-def _take_arguments(left: dict[str, Any], form: dict[str, Any], around: dict[str, Any]) -> dict[str, Any]:
-    given, fields = left.get("arguments"), take_arguments(left, form, around)
-    return fields if "arguments" in fields or given is None else read_arguments(given)
 
 
 def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:

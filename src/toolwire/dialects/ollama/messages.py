@@ -157,10 +157,7 @@ def _encode_bare(message: Message, parts: Any, ledger: Ledger, bodies: list[Any]
 def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
     """Write one message, as the messages that this wire needs for it."""
     content, opaque, role = message.content, message.opaque, message.role
-    if type(content) is str:
-        body = {"role": _role(message, ledger), "content": content}
-        bodies.append(_close(body, message, ledger))
-    elif "whole" in form_of(opaque, DIALECT):
+    if "whole" in form_of(opaque, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         _encode_results(message, ledger, bodies, names)
@@ -174,11 +171,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
 
 def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
     """Write the message of a response."""
-    content = message.content
-    if type(content) is not str:
-        return _write(_say(message, ledger, None, {}), message, ledger)
-    role = _role(message, ledger)
-    return _close({"content": content} if role is None else {"role": role, "content": content}, message, ledger)
+    return _write(_say(message, ledger, None, {}), message, ledger)
 
 
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:

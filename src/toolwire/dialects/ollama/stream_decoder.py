@@ -22,7 +22,7 @@ from toolwire.encoding.finish import refuse
 from toolwire.encoding.settings import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import WORDS
-from toolwire.streams.merging import news_of
+from toolwire.streams.merging import join_pieces, news_of
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -115,11 +115,7 @@ class Decoder(WireDecoder):
 
     def _join(self, pieces: Any) -> None:
         """Join what each line has for its own words: a response has all of it."""
-        top: dict[str, Any] = self._top or {}
-        if type(pieces) is list and type(before := top.get(JOINED)) is list:
-            before += pieces
-        else:
-            top[JOINED] = pieces.copy() if type(pieces) is list else pieces
+        join_pieces(self._top or {}, {JOINED: pieces})
         self._tell_step({JOINED: pieces})
 
     def _tell_step(self, news: dict[str, Any], form: dict[str, Any] | None = None) -> None:
