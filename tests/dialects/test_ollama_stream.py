@@ -209,6 +209,14 @@ def test_recorded_streams_tell_what_a_response_of_them_tells() -> None:
             assert differences(told, again) == [], recording.name
 
 
+@pytest.mark.parametrize("beside", [{}, {"model": "m"}])
+def test_what_each_line_has_for_its_words_is_joined(beside: Body) -> None:
+    lines = [{"message": {"content": word}, "logprobs": [{"token": word}], **beside} for word in "ab"]
+    opaque = accumulate(read(*lines, {"done": True, **beside})).opaque
+    assert opaque is not None
+    assert opaque.value["logprobs"] == [{"token": "a"}, {"token": "b"}]
+
+
 def test_its_own_lines_come_back() -> None:
     lines = [
         *(line("", thinking="t"), line("a") | {"logprobs": [{"token": "a"}]}, line("b") | {"logprobs": []}),

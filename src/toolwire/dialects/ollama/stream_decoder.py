@@ -115,7 +115,7 @@ class Decoder(WireDecoder):
 
     def _join(self, pieces: Any) -> None:
         """Join what each line has for its own words: a response has all of it."""
-        join_pieces(self._top or {}, {JOINED: pieces})
+        join_pieces(self._top, {JOINED: pieces})  # type: ignore[arg-type]  # what stands beside was read before
         self._tell_step({JOINED: pieces})
 
     def _tell_step(self, news: dict[str, Any], form: dict[str, Any] | None = None) -> None:
