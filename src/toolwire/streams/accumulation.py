@@ -9,6 +9,7 @@ Rules of this file:
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import (
@@ -46,19 +47,15 @@ _RUN = 32
 NEVER_ENDED = "the stream ended before the call did"
 
 
-class _Building:
+class _Building(Struct, eq=False):
     """One part that events tell of."""
 
-    __slots__ = ("choice", "cited", "part", "pieces", "runs", "start", "whole")
-
-    def __init__(self, start: PartStart | CallStart) -> None:
-        self.choice = start.choice
-        self.start = start
-        self.part: Any = start.part if type(start) is PartStart else None
-        self.pieces: list[str] = []
-        self.runs = 0
-        self.cited = False
-        self.whole = False
+    start: PartStart | CallStart
+    part: Any
+    pieces: list[str] = []
+    runs: int = 0
+    cited: bool = False
+    whole: bool = False
 
     def build(self) -> Part:
         words = "".join(self.pieces)
@@ -102,17 +99,11 @@ class Accumulator:
             case CallDelta():
                 self._say(event.key, event.fragment)
             case PartStart() | CallStart():
-                self._parts[event.key] = _Building(event)
+                self._parts[event.key] = _Building(event, getattr(event, "part", None))
             case PartEnd() | CallEnd():
                 self._end(event)
             case SignatureDelta() | CitationDelta():
                 self._note(event)
-            case _:
-                self._surround(event)
-
-    def _surround(self, event: Event) -> None:
-        """Take an event of the answer around the parts."""
-        match event:
             case UsageDelta():
                 self._usage = event.usage
             case MessageStart() | MessageDelta():
@@ -162,7 +153,7 @@ class Accumulator:
         shell = self._shell or Response()
         told: dict[int, list[Part]] = {place: [] for place in sorted(self._choices)}
         for building in self._parts.values():
-            told.setdefault(building.choice, []).append(building.build())
+            told.setdefault(building.start.choice, []).append(building.build())
         if not told and shell.choices:
             told = {place: [] for place in range(len(shell.choices))}
         choices = [self._choice(place, told[place]) for place in sorted(told)]

@@ -49,7 +49,7 @@ def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
             form["opens"] = True
         opened = True
         for declaration in body[key]:
-            tools.append((None if form else _read_tool(declaration)) or _decode_tool(declaration, form))
+            tools.append(_decode_tool(declaration, form))
             form = {}
     return tools
 
@@ -62,16 +62,6 @@ def _key_of_declarations(body: Any) -> str | None:
             if False not in named:
                 return key
     return None
-
-
-def _read_tool(body: dict[str, Any]) -> Tool | None:
-    """Read a declaration of the usual shape; None where it has another."""
-    if len(body) != 3:
-        return None
-    name, description, parameters = body["name"], body.get("description"), body.get("parametersJsonSchema")
-    if type(description) is not str or type(parameters) is not dict or "__tw" in name:
-        return None
-    return Tool(name, description, parameters, opaque=WIRE.plain)
 
 
 def _decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:

@@ -75,16 +75,11 @@ def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, 
     entries: list[dict[str, Any]] = []
     plain = WIRE.plain
     for call in parts:
-        if type(call) is not ToolCall or call.error is not None or call.custom or call.cache is not None:
+        if type(call) is not ToolCall or not call.runs or call.custom or not is_bare(call):
             return None
-        opaque, call_id = call.opaque, call.id
-        if opaque is plain:
-            if call.raw is not None:
-                return None
-        elif opaque is not None and (opaque.value or opaque.dialect == DIALECT):
+        if ledger.ids.grammar is not None or (call.opaque is plain and call.raw is not None):
             return None
-        if not call.complete or ledger.ids.grammar is not None:
-            return None
+        call_id = call.id
         inner = {"name": call.name, "arguments": call.plain_arguments}
         entries.append({"function": inner} if was_made(call_id) else {"function": inner, "id": call_id})
         names[call_id] = call.name

@@ -8,7 +8,7 @@ Rules of this file:
 from collections.abc import Collection
 from typing import Any
 
-from toolwire.dialects.ollama.parts import DIALECT, WIRE
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, is_bare
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.tools import as_function, keep_tool, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
@@ -19,16 +19,6 @@ _NAMED = "Answer this by calling one of these tools: {names}."
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is no function is the server's own."""
-    if type(body) is dict and len(body) == 2 and body.get("type") == "function":
-        inner = body.get("function")
-        if type(inner) is dict and len(inner) == 3:
-            name, description, parameters = (inner.get("name"), inner.get("description"), inner.get("parameters"))
-            if type(name) is str and type(description) is str and type(parameters) is dict:
-                return Tool(name, description, parameters, opaque=WIRE.plain)
-    return _decode_odd_tool(body)
-
-
-def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return keep_tool(body, DIALECT)
@@ -45,19 +35,17 @@ def _decode_odd_tool(body: Any) -> Tool | ServerTool:
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    opaque = tool.opaque
-    mine = opaque is WIRE.plain
     if (
-        (mine or opaque is None or not (opaque.value or opaque.dialect == DIALECT))
+        is_bare(tool)
         and tool.description is not None
         and tool.plain_parameters is not None
         and tool.strict is None
         and tool.plain_format is None
-        and tool.cache is None
         and not tool.custom
         and not tool.plain_metadata
     ):
-        parameters = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
+        mine, parameters = tool.opaque is WIRE.plain, tool.plain_parameters
+        parameters = parameters if mine else ledger.fit(parameters, "ollama")
         inner = {"name": tool.name, "description": tool.description, "parameters": parameters}
         return {"type": "function", "function": inner}
     return _encode_odd_tool(tool, ledger)
