@@ -12,7 +12,7 @@ Rules of this file:
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypedDict, Unpack
@@ -139,11 +139,7 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     def with_options(self, **fields: Unpack[ProviderOptions]) -> Self:
         """Give the provider with some fields replaced; maps are merged."""
         options: dict[str, Any] = dict(fields)
-        unknown = sorted(options.keys() - set(self.__struct_fields__))
-        if unknown:
-            known = ", ".join(self.__struct_fields__)
-            hint = meant(unknown[0], self.__struct_fields__)
-            raise InvalidField(unknown[0], f"is not an option of a provider; there are: {known}{hint}", path=self.name)
+        self._refuse_unknown(sorted(options), self.__struct_fields__, "an option of a provider")
         for name in ("headers", "query", "quirks"):
             if not isinstance(options.get(name, {}), Mapping):
                 raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
@@ -169,10 +165,14 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
         known = Capabilities.__struct_fields__
         if not isinstance(said, Mapping):
             raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {said!r}", path=self.name)
-        if unknown := next((name for name in said if name not in known), None):
-            hint = meant(unknown, known)
-            raise InvalidField(unknown, f"is not a capability; there are: {', '.join(known)}{hint}", path=self.name)
+        self._refuse_unknown(said, known, "a capability")
         return replace(able, **said)
+
+    def _refuse_unknown(self, names: Iterable[str], known: tuple[str, ...], what: str) -> None:
+        for name in names:
+            if name not in known:
+                reason = f"is not {what}; there are: {', '.join(known)}{meant(name, known)}"
+                raise InvalidField(name, reason, path=self.name)
 
     @property
     def key(self) -> str | None:

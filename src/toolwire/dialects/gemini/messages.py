@@ -270,8 +270,6 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFa
     parts = [{"text": content}] if type(content) is str and content else encode_content(message, ledger, role)
     if role == "assistant":
         turns.model(parts)
-    elif type(content) is str and content:
-        turns.user(parts)
     else:
         _encode_user(parts, ledger, turns)
 
