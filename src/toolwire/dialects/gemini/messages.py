@@ -275,9 +275,16 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFa
 
 
 def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
+    content: Any = message.content
+    part = content[0] if len(content) == 1 else None
+    if type(part) is ToolResult and message.tool_call_id == part.tool_call_id and message.name == part.name:
+        ledger.part = 0
+        turns.user([encode_result(part, ledger)], more=True)
+        ledger.part = None
+        return
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
-    if parts := encode_parts(message.content, ledger, "tool"):
+    if parts := encode_parts(content, ledger, "tool"):
         turns.user(parts, more=True)
 
 
