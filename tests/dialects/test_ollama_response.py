@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.dialects.asking import Said, losses
-from toolwire import Choice, Error, Message, Opaque, Response, Text, Thinking, ToolCall, Usage
+from toolwire import Choice, Error, Message, Opaque, Response, Text, Thinking, ToolCall, Usage, dialect
 from toolwire.dialects import ollama
 
 CALL = ToolCall("call_1", "look", {"city": "Paris"})
@@ -176,6 +176,15 @@ def test_what_a_response_cannot_hold() -> None:
         ("service_tier", "dropped", "formal"),
         ("provider_state.id", "dropped", "formal"),
     ]
+
+
+@pytest.mark.parametrize("key", ["prompt_eval_count", "eval_count"])
+@pytest.mark.parametrize("count", [-1, 2**60, "3"])
+def test_a_count_that_is_none_is_kept_and_told_as_bookkeeping(key: str, count: Any) -> None:
+    body = {"model": "m", "message": {"role": "assistant", "content": "a"}, "done": True, key: count}
+    assert ollama.encode_response(ollama.decode_response(body)).body == body
+    encoded = dialect("openai-chat").encode_response(ollama.decode_response(body))
+    assert [(loss.path, loss.severity) for loss in encoded.losses] == [(f"opaque.{key}", "formal")]
 
 
 def test_one_value_of_a_response_changes_one_place() -> None:

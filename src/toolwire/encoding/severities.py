@@ -66,10 +66,11 @@ _ENVELOPE = frozenset(
 )
 _MINOR_KEYS = frozenset({"context_management", "defer_loading", "namespace", "prediction"})
 _OF_ANSWERS = frozenset(
-    "avgLogprobs billing completed_at content_filter_results content_filters createTime eval_duration finishMessage "
-    "generationId latency_checkpoint load_duration matched_stop native_finish_reason nonce obfuscation p "
-    "prompt_eval_duration prompt_filter_results provider provider_metadata remote_host remote_model request_id "
-    "safetyRatings seed stop_reason time_info timings tool_usage total_duration usage_breakdown x_groq".split()
+    "avgLogprobs billing completed_at content_filter_results content_filters createTime eval_count eval_duration "
+    "finishMessage generationId latency_checkpoint load_duration matched_stop native_finish_reason nonce obfuscation p "
+    "prompt_eval_count prompt_eval_duration prompt_filter_results provider provider_metadata remote_host remote_model "
+    "request_id safetyRatings seed stop_reason time_info timings tool_usage total_duration usage_breakdown "
+    "x_groq".split()
 )
 # What a server of Responses repeats of its request (openai 3.54.0, Response; 2026-11-22).
 _ECHOES = frozenset(
