@@ -83,7 +83,7 @@ class _AnswerSoFar:
 
     def append(self, words: str) -> None:
         """Add words."""
-        self.data += words.encode()
+        self.data += words.encode(errors="replace")
 
 
 class _CandidateReader(Speech):
