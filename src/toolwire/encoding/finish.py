@@ -92,6 +92,10 @@ class Counts:
         self.given, self.made, self.complete = given, made, complete
         self._beside_given, self._beside_made = f"{given}_details", f"{made}_details"
 
+    def are_all_in(self, body: dict[str, Any]) -> bool:
+        """Whether a body says both counts."""
+        return self.given in body and self.made in body
+
     def decode(self, body: dict[str, Any], dialect: str) -> Usage:
         """Read the counts."""
         prompt, given, made = count_in(body, self.given), body.get(self._beside_given), body.get(self._beside_made)

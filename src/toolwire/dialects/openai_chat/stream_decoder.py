@@ -109,6 +109,7 @@ class Decoder(WireDecoder):
 
     def __init__(self) -> None:
         super().__init__()
+        self._usage: dict[str, Any] = {}
         self._answers: dict[int, _ChoiceReader] = {}
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -130,7 +131,7 @@ class Decoder(WireDecoder):
             elif entry is not None:
                 self._keep_odd({"choices": [entry]})
         if type(usage) is dict:
-            self.events.append(UsageDelta(COUNTS.decode(usage, DIALECT)))
+            self._read_usage(usage)
         elif usage:
             self._keep_odd({"usage": usage})
         if error is not None:
@@ -139,6 +140,12 @@ class Decoder(WireDecoder):
     def _keep_odd(self, value: dict[str, Any], place: int = 0) -> None:
         """Keep what is of another type than anything that this wire has there."""
         self.events.append(OpaqueDelta(None, place, opaque=Opaque(DIALECT, value)))
+
+    def _read_usage(self, usage: dict[str, Any]) -> None:
+        """Read counts, wherever in a chunk they stand; a count that is not said again stays as it was."""
+        said = {key: usage[key] for key in usage if usage[key] is not None}
+        self._usage = usage if COUNTS.are_all_in(said) else {**usage, **self._usage, **said}
+        self.events.append(UsageDelta(COUNTS.decode(self._usage, DIALECT)))
 
     def _read_beside(self, body: dict[str, Any], usage: Any) -> None:
         """Read what stands beside the choices: the shell of the answer with its first counts, or news of it."""
@@ -149,6 +156,9 @@ class Decoder(WireDecoder):
             return
         news = news_of(shell, body)
         news = {key: news[key] for key in news if not (key in _NAMED_ONCE and shell.get(key))}
+        match news.get("x_groq"):  # Groq, where nobody asked for counts (recorded streams, 2024-2026)
+            case {"usage": dict(counts)}:
+                self._read_usage(counts)
         if news:
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
@@ -173,6 +183,8 @@ class Decoder(WireDecoder):
 
     def _read_odd_choice(self, entry: dict[str, Any], delta: dict[str, Any], answer: _ChoiceReader) -> None:
         word, left = entry.get("finish_reason"), _without_nulls(entry, _OF_CHOICE)
+        if type(left.get("usage")) is dict:  # Moonshot (platform.kimi.ai/docs/api/chat, 2026-08-26)
+            self._read_usage(left.pop("usage"))
         if left:
             join_pieces(answer.left, left)
         ended = type(word) is str and word != ""

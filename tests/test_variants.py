@@ -1,0 +1,148 @@
+"""Variants of what once came out wrong: on another wire, streamed, at another place, of another type, or left out.
+
+A row says what a reader gets, and what a user expects of it. Each is read whole and cut at each byte, and translated
+to each other wire and read again there.
+"""
+
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests import nasty_anthropic as messages
+from tests import nasty_chat as chat
+from tests import nasty_gemini as gemini
+from tests import nasty_responses as items
+from tests.nasty_row import Body, Call, decode, event, line
+from tests.test_servers import translated
+from toolwire import accumulate
+from toolwire.dialects import NAMES
+
+Counts = tuple[int | None, int | None]
+
+
+class Row(Struct, frozen=True):
+    """A stream of a wire, and what it tells; `counts` are the tokens of the prompt and of the answer."""
+
+    wire: str
+    name: str
+    data: bytes
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    finish: str = "stop"
+    counts: Counts | None = None
+
+
+def row(wire: str, name: str, *frames: bytes, **told: Any) -> Any:
+    """Make a row, which stands under its name."""
+    return pytest.param(Row(wire, name, b"".join(frames), **told), id=f"{wire}: {name}")
+
+
+def counts_of(wire: str, data: bytes) -> Counts | None:
+    """Give the tokens that a stream tells of."""
+    usage = accumulate(decode(wire, [data])).usage
+    return None if usage is None else (usage.input_tokens, usage.output_tokens)
+
+
+# Counts in pieces, at other places, and said again as nothing.
+
+
+def chat_counts(**beside: Any) -> Body:
+    """Write counts of Chat Completions."""
+    return {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12, **beside}
+
+
+def spoken(*last: bytes, first: bytes = b"", **end: Any) -> tuple[bytes, ...]:
+    """Write an answer of Chat Completions, with more in the chunk that ends it, and more chunks around."""
+    return (first, chat.say("Hi"), chat.chunk({}, "stop", **end), *last, chat.DONE)
+
+
+def ended(**choice: Any) -> Body:
+    """Write the choices of a chunk that ends an answer."""
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", **choice}]}
+
+
+def counting(**usage: Any) -> bytes:
+    """Write a chunk of nothing but counts."""
+    return chat.chunk(choices=[], usage=usage)
+
+
+def message(first: Any, *last: Any) -> tuple[bytes, ...]:
+    """Write an answer of Messages with its first counts and its last ones."""
+    usages = [{} if usage is ... else {"usage": usage} for usage in (first, *last)]
+    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    return (
+        messages.named("message_start", message={**messages.MESSAGE, "stop_reason": None, **usages[0]}),
+        *(messages.TEXT, messages.say(0, "Hi"), messages.stop(0)),
+        *(messages.named("message_delta", delta=delta, **usage) for usage in usages[1:]),
+        messages.STOP,
+    )
+
+
+BOTH = {"input_tokens": 7, "output_tokens": 5}
+SAID: Body = {"usage": {**BOTH, "total_tokens": 12}}
+GEMINI_COUNTS = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
+WORDS = (items.added(0, items.message(0)), items.say(0, "Hi"), items.done(0, items.message(0, "Hi")))
+
+
+def chunks(*counts: Any) -> tuple[bytes, ...]:
+    """Write an answer of Gemini with these counts in its chunks."""
+    beside = [{} if usage is ... else {"usageMetadata": usage} for usage in counts]
+    last = gemini.chunk({"text": "i"}, finish="STOP", **beside[-1])
+    return (*(event(gemini.chunk({"text": "H"}, **usage)) for usage in beside[:1]), event(last))
+
+
+def eaten(**counts: int) -> Body:
+    """Write a line of Ollama with counts."""
+    return {"model": "m", "created_at": "2026-01-01T00:00:00Z", **counts}
+
+
+SPOKEN: Body = {"message": {"role": "assistant", "content": "Hi"}, "done": False}
+OVER = {"done": True, "done_reason": "stop"}
+COUNTED = [
+    row("openai-chat", "in the last choice", *spoken(**ended(usage=chat_counts()))),
+    row("openai-chat", "in the last choice and beside it", *spoken(counting(**chat_counts()), **ended(usage={}))),
+    row("openai-chat", "in what Groq says beside", *spoken(x_groq={"id": "r", "usage": chat_counts()})),
+    row("openai-chat", "with the last choice", *spoken(usage=chat_counts())),
+    row("openai-chat", "in a chunk without choices", *spoken(event({"id": "c1", "usage": chat_counts()}))),
+    row("openai-chat", "in a chunk whose choices are null", *spoken(chat.chunk(choices=None, usage=chat_counts()))),
+    row("openai-chat", "and then none", *spoken(counting(), usage=chat_counts())),
+    row("openai-chat", "and then null", *spoken(chat.chunk(choices=[], usage=None), usage=chat_counts())),
+    row("openai-chat", "and then nulls", *spoken(counting(prompt_tokens=None), usage=chat_counts())),
+    row("openai-chat", "one first and one last",
+        *spoken(counting(completion_tokens=5), first=chat.chunk({"role": "assistant"}, usage={"prompt_tokens": 7}))),
+    row("openai-chat", "growing", *spoken(counting(**chat_counts()), usage=chat_counts(completion_tokens=2))),
+    row("openai-chat", "a total that is null", *spoken(counting(**chat_counts(total_tokens=None)))),
+    row("openai-responses", "at the end", items.START, *WORDS, items.state("completed", **SAID)),
+    row("openai-responses", "at the end as some call it", items.START, *WORDS,
+        items.named("done", response={"id": "r1", "status": "completed", "output": [], **SAID})),
+    row("openai-responses", "before the end, which has none", items.START,
+        items.state("in_progress", **SAID), *WORDS, items.state("completed")),
+    row("anthropic", "first and last", *message({**BOTH, "output_tokens": 1}, {"output_tokens": 5})),
+    row("anthropic", "only first", *message(BOTH, ...)),
+    row("anthropic", "only last", *message(..., BOTH)),
+    row("anthropic", "first null", *message(None, BOTH)),
+    row("anthropic", "first, and then null", *message(BOTH, None)),
+    row("anthropic", "first, and then none", *message(BOTH, {})),
+    row("anthropic", "first, and then nulls", *message(BOTH, {"input_tokens": None, "output_tokens": None})),
+    row("anthropic", "first zeros", *message({"input_tokens": 0, "output_tokens": 0}, BOTH)),
+    row("anthropic", "in two last steps", *message({**BOTH, "output_tokens": 1}, {"output_tokens": 3}, BOTH)),
+    row("gemini", "in each chunk", *chunks({**GEMINI_COUNTS, "candidatesTokenCount": 1}, GEMINI_COUNTS)),
+    row("gemini", "only first", *chunks(GEMINI_COUNTS, ...)),
+    row("gemini", "first, and then null", *chunks(GEMINI_COUNTS, None)),
+    row("gemini", "first, and then none", *chunks(GEMINI_COUNTS, {})),
+    row("gemini", "one first and one last", *chunks({"promptTokenCount": 7}, {"candidatesTokenCount": 5})),
+    row("gemini", "after the end", *chunks(..., ...), event({"usageMetadata": GEMINI_COUNTS})),
+    row("ollama", "at the end", line(eaten() | SPOKEN), line(eaten(prompt_eval_count=7, eval_count=5) | OVER)),
+    row("ollama", "before the end", line(eaten(prompt_eval_count=7, eval_count=5) | SPOKEN), line(eaten() | OVER)),
+    row("ollama", "growing", line(eaten(prompt_eval_count=7, eval_count=1) | SPOKEN),
+        line(eaten(prompt_eval_count=7, eval_count=5) | OVER)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_counts_are_told_wherever_they_stand(case: Row) -> None:
+    for wire in NAMES:
+        told = case.data if wire == case.wire else translated(case.data, case.wire, wire)
+        assert (wire, counts_of(wire, told)) == (wire, (7, 5))
+        assert accumulate(decode(wire, [told])).content == "Hi"
