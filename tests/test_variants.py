@@ -15,7 +15,7 @@ from tests import nasty_gemini as gemini
 from tests import nasty_responses as items
 from tests.nasty_row import Body, Call, decode, event, line
 from tests.test_servers import translated
-from toolwire import accumulate
+from toolwire import Request, ToolCall, ToolResult, accumulate, dialect, translate
 from toolwire.dialects import NAMES
 
 Counts = tuple[int | None, int | None]
@@ -146,3 +146,67 @@ def test_counts_are_told_wherever_they_stand(case: Row) -> None:
         told = case.data if wire == case.wire else translated(case.data, case.wire, wire)
         assert (wire, counts_of(wire, told)) == (wire, (7, 5))
         assert accumulate(decode(wire, [told])).content == "Hi"
+
+
+# Calls and results that name no call.
+
+NONE = (..., None, "")
+
+
+def named(key: str, call_id: Any) -> Body:
+    """Write an id, or none."""
+    return {} if call_id is ... else {key: call_id}
+
+
+def asking(wire: str, called: Any, answered: Any) -> Body:
+    """Write a conversation of two calls and their results, with these ids."""
+    asked: Body = {"role": "user", "content": "Go."}
+    names, key = ("f", "g"), {"openai-chat": "id", "openai-responses": "call_id"}
+    one, other = named(key.get(wire, "id"), called), answered
+    match wire:
+        case "openai-chat":
+            calls = [{**one, "type": "function", "function": {"name": name, "arguments": "{}"}} for name in names]
+            results = [{"role": "tool", **named("tool_call_id", other), "content": f"by {name}"} for name in names]
+            said = {"role": "assistant", "content": None, "tool_calls": calls}
+            return {"model": "m", "messages": [asked, said, *results]}
+        case "openai-responses":
+            begun = [{"type": "function_call", **one, "name": name, "arguments": "{}"} for name in names]
+            ended = [
+                {"type": "function_call_output", **named("call_id", other), "output": f"by {name}"} for name in names
+            ]
+            return {"model": "m", "input": [asked, *begun, *ended]}
+        case "anthropic":
+            used = [{"type": "tool_use", **one, "name": name, "input": {}} for name in names]
+            given = [{"type": "tool_result", **named("tool_use_id", other), "content": f"by {name}"} for name in names]
+            told = [asked, {"role": "assistant", "content": used}, {"role": "user", "content": given}]
+            return {"model": "m", "max_tokens": 9, "messages": told}
+        case "gemini":
+            parts = [{"functionCall": {**one, "name": name, "args": {}}} for name in names]
+            back = [
+                {"functionResponse": {**named("id", other), "name": name, "response": {"output": f"by {name}"}}}
+                for name in names
+            ]
+            go = {"role": "user", "parts": [{"text": "Go."}]}
+            return {"contents": [go, {"role": "model", "parts": parts}, {"role": "user", "parts": back}]}
+    entries = [{**one, "function": {"name": name, "arguments": {}}} for name in names]
+    lines = [{"role": "tool", **named("tool_call_id", other), "content": f"by {name}"} for name in names]
+    return {"model": "m", "messages": [asked, {"role": "assistant", "content": "", "tool_calls": entries}, *lines]}
+
+
+def answers(request: Request) -> list[tuple[str, Any]]:
+    """Give the name of each call with the content of the one result that answers it."""
+    parts = [part for message in request.messages for part in message.parts]
+    results = {part.tool_call_id: part.content for part in parts if type(part) is ToolResult}
+    return [(part.name, results[part.id]) for part in parts if type(part) is ToolCall]
+
+
+@pytest.mark.parametrize("answered", NONE, ids=["absent", "null", "empty"])
+@pytest.mark.parametrize("called", NONE, ids=["absent", "null", "empty"])
+@pytest.mark.parametrize("source", NAMES)
+def test_results_that_name_no_call_answer_in_order(source: str, called: Any, answered: Any) -> None:
+    body = asking(source, called, answered)
+    assert dialect(source).encode_request(dialect(source).decode_request(body)).body == body
+    for target in {*NAMES} - {source}:
+        encoded = translate.request(body, source, target)
+        assert {loss.concept for loss in encoded.losses}.isdisjoint({"missing_result", "orphan_result", "message"})
+        assert answers(dialect(target).decode_request(encoded.body)) == [("f", "by f"), ("g", "by g")]

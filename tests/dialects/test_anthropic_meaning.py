@@ -132,7 +132,7 @@ def test_what_calls_mean() -> None:
 
 def test_what_results_mean() -> None:
     request = anthropic.decode_request(OWN["results"])
-    assert [message.role for message in request.messages] == ["assistant", "user", "user"]
+    assert [message.role for message in request.messages] == ["assistant", "tool", "user"]
     parts = parts_of("results", 1)
     assert [(part.content, part.is_error) for part in parts[:9]] == [
         ([], False),

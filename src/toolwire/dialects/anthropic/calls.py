@@ -24,6 +24,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         len(block) == 4
         and type(arguments) is dict
         and type(call_id) is str
+        and call_id
         and "__tw" not in name
         and "__tw" not in call_id
     ):
@@ -32,14 +33,19 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     form: dict[str, Any] = {}
     del rest["type"], rest["name"]
     fields = {"arguments": rest.pop("input")} if type(arguments) is dict else _take_odd_input(rest, form)
-    if type(call_id) is str:
-        del rest["id"]
-        call_id = WIRE.read_id(call_id, form)
-    else:
-        call_id = made_id(place, index)
-        form["no_id"] = True
+    call_id = _take_id(rest, "id", form) or made_id(place, index)
     name, cache = WIRE.read_name(name, form), WIRE.take_cache(rest)
     return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.own(rest, form), **fields)
+
+
+def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
+    """Take an id out of what is left; an empty one stays."""
+    given = rest.get(key)
+    if type(given) is not str or not given:
+        form["no_id"] = True
+        return None
+    del rest[key]
+    return WIRE.read_id(given, form)
 
 
 def _take_odd_input(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
@@ -83,16 +89,21 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     return body if bare and call.cache is None else ledger.finish(body, call)
 
 
-def decode_result(block: dict[str, Any]) -> Part:
-    """Read a `tool_result` block."""
+def decode_result(block: dict[str, Any]) -> ToolResult:
+    """Read a `tool_result` block; one that names no call answers the next that waits."""
     call_id = block.get("tool_use_id")
-    if type(call_id) is not str:
-        return Opaque(DIALECT, block)
-    if len(block) == 3 and type(block.get("content")) is str and "__tw" not in call_id:
+    if (
+        len(block) == 3
+        and type(block.get("content")) is str
+        and call_id
+        and type(call_id) is str
+        and "__tw" not in call_id
+    ):
         return ToolResult(call_id, None, block["content"], opaque=WIRE.plain)
     rest = block.copy()
     form: dict[str, Any] = {}
-    del rest["type"], rest["tool_use_id"]
+    del rest["type"]
+    call_id = _take_id(rest, "tool_use_id", form)
     content: str | list[Part] = []
     given = rest.get("content")
     if type(given) is str:
@@ -102,7 +113,6 @@ def decode_result(block: dict[str, Any]) -> Part:
     is_error = take(rest, "is_error", bool)
     if is_error is False:
         form["said"] = {"is_error": False}
-    call_id = WIRE.read_id(call_id, form)
     return ToolResult(call_id, None, content, bool(is_error), cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form))
 
 
@@ -119,6 +129,8 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
         body["content"] = _encode_content(content, ledger, worded=worded)
     if part.is_error:
         body["is_error"] = True
+    if verbatim and part.tool_call_id is None and "no_id" in form_of(opaque, DIALECT):
+        del body["tool_use_id"]
     bare = opaque is None or (not opaque.value and opaque.form is None)
     return body if bare and part.cache is None else ledger.finish(body, part)
 

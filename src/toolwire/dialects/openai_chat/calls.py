@@ -69,19 +69,21 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
         del rest["type"]
     else:
         form["untyped"] = True
-    call_id, name = _take_id(rest, form, made_id(place, index)), WIRE.read_name(name, form)
+    call_id, name = _take_id(rest, "id", form), WIRE.read_name(name, form)
+    if call_id is None:
+        form["no_id"], call_id = True, made_id(place, index)
     fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form, rest)
     if left:
         rest[key] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
 
 
-def _take_id(rest: dict[str, Any], form: dict[str, Any], made: str) -> str:
-    given = rest.get("id")
+def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
+    """Take an id out of what is left; a text that is none stays."""
+    given = rest.get(key)
     if type(given) is not str or given in NO_IDS:
-        form["no_id"] = True
-        return made
-    del rest["id"]
+        return None
+    del rest[key]
     return WIRE.read_id(given, form)
 
 
@@ -193,14 +195,13 @@ def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a tool message: its one result. A name that repeats the call's is a spelling."""
     if len(body) == 3:
         call_id, content = body.get("tool_call_id"), body.get("content")
-        if type(call_id) is str and type(content) is str and "__tw" not in call_id:
+        if type(call_id) is str and type(content) is str and call_id not in NO_IDS and "__tw" not in call_id:
             text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
             return Message("tool", [ToolResult(call_id, None, text, is_error)], None, call_id, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     form: dict[str, Any] = {}
-    call_id = take(rest, "tool_call_id", str)
-    call_id = None if call_id is None else WIRE.read_id(call_id, form)
+    call_id = _take_id(rest, "tool_call_id", form)
     name = rest.get("name") if type(rest.get("name")) is str else None
     if name is not None and asked.name_of(call_id) == name:
         form["named"] = rest.pop("name")

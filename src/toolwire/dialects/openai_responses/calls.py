@@ -81,7 +81,7 @@ def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: st
     complete = rest.get("status") != "incomplete"
     if not complete:
         del rest["status"]
-    call_id = _take_id(rest, form, place, index)
+    call_id = _take_or_make_id(rest, form, place, index)
     name = _read_name(name, rest, form)
     fields = {"raw": rest.pop("input"), "custom": True} if custom else take_arguments(rest, form, objects=complete)
     call = ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
@@ -118,7 +118,7 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     form: dict[str, Any] = {"own": kind, "said": {**take_spelled(rest), **take_place(rest)}}
     if reasoning is not None:
         form["reasoning"] = reasoning
-    call_id = _take_id(rest, form, place, index)
+    call_id = _take_or_make_id(rest, form, place, index)
     if rest.get("status") == "incomplete":  # what had come stays in what is left
         return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.own(rest, form)), None)
     fields = take_arguments(rest, form) if held == "arguments" else {"arguments": rest.pop(held)}
@@ -247,13 +247,20 @@ def _words_of(part: ToolResult, ledger: Ledger) -> str:
     return BLANK_LINE.join(texts)
 
 
-def _take_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
+def _take_id(rest: dict[str, Any], form: dict[str, Any]) -> str | None:
+    """Take the id that links a call and its result out of what is left; an empty one stays."""
     given = rest.get("call_id")
     if type(given) is not str or not given:
-        form["no_id"] = True
-        return made_id(place, index)
+        return None
     del rest["call_id"]
     return WIRE.read_id(given, form)
+
+
+def _take_or_make_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
+    call_id = _take_id(rest, form)
+    if call_id is None:
+        form["no_id"] = True
+    return call_id or made_id(place, index)
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
@@ -263,6 +270,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
         len(item) == _PLAIN_RESULT
         and type(call_id) is str
         and type(output) is str
+        and call_id
         and "__tw" not in call_id
         and item["type"] == "function_call_output"
     ):
@@ -274,11 +282,10 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     form: dict[str, Any] = {"said": said} if said else {}
     if kind == "custom_tool_call_output":
         form["custom"] = True
-    call_id, name = take(rest, "call_id", str), take(rest, "name", str)
+    call_id, name = _take_id(rest, form), take(rest, "name", str)
     if name is not None:
         form["named"] = True
         name = _read_name(name, rest, form)
-    call_id = None if call_id is None else WIRE.read_id(call_id, form)
     content, is_error = _take_output(rest)
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
 
