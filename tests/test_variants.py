@@ -4,6 +4,7 @@ A row says what a reader gets, and what a user expects of it. Each is read whole
 to each other wire and read again there.
 """
 
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests import nasty_chat as chat
 from tests import nasty_gemini as gemini
 from tests import nasty_responses as items
 from tests.nasty_row import Body, Call, decode, event, line
-from tests.test_servers import translated
+from tests.test_servers import NO_ARGUMENTS, decoded, translated
 from toolwire import Request, ToolCall, ToolResult, accumulate, dialect, translate
 from toolwire.dialects import NAMES
 
@@ -210,3 +211,39 @@ def test_results_that_name_no_call_answer_in_order(source: str, called: Any, ans
         encoded = translate.request(body, source, target)
         assert {loss.concept for loss in encoded.losses}.isdisjoint({"missing_result", "orphan_result", "message"})
         assert answers(dialect(target).decode_request(encoded.body)) == [("f", "by f"), ("g", "by g")]
+
+
+# A word for the end that is another wire's.
+
+WORDS_OF_ENDS = {
+    "stop": ("stop", "end_turn", "eos", "STOP"),
+    "length": ("length", "max_tokens", "MAX_TOKENS"),
+    "tool_calls": ("tool_calls", "tool_use", "function_call"),
+    "content_filter": ("content_filter",),
+}
+OWN_WORDS: dict[str, tuple[str, str]] = {
+    "openai-chat": ("finish_reason", "tool_calls"),
+    "anthropic": ("stop_reason", "tool_use"),
+    "gemini": ("finishReason", "STOP"),
+    "ollama": ("done_reason", "stop"),
+}
+
+
+@pytest.mark.parametrize("reason", WORDS_OF_ENDS)
+@pytest.mark.parametrize("source", OWN_WORDS)
+def test_a_word_of_another_wire_says_why_an_answer_ended(source: str, reason: str) -> None:
+    key, own = OWN_WORDS[source]
+    body, stream = NO_ARGUMENTS[source][-1]
+    wanted = "tool_calls" if reason == "stop" else reason
+    for word in WORDS_OF_ENDS[reason]:
+        said = json.loads(json.dumps(body).replace(f'"{key}": "{own}"', f'"{key}": "{word}"'))
+        read = dialect(source).decode_response(said)
+        streamed = decoded(source, stream.replace(f'"{key}":"{own}"'.encode(), f'"{key}":"{word}"'.encode()))
+        assert (read.finish_reason, streamed.finish_reason) == (wanted, wanted)
+        assert read.raw_finish_reason == streamed.raw_finish_reason == word
+        assert dialect(source).encode_response(read).body == said
+        if wanted == "tool_calls":
+            for target in {*NAMES} - {source}:
+                encoded = translate.response(said, source, target)
+                assert dialect(target).decode_response(encoded.body).finish_reason == wanted
+                assert "finish_reason" not in {loss.concept for loss in encoded.losses}

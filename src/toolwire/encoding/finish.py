@@ -19,6 +19,13 @@ from toolwire.wire.arguments import format_arguments, parse_arguments
 
 GAVE_UP = Error("server", "the provider ended the answer with an error", 502)
 """What an answer is on another wire, whose own wire says by a word that it failed."""
+COMMON_WORDS = {
+    **dict.fromkeys(("stop", "end_turn", "eos", "STOP"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "MAX_TOKENS"), "length"),
+    **dict.fromkeys(("tool_calls", "tool_use", "function_call"), "tool_calls"),
+    "content_filter": "content_filter",
+}
+"""What words mean on any wire: servers that imitate one say those of another."""
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
 
 

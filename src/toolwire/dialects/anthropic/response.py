@@ -6,6 +6,7 @@ from typing import Any
 from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE
 from toolwire.encoding.finish import (
+    COMMON_WORDS,
     asks,
     count_in,
     cut_off,
@@ -21,7 +22,7 @@ from toolwire.types import Choice, Encoded, Message, Opaque, Part, Response, Too
 from toolwire.wire.names import fingerprint, number_of
 
 # anthropic 2.12.0, StopReason and BetaStopReason (2026-11-22). Of two words for one reason the later is written.
-FINISH_REASONS = {
+_REASONS = {
     "end_turn": "stop",
     "max_tokens": "length",
     "stop_sequence": "stop_sequence",
@@ -31,7 +32,8 @@ FINISH_REASONS = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context_window",
 }
-_FINISH_WORDS = {reason: word for word, reason in FINISH_REASONS.items()}
+FINISH_REASONS = COMMON_WORDS | _REASONS
+_FINISH_WORDS = {reason: word for word, reason in _REASONS.items()}
 _NEAREST = {"content_filter": "refusal", "incomplete": "max_tokens", "malformed_tool_call": "max_tokens"}
 _MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
 

@@ -15,6 +15,7 @@ from toolwire.dialects.gemini.calls import Links
 from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
 from toolwire.encoding.finish import (
+    COMMON_WORDS,
     asks,
     count_in,
     lose_counts,
@@ -29,8 +30,7 @@ from toolwire.types.answer import is_count
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
 FINISH_REASONS = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
+    **COMMON_WORDS,
     **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "content_filter"),
     **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT"), "content_filter"),
     **dict.fromkeys(("IMAGE_RECITATION", "LANGUAGE"), "content_filter"),

@@ -5,14 +5,21 @@ from typing import Any
 
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.finish import asks, lose_counts, lose_other_choices, lose_reason, lose_stop_sequence, wants_calls
+from toolwire.encoding.finish import (
+    COMMON_WORDS,
+    asks,
+    lose_counts,
+    lose_other_choices,
+    lose_reason,
+    lose_stop_sequence,
+    wants_calls,
+)
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.types.answer import is_count
 from toolwire.wire.names import number_of
 
 # ollama/ollama, api/types.go, ChatResponse.DoneReason (2026-08-21).
-_FINISH_REASONS = {"stop": "stop", "length": "length"}
 _FINISH_WORDS = {"length": "length", "context_window": "length", "incomplete": "length"}
 _UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
@@ -40,7 +47,7 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def read_finish(raw: str | None, *, called: bool) -> Any:
     """Read why an answer ended; this wire has no word of its own for calls."""
-    return wants_calls(_FINISH_REASONS.get(raw, "unknown") if raw else None, called=called)
+    return wants_calls(COMMON_WORDS.get(raw, "unknown") if raw else None, called=called)
 
 
 def _read_time(text: object) -> float | None:
@@ -112,7 +119,7 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, call
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     called = called or "tool_calls" in body["message"]
     mine = made_by(choice.opaque, DIALECT)
-    if mine and reason in {_FINISH_REASONS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
+    if mine and reason in {COMMON_WORDS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
         if raw is not None:
             body["done_reason"] = raw
     else:

@@ -8,6 +8,7 @@ from toolwire.dialects.openai_chat.messages import decode_answer, encode_answer
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.dialects.openai_chat.request import SERVICE_TIERS
 from toolwire.encoding.finish import (
+    COMMON_WORDS,
     CUT,
     Counts,
     asks,
@@ -24,21 +25,11 @@ from toolwire.wire.names import fingerprint, number_of
 COUNTS = Counts("prompt_tokens", "completion_tokens")
 # openai 3.52.0, chat_completion.Choice (2026-11-20); mistralai 3.7.0, and words of servers in recorded bodies.
 FINISH_REASONS = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
+    **COMMON_WORDS,
     "model_length": "context_window",
     "error": "error",
     "abort": "error",  # vLLM that shuts down (vllm issue 57082)
     "insufficient_system_resource": "error",  # api-docs.deepseek.com, create-chat-completion
-    "end_turn": "stop",
-    "eos": "stop",
-    "STOP": "stop",
-    "max_tokens": "length",
-    "MAX_TOKENS": "length",
-    "tool_use": "tool_calls",
 }
 _FINISH_WORDS = {
     "stop": "stop",
