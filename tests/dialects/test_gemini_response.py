@@ -395,7 +395,6 @@ def test_a_changed_error() -> None:
 
 FOREIGN_ERRORS: list[tuple[Error, int, str]] = [
     (Error("invalid_request", "no"), 400, "INVALID_ARGUMENT"),
-    (Error("context_length", "no"), 400, "INVALID_ARGUMENT"),
     (Error("authentication", "no"), 401, "UNAUTHENTICATED"),
     (Error("rate_limit", "no", 429), 429, "RESOURCE_EXHAUSTED"),
     (Error("overloaded", "no", 529), 529, "UNAVAILABLE"),

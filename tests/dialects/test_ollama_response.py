@@ -250,7 +250,7 @@ FOREIGN_ERRORS: dict[str, tuple[Error, int, list[Said]]] = {
         529,
         [(field, "dropped", "minor") for field in ("type", "param", "code", "request_id")],
     ),
-    "of a kind without a status": (Error("context_length", "wait"), 400, [("kind", "approximated", "minor")]),
+    "of a kind without a status": (Error("unknown", "wait"), 500, [("kind", "approximated", "minor")]),
 }
 
 

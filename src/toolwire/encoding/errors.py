@@ -5,7 +5,7 @@ Rules of this file:
 - A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -93,8 +93,13 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "unknown": "server_error",
 }
 # Words of Ollama, llama.cpp and vLLM, as recorded bodies and users' reports say them (2026-08-21).
-_LONG = (
-    *("exceeds the context length", "exceeds the available context size", "maximum context length"),
+LONG = (
+    *(
+        "the input length exceeds the context length",
+        "exceeds the context length",
+        "exceeds the available context size",
+        "maximum context length",
+    ),
     *("maximum prompt length", "longer than the model's context length"),  # xAI and SGLang, as users report them
 )
 # What a status says more precisely than the word `server_error` beside it.
@@ -179,7 +184,16 @@ def join_left(rest: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
 
 def kind_of_words(status: int | None, message: str) -> ErrorKind:
     """Name the kind of an error that has no code: by its status, and by its words if a prompt was too long."""
-    return "context_length" if any(words in message for words in _LONG) else kind_of_status(status)
+    return "context_length" if any(words in message for words in LONG) else kind_of_status(status)
+
+
+def tell_length(error: Error, words: Sequence[str], ledger: Ledger) -> str:
+    """Give the message of an error; a prompt that was too long is told in words that clients of the wire know."""
+    message, mine = error.message, made_by(error.opaque, ledger.dialect)
+    if mine or error.kind != "context_length" or any(known in message for known in words):
+        return message
+    ledger.lose("message", "error_kind", f"{ledger.dialect} says its kind in words", "approximated", "minor")
+    return f"{words[0]}: {message}"
 
 
 def take_details(left: dict[str, Any], status: int | None, message: str) -> dict[str, Any]:

@@ -3,7 +3,16 @@
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
-from toolwire.encoding.errors import join_left, keep_error, kept_error, kind_of_status, open_error, reply_of, timed
+from toolwire.encoding.errors import (
+    join_left,
+    keep_error,
+    kept_error,
+    kind_of_status,
+    open_error,
+    reply_of,
+    tell_length,
+    timed,
+)
 from toolwire.encoding.ledger import Ledger, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 
@@ -47,10 +56,7 @@ def encode_error(error: Error) -> ErrorReply:
     ledger = Ledger(WIRE, of="error")
     mine = made_by(error.opaque, DIALECT)
     word = error.type if mine else _TYPE_OF_KIND.get(error.kind, "api_error")
-    message = error.message
-    if error.kind == "context_length" and not mine and not any(words in message for words in _LONG):
-        message = f"{_LONG[0]}: {message}"
-        ledger.lose("message", "error_kind", f"{DIALECT} says its kind in words", "approximated", "minor")
+    message = tell_length(error, _LONG, ledger)
     inner: dict[str, Any] = {"message": message} if word is None else {"type": word, "message": message}
     inner = left_of(error.opaque, DIALECT, "error") | inner
     body: dict[str, Any] = {"error": inner} if mine else {"type": "error", "error": inner}

@@ -11,6 +11,7 @@ from toolwire.encoding.errors import (
     open_error,
     reply_of,
     status_of,
+    tell_length,
     tell_wait,
     timed,
 )
@@ -53,7 +54,8 @@ _KIND_OF_REASON: dict[object, ErrorKind] = {
     "API_KEY_SERVICE_BLOCKED": "permission",
     "BILLING_DISABLED": "billing",
 }
-_LONG = ("exceeds the maximum number of tokens",)
+# Words of the server's errors, as the recorded bodies say them (2026-11-20).
+_LONG = ("The input token count exceeds the maximum number of tokens", "exceeds the maximum number of tokens")
 
 
 @timed
@@ -89,7 +91,7 @@ def encode_error(error: Error) -> ErrorReply:
         inner = left_of(error.opaque, DIALECT, "error") | inner
     else:
         word = _WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
-        inner = {"code": status_of(error), "message": error.message, "status": word}
+        inner = {"code": status_of(error), "message": tell_length(error, _LONG, ledger), "status": word}
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")
     inner = tell_wait(inner, error.retry_after, add=not mine)

@@ -4,6 +4,7 @@ from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
+    LONG,
     join_left,
     keep_error,
     kept_error,
@@ -11,6 +12,7 @@ from toolwire.encoding.errors import (
     open_error,
     reply_of,
     status_of,
+    tell_length,
     timed,
 )
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
@@ -43,12 +45,12 @@ def encode_error(error: Error) -> ErrorReply:
         return kept
     ledger = Ledger(WIRE, of="error")
     details = {field: value for field in _DETAILS if (value := getattr(error, field)) is not None}
-    inner: Any = error.message
+    inner: Any = tell_length(error, LONG, ledger)
+    if not made_by(error.opaque, DIALECT) and error.kind != kind_of_words(status_of(error), inner):
+        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
     if "nested" in form_of(error.opaque, DIALECT):
-        inner = left_of(error.opaque, DIALECT, "error") | {"message": error.message, **details}
+        inner = left_of(error.opaque, DIALECT, "error") | {"message": inner, **details}
         details = {}
     for field in (*details, *(["request_id"] if error.request_id is not None else ())):
         ledger.lose(field, "error_detail", f"{DIALECT} has no place for it")
-    if not made_by(error.opaque, DIALECT) and error.kind != kind_of_words(status_of(error), error.message):
-        ledger.lose("kind", "error_kind", f"{DIALECT} says it by status alone", "approximated")
     return reply_of(error, ledger.replay({"error": inner}, error.opaque), ledger)
