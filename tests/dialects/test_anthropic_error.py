@@ -64,6 +64,12 @@ BODIES: dict[str, tuple[int, Any, str, str]] = {
         "context_length",
         "input length and `max_tokens` exceed context limit: 1 + 2 > 3",
     ),
+    "no credit": (
+        400,
+        body_of("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
+        "billing",
+        "Your credit balance is too low to access the Anthropic API.",
+    ),
     "a word of nobody": (418, body_of("teapot_error"), "invalid_request", "m"),
     "no word": (503, {"error": {"message": "m"}}, "overloaded", "m"),
     "a word of no kind": (500, body_of(None), "server", "m"),

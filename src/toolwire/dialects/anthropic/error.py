@@ -33,6 +33,10 @@ _KIND_OF_TYPE: dict[object, ErrorKind] = {
 _TYPE_OF_KIND = {kind: word for word, kind in _KIND_OF_TYPE.items()} | {"context_length": "invalid_request_error"}
 # Words of the server's errors, as the recorded bodies say them (2026-11-20).
 _LONG = ("prompt is too long", "exceed context limit")
+_KIND_OF_WORDS: dict[str, ErrorKind] = {
+    **dict.fromkeys(_LONG, "context_length"),
+    "credit balance is too low": "billing",
+}
 
 
 @timed
@@ -44,8 +48,8 @@ def decode_error(status: int | None, body: Any) -> Error:
     form = {"said": {"type": rest.pop("type")}} if rest.get("type") == "error" else None
     word, request_id = take(left, "type", str), take(rest, "request_id", str)
     kind = _KIND_OF_TYPE.get(word) or kind_of_status(status)
-    if kind == "invalid_request" and any(words in message for words in _LONG):
-        kind = "context_length"
+    if kind == "invalid_request":
+        kind = next((known for words, known in _KIND_OF_WORDS.items() if words in message), kind)
     return Error(kind, message, status, word, request_id=request_id, opaque=WIRE.own(join_left(rest, left), form))
 
 
