@@ -14,10 +14,13 @@ from tests import nasty_anthropic as messages
 from tests import nasty_chat as chat
 from tests import nasty_gemini as gemini
 from tests import nasty_responses as items
+from tests.client.faces import DIALECTS, FACES
+from tests.client.faces import chat as client_chat
 from tests.nasty_row import Body, Call, decode, event, line
-from tests.test_servers import NO_ARGUMENTS, decoded, translated
-from toolwire import Request, ToolCall, ToolResult, accumulate, dialect, translate
+from tests.test_servers import LINK, NO_ARGUMENTS, decoded, translated
+from toolwire import Context, Request, ToolCall, ToolResult, accumulate, dialect, translate
 from toolwire.dialects import NAMES
+from toolwire.testing import simulate
 
 Counts = tuple[int | None, int | None]
 
@@ -247,3 +250,58 @@ def test_a_word_of_another_wire_says_why_an_answer_ended(source: str, reason: st
                 encoded = translate.response(said, source, target)
                 assert dialect(target).decode_response(encoded.body).finish_reason == wanted
                 assert "finish_reason" not in {loss.concept for loss in encoded.losses}
+
+
+# Messages as other wires spell them, given to a client or a context.
+
+PDF, PIXELS = "JVBERi0xLjcK", "iVBORw0KGgo="
+PDF_URL, PIXELS_URL = f"data:application/pdf;base64,{PDF}", f"data:image/png;base64,{PIXELS}"
+SAID_ELSEWHERE: dict[str, tuple[Body, str, str]] = {
+    "a file": ({"type": "file", "file": {"file_data": PDF_URL, "filename": "a.pdf"}}, PDF, "openai-chat"),
+    "a file of Responses": ({"type": "input_file", "file_data": PDF_URL, "filename": "a"}, PDF, "openai-responses"),
+    "a linked file": ({"type": "input_file", "file_url": LINK}, LINK, "openai-responses"),
+    "a picture": ({"type": "image_url", "image_url": {"url": PIXELS_URL}}, PIXELS, "openai-chat"),
+    "a picture of Responses": ({"type": "input_image", "image_url": PIXELS_URL}, PIXELS, "openai-responses"),
+    "a picture of Messages": (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXELS}},
+        PIXELS,
+        "anthropic",
+    ),
+}
+# No file goes to Ollama, and none by its address to Chat Completions.
+CANNOT = {(case, "ollama") for case in SAID_ELSEWHERE if "file" in case} | {("a linked file", "openai-chat")}
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("case", SAID_ELSEWHERE)
+def test_a_part_in_the_words_of_any_wire_reaches_each_wire(case: str, target: str) -> None:
+    part, sign, home = SAID_ELSEWHERE[case]
+    said = {"role": "user", "content": [{"type": "text", "text": "See:"}, part]}
+    encoded = dialect(target).encode_request(Request(context=Context(None, [said]), model="m", max_tokens=9))
+    lost = [loss for loss in encoded.losses if loss.severity == "semantic"]
+    assert (sign in json.dumps(encoded.body), bool(lost)) == ((case, target) not in CANNOT, (case, target) in CANNOT)
+    if target == home:
+        assert part in (encoded.body.get("messages") or encoded.body["input"])[0]["content"]
+
+
+SPOKEN_ELSEWHERE: dict[str, Body] = {
+    "an item of Responses": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+    "one that came back": {
+        "type": "message", "id": "msg_1", "role": "user", "status": "completed",
+        "content": [{"type": "input_text", "text": "Hi"}],
+    },
+    "a message of Ollama with a picture": {"role": "user", "content": "Hi", "images": [PIXELS]},
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("case", SPOKEN_ELSEWHERE)
+def test_a_client_takes_a_message_of_any_wire(case: str, name: str, face: str) -> None:
+    with simulate(["Yes."]) as model:
+        answer = client_chat(face, name, model.url, [SPOKEN_ELSEWHERE[case]], model="m")
+        sent = json.dumps(model.requests[0].body)
+    assert answer.content == "Yes."
+    assert [loss for loss in answer.losses if loss.severity == "semantic"] == []
+    assert '"Hi"' in sent
+    assert (PIXELS in sent) is ("images" in SPOKEN_ELSEWHERE[case])

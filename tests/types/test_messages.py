@@ -152,10 +152,10 @@ OPENAI: dict[str, tuple[dict[str, Any], Message]] = {
         ),
     ),
     "a part of its own": (
-        {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x", "format": "wav"}}]},
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x", "format": "flac"}}]},
         Message(
             "user",
-            [Opaque("openai-chat", {"type": "input_audio", "input_audio": {"data": "x", "format": "wav"}})],
+            [Opaque("openai-chat", {"type": "input_audio", "input_audio": {"data": "x", "format": "flac"}})],
         ),
     ),
     "calls": (

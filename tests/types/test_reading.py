@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from toolwire import (
+    Audio,
     Cache,
     Context,
     Document,
@@ -63,6 +64,33 @@ SPELLINGS: dict[str, tuple[Any, Any]] = {
     "a file": (
         {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}, "title": "T"},
         Document(text="x", media_type="text/plain", name="T"),
+    ),
+    "a file of Chat Completions": (
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERg==", "filename": "a.pdf"}},
+        Document(data="JVBERg==", media_type="application/pdf", name="a.pdf", opaque=Opaque("openai-chat", {})),
+    ),
+    "a file that is bare data": (
+        {"type": "file", "file": {"file_data": "JVBERg=="}},
+        Document(data="JVBERg==", opaque=Opaque("openai-chat", {}, {"bare": True})),
+    ),
+    "a file of two URLs": (
+        {"type": "input_file", "file_data": "https://e.example/a.pdf", "file_url": "https://e.example/b.pdf"},
+        Document("https://e.example/b.pdf", opaque=Opaque("openai-responses", {}, {"data": "https://e.example/a.pdf"})),
+    ),
+    "a file of Responses": (
+        {"type": "input_file", "file_id": "file-1"}, Document(file_id="file-1", opaque=Opaque("openai-responses", {})),
+    ),
+    "a file of a name alone": (
+        {"type": "input_file", "filename": "a.pdf"},
+        Opaque("openai-responses", {"type": "input_file", "filename": "a.pdf"}),
+    ),
+    "a picture of Responses": (
+        {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "low"},
+        Image(data="aGk=", media_type="image/png", detail="low", opaque=Opaque("openai-responses", {})),
+    ),
+    "sound": (
+        {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "mp3"}},
+        Audio("aGk=", "audio/mpeg", opaque=Opaque("openai-chat", {})),
     ),
     "a mark": ({**USED, "cache_control": {"type": "ephemeral", "ttl": "1h"}},
                ToolCall("call_1", "search", {"q": "x"}, cache=Cache("1h"))),

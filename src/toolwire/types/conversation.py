@@ -14,7 +14,16 @@ from msgspec.structs import force_setattr, replace
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.frozen import FrozenList, copied_map, shield
 from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
-from toolwire.types.reading import CLAUDE, OPENAI, RESPONSES, frozen_content, read_beside_tool, read_call, read_parts
+from toolwire.types.reading import (
+    CLAUDE,
+    RESPONSES,
+    frozen_content,
+    read_beside_tool,
+    read_call,
+    read_parts,
+    take_home,
+    take_images,
+)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(get_args(Role))
@@ -182,21 +191,22 @@ class Message(Struct, frozen=True, gc=False):
 
     @classmethod
     def from_map(cls, attrs: Mapping[str, Any]) -> Self:
-        """Make a message from an OpenAI-format map; fields without a canonical name stay opaque."""
+        """Make a message from an OpenAI-format map; fields without a canonical name stay opaque for its wire."""
         rest = dict(attrs)
         role, content = rest.pop("role", "user"), rest.pop("content", None)
         calls = rest.pop("tool_calls", None) or []
         name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
+        images, home = take_images(rest), take_home(rest)
         if not isinstance(calls, list):
             raise InvalidField("tool_calls", "must be a list", path="Message")
         if content is None and not calls and rest and role != "assistant":
             raise InvalidField("content", f"must be there, not {', '.join(map(str, rest))} alone", path="Message")
-        if calls or not isinstance(content, str):
+        if calls or images or not isinstance(content, str):
             if content is not None and not isinstance(content, str | list):
                 raise InvalidField("content", "must be a string, a list of parts or null", path="Message")
             words = [content] if isinstance(content, str) else content or []
-            content = [*read_parts(words), *(read_call(call, index) for index, call in enumerate(calls))]
-        return cls(role, content, name, call_id, Opaque(OPENAI, rest) if rest else None)
+            content = [*read_parts(words), *images, *(read_call(call, index) for index, call in enumerate(calls))]
+        return cls(role, content, name, call_id, Opaque(home, rest) if rest else None)
 
     @classmethod
     def of(cls, value: "AnyMessage") -> "Message":

@@ -15,13 +15,27 @@ from msgspec.structs import replace
 
 from toolwire.errors import InvalidField
 from toolwire.types.frozen import FrozenList
-from toolwire.types.parts import PARTS, Cache, Document, Image, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from toolwire.types.parts import (
+    PARTS,
+    Audio,
+    Cache,
+    Document,
+    Image,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from toolwire.wire.arguments import parse_arguments
 
 OPENAI, CLAUDE, RESPONSES = "openai-chat", "anthropic", "openai-responses"
 _PART_TYPES = frozenset(PARTS)
 _CALL_KEYS = frozenset({"id", "type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "arguments"})
+_FILE = {"file_data": "data", "file_url": "url", "file_id": "file_id", "filename": "name"}
+_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _SHAPES = {
     "text": '("text", text)',
     "tool_use": '("tool_use", id, name, arguments)',
@@ -125,7 +139,46 @@ def _read_map(part: Mapping[str, Any], field: str, path: str) -> Part:
             return Text(text, cache=cache, opaque=opaque or (None if cache is None else Opaque(OPENAI, {})))
         case {"type": "image_url", "image_url": {"url": str(url), **inner}}:
             return _read_image(url, inner, dict(part))
-    return Opaque(_home_of(part), part)
+    return _read_openais(part) or Opaque(_home_of(part), part)
+
+
+def _read_openais(part: Mapping[str, Any]) -> Part | None:
+    """Read a picture, sound or a file of OpenAI's, if nothing else is said of it."""
+    match dict(part):
+        case {"type": "input_image", "image_url": str(url), "detail": str(detail), **left} if not left:
+            return Image(**_source_in(url), detail=detail, opaque=Opaque(RESPONSES, {}))
+        case {"type": "input_image", "image_url": str(url), **left} if not left:
+            return Image(**_source_in(url), opaque=Opaque(RESPONSES, {}))
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind), **more}, **left} if (
+            kind in _SOUNDS and not more and not left
+        ):
+            return Audio(data, _SOUNDS[kind], opaque=Opaque(OPENAI, {}))
+        case {"type": "file", "file": {**file}, **left} if not left:
+            return _read_file(file, OPENAI)
+        case {"type": "input_file", **file}:
+            return _read_file(file, RESPONSES)
+    return None
+
+
+def _read_file(file: dict[Any, Any], home: str) -> Document | None:
+    """Read a file; data that is no data URL, or a URL that stands in its place, goes out as it came."""
+    if not file.keys() <= _FILE.keys() or not all(isinstance(value, str) for value in file.values()):
+        return None
+    form, fields = None, {_FILE[key]: value for key, value in file.items()}
+    data = fields.pop("data", None)
+    source = {} if data is None else _source_in(data)
+    if data is not None and "data" not in source:
+        source, form = (source, {"data": data}) if "://" in data else ({"data": data}, {"bare": True})
+    found = source | fields
+    return None if found.keys() <= {"name"} else Document(**found, opaque=Opaque(home, {}, form))
+
+
+def _source_in(url: str) -> dict[str, Any]:
+    """Say where a medium is: in a data URL, or at one."""
+    media_type, mark, data = url.partition(";base64,")
+    if mark and media_type.startswith("data:") and not {";", ","} & set(media_type):
+        return {"data": data, "media_type": media_type[5:]}
+    return {"url": url}
 
 
 def _home_of(part: Mapping[str, Any]) -> str:
@@ -135,6 +188,23 @@ def _home_of(part: Mapping[str, Any]) -> str:
         return RESPONSES
     claudes = kind.endswith(("_tool_use", "_tool_result")) or kind in ("search_result", "container_upload")
     return CLAUDE if claudes or "citations" in part else OPENAI
+
+
+def take_home(rest: dict[str, Any]) -> str:
+    """Say whose spelling a message is, and take the type out of what is left of it where an item says one."""
+    if rest.get("type") != "message":
+        return OPENAI
+    del rest["type"]
+    return RESPONSES
+
+
+def take_images(rest: dict[str, Any]) -> list[Part]:
+    """Take the images that stand beside a content, as Ollama has them, out of what is left of a message."""
+    images = rest.get("images")
+    if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
+        return []
+    del rest["images"]
+    return [Image(data=image) for image in images]
 
 
 def _cache_of(part: Mapping[str, Any]) -> Cache | None:
@@ -149,10 +219,7 @@ def _cache_of(part: Mapping[str, Any]) -> Cache | None:
 def _read_image(url: str, inner: dict[Any, Any], part: dict[str, Any]) -> Image:
     detail = inner.pop("detail") if isinstance(inner.get("detail"), str) else None
     opaque = _left_of(part | {"image_url": inner}, {"type"} if inner else {"type", "image_url"})
-    media_type, mark, data = url.partition(";base64,")
-    if mark and media_type.startswith("data:") and not {";", ","} & set(media_type):
-        return Image(data=data, media_type=media_type[5:], detail=detail, opaque=opaque)
-    return Image(url, detail=detail, opaque=opaque)
+    return Image(**_source_in(url), detail=detail, opaque=opaque)
 
 
 def _read_tool_use(block: Mapping[str, Any], _path: str) -> Part | None:
