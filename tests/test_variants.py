@@ -287,7 +287,10 @@ def test_a_part_in_the_words_of_any_wire_reaches_each_wire(case: str, target: st
 SPOKEN_ELSEWHERE: dict[str, Body] = {
     "an item of Responses": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
     "one that came back": {
-        "type": "message", "id": "msg_1", "role": "user", "status": "completed",
+        "type": "message",
+        "id": "msg_1",
+        "role": "user",
+        "status": "completed",
         "content": [{"type": "input_text", "text": "Hi"}],
     },
     "a message of Ollama with a picture": {"role": "user", "content": "Hi", "images": [PIXELS]},
@@ -305,3 +308,52 @@ def test_a_client_takes_a_message_of_any_wire(case: str, name: str, face: str) -
     assert [loss for loss in answer.losses if loss.severity == "semantic"] == []
     assert '"Hi"' in sent
     assert (PIXELS in sent) is ("images" in SPOKEN_ELSEWHERE[case])
+
+
+# What says nothing is no loss, also where it stands inside of something.
+
+NULL_IN: dict[str, tuple[str, Body]] = {
+    "a declaration of Chat Completions": (
+        "openai-chat",
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [
+                {"type": "function", "function": {"name": "f", "description": None, "parameters": None, "strict": None}}
+            ],
+        },
+    ),
+    "a declaration of Responses": (
+        "openai-responses",
+        {"model": "m", "input": "Hi", "tools": [{"type": "function", "name": "f", "parameters": None, "strict": None}]},
+    ),
+    "a declaration of Gemini": (
+        "gemini",
+        {
+            "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+            "tools": [{"functionDeclarations": [{"name": "f", "description": None, "parameters": None}]}],
+        },
+    ),
+    "a declaration of Ollama": (
+        "ollama",
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"type": "function", "function": {"name": "f", "description": None, "parameters": None}}],
+        },
+    ),
+    "a call of Chat Completions": ("openai-chat", asking("openai-chat", "a", "a")),
+    "a call of Gemini": ("gemini", asking("gemini", "", "")),
+    "a call of Ollama": ("ollama", asking("ollama", "a", "a")),
+}
+
+
+@pytest.mark.parametrize("case", NULL_IN)
+def test_what_says_nothing_is_refused_by_no_target(case: str) -> None:
+    source, body = NULL_IN[case]
+    nulled = json.loads(json.dumps(body).replace('"arguments": "{}"', '"arguments": null'))
+    nulled = json.loads(json.dumps(nulled).replace('"args": {}', '"args": null'))
+    for told in (body, nulled):
+        assert dialect(source).encode_request(dialect(source).decode_request(told)).body == told
+        for target in {*NAMES} - {source}:
+            translate.request(told, source, target, strict=True)

@@ -196,6 +196,12 @@ _ASKS_EMPTY = frozenset({"web_search_options"})
 _SOURCES = ("data", "url", "file_id", "text")
 
 
+def _says_nothing(value: Any) -> bool:
+    if type(value) is dict:
+        return all(inner in _SAYS_NOTHING for inner in value.values())
+    return not value and value in _SAYS_NOTHING
+
+
 def _ids_of(grammar: Grammar | str) -> Ids:
     return Ids(read_grammar(grammar) if isinstance(grammar, str) else grammar, every=True)
 
@@ -290,7 +296,7 @@ class Ledger:
         return block is not None or (type(part) is Opaque and part.value is None and part.dialect == self.dialect)
 
     def lose_opaque(self, opaque: Opaque | None, severity: Severity | None = None) -> None:
-        """Name everything of another dialect that cannot go along; null and empty say nothing."""
+        """Name everything of another dialect that cannot go along; null, empty and a map of these say nothing."""
         if opaque is None or not (left := opaque.value) or opaque.dialect == self.dialect:
             return
         if type(left) is not dict and not isinstance(left, Mapping):
@@ -298,7 +304,7 @@ class Ledger:
             return
         known = _NO_LOSSES if self.at or severity else _losses_of(opaque.dialect, self.of)
         for key, value in left.items():
-            if value or value not in _SAYS_NOTHING or (value == {} and key in _ASKS_EMPTY):
+            if not _says_nothing(value) or (value is not None and key in _ASKS_EMPTY):
                 self.losses.append(known.get(key) or self._loss_of(key, value, opaque.dialect, severity))
 
     def _loss_of(self, key: str, value: Any, dialect: str, severity: Severity | None) -> Loss:
