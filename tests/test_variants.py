@@ -17,7 +17,7 @@ from tests import nasty_responses as items
 from tests.client.faces import DIALECTS, FACES
 from tests.client.faces import chat as client_chat
 from tests.nasty_row import Body, Call, decode, event, line
-from tests.test_servers import LINK, NO_ARGUMENTS, decoded, translated
+from tests.test_servers import LINK, NO_ARGUMENTS, SHELLS, decoded, translated
 from toolwire import Context, Request, ToolCall, ToolResult, accumulate, dialect, translate
 from toolwire.dialects import NAMES
 from toolwire.testing import simulate
@@ -357,3 +357,19 @@ def test_what_says_nothing_is_refused_by_no_target(case: str) -> None:
         assert dialect(source).encode_request(dialect(source).decode_request(told)).body == told
         for target in {*NAMES} - {source}:
             translate.request(told, source, target, strict=True)
+
+
+# An answer of Messages whose content is a text, as a request may have it.
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize(("word", "reason"), [("end_turn", "stop"), ("max_tokens", "length"), ("", None)])
+def test_a_content_that_is_a_text_is_the_answer(word: str, reason: str | None, target: str) -> None:
+    usage = {"input_tokens": 7, "output_tokens": 5}
+    body = {**SHELLS["anthropic"], "content": "Hi", "stop_reason": word, "stop_sequence": None, "usage": usage}
+    encoded = translate.response(body, "anthropic", target)
+    read = dialect(target).decode_response(encoded.body)
+    assert (encoded.body == body) is (target == "anthropic")
+    assert (read.content, read.usage and read.usage.total_tokens) == ("Hi", 12)
+    assert read.finish_reason in {reason, reason or "stop"}
+    assert decoded("anthropic", json.dumps(body).encode()).content == "Hi"

@@ -64,7 +64,8 @@ OWN: dict[str, dict[str, Any]] = {
     "what nobody knows": answering({"type": "fallback", "x": 1}, {**USE, "input": "{}"}, "bare", None),
     "nothing": {},
     "no content": answering(),
-    "content of no kind": answering(content="Hi"),
+    "content of no kind": answering(content=5),
+    "a text as content": answering(content="Hi"),
     "no reason": answering(HELLO, stop=None),
     "a sequence": answering(HELLO, stop="stop_sequence", stop_sequence="END"),
     "a refusal": answering(stop="refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "e"}),
@@ -119,6 +120,7 @@ MEANT: dict[str, list[Any]] = {
     "nothing": [],
     "no content": [],
     "content of no kind": [],
+    "a text as content": [Text("Hi")],
 }
 
 

@@ -43,12 +43,14 @@ def decode_response(body: dict[str, Any]) -> Response:
     rest, form = open_body(body, "response")
     if said := {key: rest.pop(key) for key, word in _CONSTANTS.items() if rest.get(key) == word}:
         form["said"] = said
-    content, raw = rest.get("content"), take(rest, "stop_reason", str)
+    content: Any = rest.get("content")
+    raw = take(rest, "stop_reason", str)
     choices: list[Choice] = []
-    if type(content) is list:
-        parts = decode_blocks(rest.pop("content"), number_of(body.get("id")))
+    if type(content) in (list, str):
+        del rest["content"]
+        parts: Any = content if type(content) is str else decode_blocks(content, number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
-        settled = settle_calls(_cut_by_refusal(parts) if len(parts) > 1 else parts, reason)
+        settled = settle_calls(parts if type(parts) is str else _cut_by_refusal(parts), reason)
         message = Message("assistant", settled, None, None, WIRE.plain)
         reason = wants_calls(reason, called=asks(settled))
         choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.plain)]
@@ -66,6 +68,8 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def _cut_by_refusal(parts: list[Part]) -> list[Part]:
     """Mark a call that may be half where its model refused to go on right after it."""
+    if len(parts) < 2:
+        return parts
     return [
         cut_off(part) if type(part) is ToolCall and is_half(part, last=True) and _is_fallback(after) else part
         for part, after in zip_longest(parts, parts[1:])
@@ -115,7 +119,8 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     ledger.at = ("choices", 0, "message")
     message, opaque = choice.message, choice.message.opaque
     ledger.own = opaque is not None and opaque.dialect == DIALECT
-    body["content"] = encode_blocks(message.parts, ledger, "answer")
+    words = message.content if ledger.own and type(message.content) is str else None
+    body["content"] = encode_blocks(message.parts, ledger, "answer") if words is None else words
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
     if message.name is not None or message.tool_call_id is not None:
