@@ -373,3 +373,36 @@ def test_a_content_that_is_a_text_is_the_answer(word: str, reason: str | None, t
     assert (read.content, read.usage and read.usage.total_tokens) == ("Hi", 12)
     assert read.finish_reason in {reason, reason or "stop"}
     assert decoded("anthropic", json.dumps(body).encode()).content == "Hi"
+
+
+# A call whose arguments came, and found no call: it never runs with none.
+
+
+def call_piece(**call: Any) -> bytes:
+    """Write a chunk of Gemini that says something of a call."""
+    return event(gemini.chunk({"functionCall": call}))
+
+
+PIECES = [{"jsonPath": "$.x", "numberValue": 1}]
+NAMED, ENDED = call_piece(name="f"), gemini.say("", "STOP")
+WHOLE = call_piece(id="b", name="g", args={"y": 2})
+STRAYED = [
+    row("gemini", "a name after the pieces", call_piece(id="a", willContinue=True),
+        call_piece(partialArgs=PIECES, willContinue=True), NAMED, ENDED, finish="stop"),
+    row("gemini", "a name after the first piece", call_piece(id="a", partialArgs=PIECES, willContinue=True),
+        NAMED, ENDED, finish="stop"),
+    row("gemini", "a name after the pieces, and another call", call_piece(partialArgs=PIECES, willContinue=True),
+        NAMED, WHOLE, ENDED, calls=(("b", "g", {"y": 2}),), finish="tool_calls"),
+    row("gemini", "pieces after a call that was whole", NAMED, call_piece(partialArgs=PIECES), ENDED, finish="error"),
+    row("gemini", "pieces after it, with its id", call_piece(id="a", name="f"),
+        call_piece(id="a", partialArgs=PIECES), ENDED, finish="error"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STRAYED)
+def test_arguments_that_found_no_call_leave_none_that_runs_without(case: Row) -> None:
+    for told in (decoded(case.wire, case.data), accumulate(decode(case.wire, [bytes([one]) for one in case.data]))):
+        assert told.finish_reason == case.finish
+        if case.finish != "error":  # nothing of it runs
+            assert [(call.id, call.name, call.arguments) for call in told.tool_calls] == [*case.calls]
+            assert len(told.broken_calls) == 1

@@ -101,6 +101,7 @@ class _CandidateReader(Speech):
     index: int = 0
     spoken: int = 0
     stray: bool = False
+    bare: bool = False
     held: list["_PartialCall"] = field(default_factory=list)
     called: bool = False
     empty: bool = False
@@ -216,6 +217,7 @@ class Decoder(WireDecoder):
     _shell: dict[str, Any] | None = None
     _beside: dict[str, Any] | None = None
     _usage: Any = None
+    _lost: bool = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -329,7 +331,8 @@ class Decoder(WireDecoder):
     def _tell_call(self, call: ToolCall, answer: _CandidateReader) -> None:
         """Tell a call that came whole."""
         self._start_call(call, answer)
-        problem = self.damage() if call.plain_arguments else None
+        problem = self.damage() if call.plain_arguments else STRAY_TEXT if answer.stray else None
+        answer.bare = answer.bare or (call.runs and not call.plain_arguments)
         self._end_call(answer.key, call if problem is None else refuse(call, problem), answer)
 
     def _start_call(self, call: ToolCall, answer: _CandidateReader) -> None:
@@ -350,6 +353,7 @@ class Decoder(WireDecoder):
             pieces = call.get("partialArgs", call.get("partial_args"))
             if not (call.get("name") and (more or "partialArgs" in call or "partial_args" in call)):
                 answer.stray = answer.stray or bool(pieces)
+                self._lost = self._lost or (answer.bare and bool(pieces))
                 return False
             known = {key: value for key, value in call.items() if CAMEL.get(key, key) not in _OF_PIECE}
             known["args"] = {}
@@ -376,6 +380,11 @@ class Decoder(WireDecoder):
         partial, answer.partial = answer.partial, None
         if partial is not None:
             self._end_call(partial.key, partial.build(whole=False), answer)
+
+    def misled(self, *, cut: bool) -> bool:
+        """Whether a piece of arguments came after a call that was told as one without any."""
+        del cut
+        return self._lost
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; one that the wire did not end is incomplete."""
