@@ -406,3 +406,16 @@ def test_arguments_that_found_no_call_leave_none_that_runs_without(case: Row) ->
         if case.finish != "error":  # nothing of it runs
             assert [(call.id, call.name, call.arguments) for call in told.tool_calls] == [*case.calls]
             assert len(told.broken_calls) == 1
+
+
+@pytest.mark.parametrize("key", ["partialArgs", "partial_args"])
+def test_pieces_of_arguments_in_an_answer_that_is_no_stream_are_a_broken_call(key: str) -> None:
+    part = {"functionCall": {"name": "f", key: PIECES}}
+    body = gemini.chunk(part, finish="STOP")
+    read = dialect("gemini").decode_response(body)
+    assert (read.tool_calls, [call.name for call in read.broken_calls]) == ([], ["f"])
+    assert dialect("gemini").encode_response(read).body == body
+    for target in {*NAMES} - {"gemini"}:
+        encoded = translate.response(body, "gemini", target)
+        assert dialect(target).decode_response(encoded.body).tool_calls == []
+        assert [loss for loss in encoded.losses if loss.severity == "semantic"]

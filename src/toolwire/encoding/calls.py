@@ -15,7 +15,8 @@ STARTS = frozenset({"E", " "})
 _LIKE_ERROR = re.compile(r" *Error: ")
 _PADDED_ERROR = re.compile(r" +Error: ")
 SEE_BELOW = "[{kind} {number} attached below]"
-_NAMES_OF_ARGUMENTS = ("arguments", "args", "input", "parameters")  # on the five wires, and in the text of models
+# On the five wires, in the text of models, and in streams of Gemini.
+_NAMES_OF_ARGUMENTS = ("arguments", "args", "input", "parameters", "partialArgs", "partial_args")
 
 
 def mark_error(text: str, *, is_error: bool) -> str:
