@@ -419,3 +419,24 @@ def test_pieces_of_arguments_in_an_answer_that_is_no_stream_are_a_broken_call(ke
         encoded = translate.response(body, "gemini", target)
         assert dialect(target).decode_response(encoded.body).tool_calls == []
         assert [loss for loss in encoded.losses if loss.severity == "semantic"]
+
+
+# The end of Responses as some call it.
+
+ENDS: dict[str, tuple[Body, str]] = {
+    "all of it": ({"id": "r1", "status": "completed", "output": [items.call(0, items.X)]}, "tool_calls"),
+    "no output": ({"id": "r1", "status": "completed"}, "tool_calls"),
+    "an output that is null": ({"status": "completed", "output": None}, "tool_calls"),
+    "a limit": ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+    "a failure": ({"status": "failed", "error": {"code": "server_error", "message": "no"}}, "error"),
+    "no status": ({"id": "r1"}, "incomplete"),
+    "one that goes on": ({"status": "in_progress"}, "incomplete"),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_an_end_of_responses_by_another_name(case: str) -> None:
+    last, reason = ENDS[case]
+    told = decoded("openai-responses", b"".join((items.START, *items.FIRST, items.named("done", response=last))))
+    assert told.finish_reason == reason
+    assert [(call.id, call.name, call.arguments) for call in told.tool_calls] == [("a", "f", {"x": 1})]

@@ -454,10 +454,12 @@ class Decoder(WireDecoder):
         return True
 
     def _read_done(self, body: dict[str, Any]) -> bool:
-        """Read the end that some servers give another name; it is one if it has the whole response."""
+        """Read the end that some servers give another name; it is one if it has the whole response, or its status."""
         response = body.get("response")
-        whole = type(response) is dict and type(response.get("output")) is list
-        return whole and self._read_ending(body)
+        if type(response) is not dict:
+            return False
+        ended = type(response.get("output")) is list or f"response.{response.get('status')}" in ENDINGS
+        return ended and self._read_ending(body)
 
     def _read_output(self, output: Any) -> None:
         leader = None
