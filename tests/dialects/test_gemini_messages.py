@@ -285,7 +285,7 @@ OTHERS: list[tuple[Any, str, Any, list[Said]]] = [
     ),
     (Opaque("gemini", {"unheard": 1}), "user", {"unheard": 1}, []),
     (ToolCall("c", "f"), "user", None, [("", "dropped", "semantic")]),
-    (Image(data="a\nb"), "user", {"inlineData": {"data": "ab", "mimeType": "image/png"}}, []),
+    (Image(data="aG\nk="), "user", {"inlineData": {"data": "aGk=", "mimeType": "image/png"}}, []),
     (
         Image("https://x.example/a.JPG?b", detail="low"),
         "user",

@@ -1,7 +1,7 @@
 """What dialects read and write alike of the parts of a message: data URLs, images, files and citations.
 
 Rules of this file:
-- Data is standard Base64 in the model, and at each server; some clients write the alphabet for URLs.
+- Data is standard Base64 in the model, and at each server; some clients write the alphabet for URLs, or break lines.
 - Where a wire has Base64, some clients put a URL. It is a URL, and is never sent as data elsewhere.
 - Both are written again on their own wire as they came.
 """
@@ -22,7 +22,7 @@ GOOGLES = (
     *("gs://", "https://generativelanguage.googleapis.com/", "https://youtu.be/"),
     *("https://youtube.com/", "https://www.youtube.com/", "https://m.youtube.com/"),
 )
-_STANDARD = str.maketrans("-_", "+/")
+_STANDARD = str.maketrans("-_", "+/", " \t\r\n")
 _TEXT = re.compile(r"text/.*|application/(json|xml|yaml|toml|sql|javascript|x-sh|x-yaml|.*\+(json|xml))")
 _TEXT_NAMES = (".txt", ".md", ".csv", ".tsv", ".json", ".xml", ".yaml", ".yml", ".toml", ".html", ".log")
 _CHARSET = re.compile(r"charset=\"?([\w.:-]+)")
@@ -114,8 +114,8 @@ def read_data(data: str, form: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def _standard(data: str) -> str:
-    """Write Base64 in the standard alphabet."""
-    if "-" not in data and "_" not in data:
+    """Write Base64 in the standard alphabet, on one line."""
+    if not any(letter in data for letter in "-_\n\r \t"):
         return data
     data = data.translate(_STANDARD)
     return data + "=" * (-len(data) % 4)

@@ -246,7 +246,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         lose_document_text(part, ledger)  # type: ignore[arg-type]
         return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
     if (data := data_of(part, WIRE)) is not None:
-        key, inner = "inlineData", {"data": data if mine or "\n" not in data else "".join(data.split())}
+        key, inner = "inlineData", {"data": data}
     else:
         url: str = part.url  # type: ignore[assignment]
         key, inner = "fileData", {"fileUri": url}
