@@ -5,6 +5,7 @@ to each other wire and read again there.
 """
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests import nasty_gemini as gemini
 from tests import nasty_responses as items
 from tests.client.faces import DIALECTS, FACES
 from tests.client.faces import chat as client_chat
-from tests.nasty_row import Body, Call, decode, event, line
+from tests.nasty_row import Body, Call, decode, event, line, tell
 from tests.test_servers import LINK, NO_ARGUMENTS, SHELLS, decoded, translated
 from toolwire import Context, Request, ToolCall, ToolResult, accumulate, dialect, translate
 from toolwire.dialects import NAMES
@@ -204,6 +205,7 @@ def answers(request: Request) -> list[tuple[str, Any]]:
     return [(part.name, results[part.id]) for part in parts if type(part) is ToolCall]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("answered", NONE, ids=["absent", "null", "empty"])
 @pytest.mark.parametrize("called", NONE, ids=["absent", "null", "empty"])
 @pytest.mark.parametrize("source", NAMES)
@@ -272,6 +274,7 @@ SAID_ELSEWHERE: dict[str, tuple[Body, str, str]] = {
 CANNOT = {(case, "ollama") for case in SAID_ELSEWHERE if "file" in case} | {("a linked file", "openai-chat")}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("case", SAID_ELSEWHERE)
 def test_a_part_in_the_words_of_any_wire_reaches_each_wire(case: str, target: str) -> None:
@@ -297,6 +300,7 @@ SPOKEN_ELSEWHERE: dict[str, Body] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("case", SPOKEN_ELSEWHERE)
@@ -440,3 +444,135 @@ def test_an_end_of_responses_by_another_name(case: str) -> None:
     told = decoded("openai-responses", b"".join((items.START, *items.FIRST, items.named("done", response=last))))
     assert told.finish_reason == reason
     assert [(call.id, call.name, call.arguments) for call in told.tool_calls] == [("a", "f", {"x": 1})]
+
+
+# Streams whose calls are spelled otherwise: what runs has the name and the arguments of the wire, on each wire.
+
+A, AB = (messages.CALL_A,), (messages.CALL_A, messages.CALL_B)
+TOLD = "tool_calls"
+_PLACE = re.compile(rb'"(index|output_index)":\d+')
+_ITEM = re.compile(rb'"(item_id)":"\w+"')
+PLACES: dict[str, bytes] = {
+    "no place": b"",
+    "a null for a place": b'"\\1":null',
+    "a text for a place": b'"\\1":"0"',
+    "a fraction for a place": b'"\\1":0.0',
+    "a huge place": b'"\\1":2147483648',
+    "a place below zero": b'"\\1":-1',
+}
+NAMELESS: dict[str, bytes] = {"no item": b"", "a null for an item": b'"\\1":null', "another item": b'"\\1":"zz"'}
+
+
+def spelled(frames: tuple[bytes, ...], pattern: re.Pattern[bytes], written: bytes) -> tuple[bytes, ...]:
+    """Write the first match of each frame in another way, or leave it out."""
+    changed = [pattern.sub(written, frame, count=1) for frame in frames]
+    return tuple(frame.replace(b",,", b",").replace(b"{,", b"{").replace(b",}", b"}") for frame in changed)
+
+
+def placed(name: str, written: bytes) -> list[Any]:
+    """Write streams of Messages and of Responses whose steps, or some of them, say their place in another way."""
+    first, second = spelled(messages.FIRST, _PLACE, written), spelled(messages.SECOND, _PLACE, written)
+    text = spelled((messages.TEXT, messages.say(0, "Hi"), messages.stop(0)), _PLACE, written)
+    deltas = spelled(items.FIRST[1:4], _PLACE, written)
+    ending = (messages.end(), messages.STOP)
+    rows = [
+        row("anthropic", f"{name}, everywhere", messages.START, *first, *second, *ending, calls=AB, finish=TOLD),
+        row("anthropic", f"{name}, after text", messages.START, *text, *second, *ending,
+            text="Hi", calls=AB[1:], finish=TOLD),
+        row("anthropic", f"{name}, at the end", messages.START, *messages.FIRST[:4], first[4], *messages.SECOND,
+            *ending, calls=AB, finish=TOLD),
+        row("openai-responses", f"{name}, of deltas", items.START, items.BEGUN, *deltas, items.FIRST[4],
+            *items.SECOND, items.END, calls=AB, finish=TOLD),
+        row("openai-responses", f"{name}, of words", items.START, items.WORDS[0],
+            *spelled(items.WORDS[1:3], _PLACE, written), items.END, text="Hello"),
+    ]  # fmt: skip
+    if "huge" in name or "below" in name:  # such a place is another one
+        return rows
+    deltas = spelled(messages.FIRST[2:4], _PLACE, written)
+    return [
+        *rows,
+        row("anthropic", f"{name}, of deltas", messages.START, messages.FIRST[0], *deltas, messages.stop(0),
+            *ending, calls=A, finish=TOLD),
+        row("anthropic", f"{name}, at the start", messages.START, first[0], *messages.FIRST[1:], *messages.SECOND,
+            *ending, calls=AB, finish=TOLD),
+    ]  # fmt: skip
+
+
+def unnamed(name: str | None = "", **beside: Any) -> bytes:
+    """Write the beginning of a call of Responses that has no name yet."""
+    return items.added(0, {**items.call(0, "", "in_progress", name=name), **beside})
+
+
+GIVEN, DONE = items.fill(0, items.X), items.done(0, items.call(0, items.X))
+VARIANTS = [
+    *(case for name, written in PLACES.items() for case in placed(name, written)),
+    *(
+        row("openai-responses", f"{name}, of deltas", items.START, items.BEGUN,
+            *spelled(items.FIRST[1:4], _ITEM, written), items.FIRST[4], *items.SECOND, items.END,
+            calls=AB, finish=TOLD)
+        for name, written in NAMELESS.items()
+    ),
+    row("openai-responses", "a name at the end", items.START, unnamed(), GIVEN, DONE, items.END, calls=A, finish=TOLD),
+    row("openai-responses", "a name that is null, and one at the end", items.START, unnamed(name=None), GIVEN,
+        items.filled(0, items.X), DONE, items.END, calls=A, finish=TOLD),
+    row("openai-responses", "a name in the answer alone", items.START, unnamed(), GIVEN,
+        items.state("completed", output=[items.call(0, items.X)]), calls=A, finish=TOLD),
+    row("openai-responses", "an id of the call at the end", items.START,
+        items.added(0, items.without(items.call(0, "", "in_progress"))), GIVEN, DONE, items.END, calls=A, finish=TOLD),
+    row("openai-responses", "numbers of steps as text", items.START,
+        *(items.numbered(frame, 0).replace(b'r":0', b'r":"%d"' % place) for place, frame in enumerate(items.WORDS)),
+        items.END, text="Hello"),
+    row("openai-responses", "numbers of steps that are lists", items.START,
+        *(items.numbered(frame, 0).replace(b'r":0', b'r":[1]') for frame in items.WORDS), items.END, text="Hello"),
+    row("anthropic", "a call that begins again with its name", messages.START,
+        messages.begin(0, type="tool_use", id="a", input={}), *messages.FIRST, messages.end(), messages.STOP,
+        calls=A, finish=TOLD),
+    row("anthropic", "a null for a fragment", messages.START, messages.FIRST[0],
+        messages.delta(0, "input_json_delta", "partial_json", None), *messages.FIRST[2:],  # type: ignore[arg-type]
+        messages.end(), messages.STOP, calls=A, finish=TOLD),
+    row("anthropic", "an end without a reason", messages.START, *messages.FIRST,
+        messages.named("message_delta", delta={}), messages.STOP, calls=A, finish=TOLD),
+    row("anthropic", "an end that is null", messages.START, *messages.FIRST,
+        messages.named("message_delta", delta=None), messages.STOP, calls=A, finish=TOLD),
+    row("anthropic", "the last word of Chat Completions", messages.START, *messages.FIRST, chat.DONE,
+        calls=A, finish=TOLD),
+    row("openai-chat", "the last word, and no reason", *chat.FIRST, chat.DONE, calls=A, finish=TOLD),
+    row("openai-chat", "the last word, and a reason that is empty", *chat.FIRST, chat.end(""), chat.DONE,
+        calls=A, finish=TOLD),
+    row("openai-chat", "a name at the end", chat.ask(0, "a", text=chat.X), chat.ask(0, "a", "f", ""), chat.end(),
+        chat.DONE, calls=A, finish=TOLD),
+    row("openai-chat", "a name at the end, without an index", chat.ask(..., "a", text=chat.X),
+        chat.ask(..., "a", "f", ""), chat.end(), chat.DONE, calls=A, finish=TOLD),
+    row("openai-chat", "a name that is null at first", chat.ask(0, "a", None, chat.X), chat.ask(0, "a", "f"),
+        chat.end(), chat.DONE, calls=A, finish=TOLD),
+    row("openai-chat", "names of two calls at the end", chat.ask(0, "a", text=chat.X), chat.ask(1, "b", text=chat.Y),
+        chat.ask(0, "a", "f", ""), chat.ask(1, "b", "g", ""), chat.end(), chat.DONE, calls=AB, finish=TOLD),
+    row("openai-chat", "an object in two pieces with its name between", chat.ask(0, "a", text='{"x"'),
+        chat.ask(0, "a", "f", ":1"), chat.ask(0, text="}"), chat.end(), chat.DONE, calls=A, finish=TOLD),
+    row("gemini", "no index", event({"candidates": [{"content": {"parts": [gemini.F]}, "finishReason": "STOP"}]}),
+        calls=A, finish=TOLD),
+    row("gemini", "an index as text", event(gemini.chunk({"text": "H"}, index="0")),  # type: ignore[arg-type]
+        event(gemini.chunk({"text": "i"}, finish="STOP")), text="Hi"),
+    row("gemini", "one part that is no list", event(gemini.chunk(finish="STOP") | {"candidates": [
+        {"index": 0, "content": {"role": "model", "parts": gemini.F}, "finishReason": "STOP"}]}),
+        calls=A, finish=TOLD),
+    row("gemini", "the last word of Chat Completions", gemini.FIRST, gemini.STOP, chat.DONE, calls=A, finish=TOLD),
+    row("ollama", "an end without a reason", line(eaten() | {"message": {"role": "assistant", "content": "",
+        "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {"x": 1}}}]}, "done": False}),
+        line(eaten(done=True)), calls=A, finish=TOLD),
+    row("ollama", "arguments as text, at the end", line(eaten() | OVER | {"message": {"role": "assistant",
+        "content": "", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": '{"x":1}'}}]}}),
+        calls=A, finish=TOLD),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", VARIANTS)
+def test_a_stream_that_is_spelled_otherwise_tells_the_same(case: Row) -> None:
+    events = decode(case.wire, [case.data])
+    assert decode(case.wire, [bytes([one]) for one in case.data]) == events
+    told = tell(events)
+    assert (told.text, told.calls, told.finish) == (case.text, case.calls, case.finish)
+    for target in {*NAMES} - {case.wire}:
+        again = tell(decode(target, [translated(case.data, case.wire, target)]))
+        assert (target, again.text, again.finish) == (target, case.text, case.finish)
+        assert [call[1:] for call in again.calls] == [call[1:] for call in case.calls]
