@@ -6,7 +6,7 @@ to each other wire and read again there.
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec import Struct
@@ -15,11 +15,12 @@ from tests import nasty_anthropic as messages
 from tests import nasty_chat as chat
 from tests import nasty_gemini as gemini
 from tests import nasty_responses as items
-from tests.client.faces import DIALECTS, FACES
+from tests.client.canned import Canned
+from tests.client.faces import DIALECTS, FACES, lead
 from tests.client.faces import chat as client_chat
 from tests.nasty_row import Body, Call, decode, event, line, tell
 from tests.test_servers import LINK, NO_ARGUMENTS, SHELLS, decoded, translated
-from toolwire import Context, Request, ToolCall, ToolResult, accumulate, dialect, translate
+from toolwire import Context, Message, Request, Response, ToolCall, ToolResult, accumulate, dialect, tool, translate
 from toolwire.dialects import NAMES
 from toolwire.testing import simulate
 
@@ -576,3 +577,59 @@ def test_a_stream_that_is_spelled_otherwise_tells_the_same(case: Row) -> None:
         again = tell(decode(target, [translated(case.data, case.wire, target)]))
         assert (target, again.text, again.finish) == (target, case.text, case.finish)
         assert [call[1:] for call in again.calls] == [call[1:] for call in case.calls]
+
+
+# What a client makes of calls without ids, and of nulls that a strict tool asked for.
+
+
+@tool
+def now() -> str:
+    """Tell the time."""
+    return "12:00"
+
+
+UNIT: list[Any] = []
+
+
+@tool(strict=True)
+def weather(city: str, unit: Literal["c", "f"] = "c", days: int | None = None) -> str:
+    """Tell the weather of a city."""
+    UNIT.append((city, unit, days))
+    return "fine"
+
+
+NO_ID = {"absent": "", "null": r'"\1": null, ', "empty": r'"\1": "", '}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("written", NO_ID)
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_without_ids_keep_apart_in_a_conversation(name: str, written: str, face: str) -> None:
+    body = json.loads(re.sub(r'"(id|call_id)": "a", ', NO_ID[written], json.dumps(NO_ARGUMENTS[name][-1][0])))
+    last = dialect(name).encode_response(Response.of(Message("assistant", "Noon."), "stop")).body
+    led = lead(
+        face, name, "http://x", "When?", tools=[now], options={"transport": Canned(body, body, last)}, fallback=False
+    )
+    calls = [call.id for said in led.done.messages for call in said.tool_calls]
+    results = [part for said in led.done.messages for part in said.parts if type(part) is ToolResult]
+    assert [(part.tool_call_id, part.content) for part in results] == [(call_id, "12:00") for call_id in calls]
+    assert len({*calls}) == len(calls) == 2
+    assert led.done.response.content == "Noon."
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_null_that_strictness_asked_for_is_not_given_to_its_tool(name: str, face: str, shown: bool) -> None:
+    UNIT.clear()
+    asked: list[Body] = [
+        {"city": "SF", "unit": None, "days": None},
+        {"city": "LA", "unit": "f"},
+        {"city": "NY", "days": 2},
+    ]
+    with simulate([[ToolCall(None, "weather", each) for each in asked], "Done."]) as model:
+        led = lead(face, name, model.url, "How is it?", shown=shown, tools=[weather])
+    assert UNIT == [("SF", "c", None), ("LA", "f", None), ("NY", "c", 2)]
+    assert led.done.response.content == "Done."
