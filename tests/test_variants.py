@@ -20,9 +20,22 @@ from tests.client.faces import DIALECTS, FACES, lead
 from tests.client.faces import chat as client_chat
 from tests.nasty_row import Body, Call, decode, event, line, tell
 from tests.test_servers import LINK, NO_ARGUMENTS, SHELLS, decoded, translated
-from toolwire import Context, Message, Request, Response, ToolCall, ToolResult, accumulate, dialect, tool, translate
+from toolwire import (
+    Context,
+    Message,
+    MessageEnd,
+    Request,
+    Response,
+    ToolCall,
+    ToolResult,
+    accumulate,
+    dialect,
+    tool,
+    translate,
+)
 from toolwire.dialects import NAMES
 from toolwire.testing import simulate
+from toolwire.types import ErrorEnd
 
 Counts = tuple[int | None, int | None]
 
@@ -633,3 +646,34 @@ def test_a_null_that_strictness_asked_for_is_not_given_to_its_tool(name: str, fa
         led = lead(face, name, model.url, "How is it?", shown=shown, tools=[weather])
     assert UNIT == [("SF", "c", None), ("LA", "f", None), ("NY", "c", 2)]
     assert led.done.response.content == "Done."
+
+
+# An error in a stream is no good end, however it is spelled, and whatever follows.
+
+BOOM = {"message": "boom", "code": 503}
+FAILED: dict[str, tuple[str, tuple[bytes, ...]]] = {
+    "an object of its own": ("openai-chat", (chat.say("Hi"), event({"object": "error", **BOOM}), chat.DONE)),
+    "the same at first": ("openai-chat", (event({"object": "error", **BOOM}), chat.DONE)),
+    "an event of its own": ("openai-chat", (chat.say("Hi"), event(BOOM, "error"), chat.DONE)),
+    "under its key": ("openai-chat", (chat.say("Hi"), event({"error": BOOM}), chat.DONE)),
+    "a text": ("openai-chat", (chat.say("Hi"), event({"error": "boom"}), chat.DONE)),
+    "beside the last choice": ("openai-chat", (chat.say("Hi"), chat.chunk({}, "error", error=BOOM), chat.DONE)),
+    "after the last choice": ("openai-chat", (chat.say("Hi"), chat.end("stop"), event({"error": BOOM}), chat.DONE)),
+    "a step of Responses": ("openai-responses", (items.START, items.ERROR, items.END)),
+    "a failed answer": ("openai-responses", (items.START, *items.WORDS[:2], items.FAILED, chat.DONE)),
+    "a step of Messages": ("anthropic", (messages.START, messages.ERROR, messages.STOP)),
+    "a chunk of Gemini": ("gemini", (gemini.say("Hi"), event({"error": BOOM}), gemini.STOP)),
+    "a line of Ollama": ("ollama", (line(eaten() | SPOKEN), line({"error": "boom"}), line(eaten() | OVER))),
+}
+
+
+@pytest.mark.parametrize("case", FAILED)
+def test_an_error_in_a_stream_is_its_end(case: str) -> None:
+    source, told = FAILED[case]
+    data = b"".join(told)
+    for wire in NAMES:
+        read = decode(wire, [data if wire == source else translated(data, source, wire)])
+        [error] = [step.error for step in read if type(step) is ErrorEnd]
+        assert error.message in {"boom", "busy"}
+        assert read[-1] == MessageEnd(complete=False)
+        assert accumulate(read).finish_reason in {"error", None}

@@ -114,12 +114,11 @@ class Decoder(WireDecoder):
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
-        del name
         choices, usage = body.pop("choices", None), body.pop("usage", None)
         body.pop("obfuscation", None)
         error = None
         if body != self._beside:
-            error = body.pop("error", None)
+            error = _take_error(body, alone=not choices and (name == b"error" or body.get("object") == "error"))
             if self._shell is None and _is_whole(choices):
                 self.replay(decode_response({**body, "choices": choices, "usage": usage}))
                 return
@@ -509,6 +508,14 @@ def _is_plain(call: CallSoFar) -> bool:
     """Whether a call says its id and its name, and nothing else beside its text."""
     plain = call.id is not None and call.entry == {"type": "function", "function": {"name": call.name}}
     return plain and "__tw" not in f"{call.id} {call.name}"
+
+
+def _take_error(body: dict[str, Any], *, alone: bool) -> Any:
+    """Take an error out of a chunk; servers of vLLM say one that is the chunk, and then [DONE] (2024-2026)."""
+    error = body.pop("error", None)
+    if error is None and alone:
+        error = {key: body.pop(key) for key in ("message", "type", "param", "code") if key in body}
+    return error
 
 
 def _without_nulls(body: dict[str, Any], taken: frozenset[str]) -> dict[str, Any]:
