@@ -1,12 +1,14 @@
 """Other names, fewer tools, and a question before a call is run."""
 
 import asyncio
+from datetime import date
 from typing import Any, ClassVar
 
 import pytest
 
 from toolwire import (
     AgentResolver,
+    CodeTools,
     Composition,
     ToolCall,
     UnknownTool,
@@ -205,6 +207,55 @@ def test_nobody_is_asked_about_a_tool_that_is_not_there() -> None:
     assert ask.seen == []
 
 
+@tool
+def book(day: date) -> str:
+    """Book."""
+    return f"booked {day}"
+
+
+def tagged(_arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"serial": [{"tool": "read", "arguments": {"path": "b"}}]}
+
+
+WRAPS = (
+    approved,
+    lambda one, ask: approved(Composition([AgentResolver([research]), one]), ask),
+    lambda one, ask: Composition([approved(one, ask)]),
+    lambda one, ask: approved(prefixed(one, ""), ask),
+    lambda one, ask: approved(approved(one, ask), ask),
+)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize(
+    ("tools", "asked"),
+    [
+        (FILES, ToolCall("c", "write", {})),
+        (FILES, ToolCall("c", "write", {"path": 5})),
+        (FILES, ToolCall("c", "read", {}, error="they are not JSON", complete=False)),
+        (AgentResolver([book]), ToolCall("c", "book", {"day": "2030-02-30"})),
+        (CodeTools(tools=["write_file"]), ToolCall("c", "write_file", {"path": "a.txt"})),
+    ],
+)
+def test_nobody_is_asked_about_a_call_whose_arguments_are_invalid(wrap: Any, tools: Any, asked: ToolCall) -> None:
+    ask, told = Asked(True), list[Ran]()
+    resolver = wrap(tools, ask)
+    result = resolver.resolve(asked)
+    assert str(result.content).startswith(f"invalid arguments for {asked.name!r}: ")
+    assert execute([asked], resolver, record=CallRecord(told.append)) == [result]
+    assert [(one.ending, one.approval) for one in told] == [("invalid", None)]
+    assert ask.seen == []
+
+
+def test_a_recipe_is_asked_about_whatever_its_arguments_are() -> None:
+    ask = Asked(False)
+    resolver = approved(AgentResolver([write, read], recipes={"write": tagged}), ask)
+    for one in (resolver, Composition([resolver])):
+        ask.seen.clear()
+        [result] = execute([ToolCall("c", "write", {})], one)
+        assert (result.content, len(ask.seen)) == ("the call was not approved", 1)
+
+
 def test_an_async_question_is_awaited() -> None:
     async def ask(_call: ToolCall, _preview: str) -> bool:
         await asyncio.sleep(0)
@@ -314,8 +365,6 @@ class Declared:
     ("asked", "shown", "content"),
     [
         (ToolCall("c", "delete", {"path": "a"}), "would delete a", "ann deleted a"),
-        (ToolCall("c", "delete", {}), "it would be refused: ", "invalid arguments for 'delete': "),
-        (ToolCall("c", "delete", {"path": 5}), "it would be refused: ", "invalid arguments for 'delete': "),
         (ToolCall("c", "move", {"path": "a"}), "ann would move a", "ann moved a"),
         (ToolCall("c", "shell", {}, raw="ls", custom=True), "would run ls", "ran ls"),
         (ToolCall("c", "shell", {"input": "ls"}), "would run ls", "ran ls"),

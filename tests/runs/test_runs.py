@@ -336,6 +336,17 @@ def test_a_run_waits_for_a_person(runs: Runs, answer: Any, wanted: str) -> None:
     assert wanted in str(results_of(done)[1].content)
 
 
+def test_nobody_is_asked_about_arguments_that_are_invalid(runs: Runs) -> None:
+    say = turns([("add", {"one": "x", "other": 2}), ("sign_in", {"user": "me", "password": "hunter2-hunter2"})], "over")
+    run = runs.start("Pay.", tools=[add, sign_in], approve=True, **given(say))
+    until(lambda: run.state == "waiting")
+    assert [question.tool for question in run.waiting] == ["sign_in"]
+    run.answer("call_0_1")
+    first, second = results_of(run.result(30))
+    assert str(first.content).startswith("invalid arguments for 'add': ")
+    assert str(second.content).startswith("me is in")
+
+
 def until(what: Any, seconds: float = 30.0) -> None:
     late = time.monotonic() + seconds
     while not what():

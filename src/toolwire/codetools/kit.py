@@ -136,15 +136,21 @@ class CodeTools(Resolver):
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Show what a call would change, run or fetch; None if it only reads."""
         del context
-        handler = self._handlers.get(call.name)
-        if handler is None:
+        if call.name not in self._handlers:
             return None
-        call = replace(call, arguments=_with_own_names(call.plain_arguments))
-        problems = handler.problems(call)
-        if problems:
+        if problems := self.problems(call):
             return f"it would be refused: {'; '.join(problems)}"
+        call = replace(call, arguments=_with_own_names(call.plain_arguments))
         module = importlib.import_module("toolwire.codetools.previewing")
         return module.preview(self.desk, call.name, call.plain_arguments)  # type: ignore[no-any-return]
+
+    def problems(self, call: ToolCall, context: Any = None) -> list[str]:
+        """Say why a call would not be run, as far as its arguments tell; nothing if it would."""
+        del context
+        handler = self._handlers.get(call.name)
+        if handler is None:
+            return []
+        return handler.problems(replace(call, arguments=_with_own_names(call.plain_arguments)))
 
     @on_the_class
     def available_tools(self) -> list[Tool]:

@@ -17,6 +17,7 @@ from toolwire.resolvers.protocol import (
     Resolver,
     cover_files,
     fields_of,
+    problems_of,
     recipe_of,
     resolver_of,
     resolving,
@@ -72,8 +73,14 @@ class Composition(Resolver):
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Show what a call would do, as the resolver that would run it says."""
-        for resolver, _ in self.resolvers:
-            if any(tool.name == call.name for tool in tools_of(resolver)):
-                say = getattr(resolver, "preview", None)
-                return say(call, context) if callable(say) else None
-        return None
+        say = getattr(self._owner(call.name), "preview", None)
+        return say(call, context) if callable(say) else None
+
+    def problems(self, call: ToolCall, context: Any = None) -> list[str]:
+        """Say why a call would not be run, as the resolver that would run it says."""
+        return problems_of(self._owner(call.name), call, context)
+
+    def _owner(self, name: str) -> Any:
+        """Give the first resolver that lists a tool."""
+        owners = (one for one, _ in self.resolvers if any(tool.name == name for tool in tools_of(one)))
+        return next(owners, None)

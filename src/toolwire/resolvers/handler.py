@@ -91,6 +91,10 @@ class Handler:
                 problems = [f"field {problem.field}: {problem.reason}"]
         return ((), {}), problems
 
+    def refusal(self, call: ToolCall, context: Any = None) -> list[str]:
+        """Say why the call would not be run, be it for a value that only Python finds wrong; nothing if it would."""
+        return self._bound(without_nulls(call, self.tool), context)[1]
+
     def shown(self, show: Callable[..., object], call: ToolCall, context: Any = None) -> str:
         """Show what the call would do, or why it would be refused; what is no argument is given where it is taken."""
         call = without_nulls(call, self.tool)
@@ -256,3 +260,8 @@ class AgentResolver(Resolver):
         if handler is None or handler.preview is None:
             return None
         return handler.shown(handler.preview, call, context)
+
+    def problems(self, call: ToolCall, context: Any = None) -> list[str]:
+        """Say why a call would not be run; nothing if it would, or if its tool is not here."""
+        handler = self._handlers.get(call.name)
+        return [] if handler is None else handler.refusal(call, context)

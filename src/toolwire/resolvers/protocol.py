@@ -115,11 +115,21 @@ class Resolver:
         del call, context
         return None
 
+    def problems(self, call: ToolCall, context: Any = None) -> list[str]:
+        """Say why a call would not be run, as far as its arguments tell; nothing if it would."""
+        del call, context
+        return []
+
 
 def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
     """Keep files from the tools of a resolver, if its tools use files."""
     if isinstance(resolver, Resolver):
         resolver.cover_files(paths)
+
+
+def problems_of(resolver: Any, call: ToolCall, context: Any = None) -> list[str]:
+    """Say why a call would not be run; of a caller's own resolver nobody knows before it is asked."""
+    return resolver.problems(call, context) if isinstance(resolver, Resolver) else []
 
 
 def resolver_of(given: Any, path: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.errors import InvalidField, UnknownTool
-from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, tools_of
+from toolwire.resolvers.protocol import AnyResolver, fields_of, problems_of, recipe_of, resolver_of, tools_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work, answer, arun
@@ -44,6 +44,11 @@ class Session:
             if problem.name != call.name:
                 raise
             raise UnknownTool(call.name, [name for name in self._declared() if name != call.name]) from None
+
+    def problems(self, call: ToolCall) -> list[str]:
+        """Say why a call would not be run; a recipe takes any arguments."""
+        by_recipe = recipe_of(self._resolver, call.name) is not None
+        return [] if by_recipe else problems_of(self._resolver, call, self._context)
 
     def _declared(self) -> list[str]:
         return [tool.name for tool in self.tools]

@@ -2,7 +2,8 @@
 
 Rules of this file:
 - A wrapper changes names in listings, calls, recipes and sensitive fields; results carry the outer name.
-- `approved` fails closed: without a plain yes nothing is run, and the model reads why.
+- `approved` fails closed: without a plain yes nothing is run, and the model reads why. Nobody is asked about a call
+  that would not run whatever they said.
 """
 
 import json
@@ -19,6 +20,7 @@ from toolwire.resolvers.protocol import (
     Resolver,
     cover_files,
     fields_of,
+    problems_of,
     recipe_of,
     resolver_of,
     resolving,
@@ -28,7 +30,7 @@ from toolwire.resolvers.recipes import RefusedPlan, outer_of, planning
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import CallNote, failure, secrets_around, traceback_of
+from toolwire.work.results import CallNote, failure, invalid, secrets_around, traceback_of
 from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
@@ -119,6 +121,10 @@ class _Renamed(Resolver):
         say, inner = getattr(self.resolver, "preview", None), self._inner(call.name)
         return say(replace(call, name=inner), context) if callable(say) and inner is not None else None
 
+    def problems(self, call: ToolCall, context: Any = None) -> list[str]:
+        inner = self._inner(call.name)
+        return [] if inner is None else problems_of(self.resolver, replace(call, name=inner), context)
+
 
 def prefixed(resolver: AnyResolver, prefix: str) -> Resolver:
     """Put a prefix before each tool's name."""
@@ -170,6 +176,9 @@ class _Approved(_Renamed):
         self._only = None if only is None else frozenset(only)
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
+        if problems := self.problems(call, context):
+            yield Emit(CallNote("invalid"))
+            return invalid(call, problems)
         refusal = yield from self.refusing(call, context)
         return refusal if refusal is not None else (yield from super().resolving(call, context))
 

@@ -26,6 +26,7 @@ from toolwire.loop import Done, RunTools
 from toolwire.resolvers import RunSecrets, tools_of
 from toolwire.resolvers.effects import Effects, Happened, NotYet, effects_of
 from toolwire.resolvers.execution import Cancel, planned
+from toolwire.resolvers.session import Session
 from toolwire.runs import effects as words
 from toolwire.runs.engine import Engine
 from toolwire.runs.failpoints import at
@@ -35,7 +36,7 @@ from toolwire.runs.register import Register, Unapproved
 from toolwire.traces.databases import words_of
 from toolwire.types import Encoded, Error, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolwire.work.keys import CallKey, keyed
-from toolwire.work.results import CallRecord, Ran, failure, result_of, safe
+from toolwire.work.results import CallRecord, Ran, failure, invalid, result_of, safe
 from toolwire.work.threads import call_together
 from toolwire.work.waiting import Ask, Work, flow, run
 
@@ -195,7 +196,8 @@ class Journal:
         here = {tool.name: tool for tool in tools_of(resolve)} if hasattr(resolve, "available_tools") else {}
         place = count()
         plan = [
-            [_Job(call, refusal, self._key(tools.turn, next(place), call), effects_of(here.get(call.name)))
+            [_Job(call, refusal or self._unaskable(call, resolve), self._key(tools.turn, next(place), call),
+                  effects_of(here.get(call.name)))
              for call, refusal in group]
             for group in planned(tools.calls, resolve, execute.keywords["limits"])
         ]  # fmt: skip
@@ -223,6 +225,13 @@ class Journal:
         if any(not rows[job.key].verdict for job in asked):
             raise Waiting(self.run)
         return {job.key: rows[job.key].verdict for job in asked}
+
+    def _unaskable(self, call: ToolCall, resolve: Any) -> ToolResult | None:
+        """Refuse a call that a person would be asked about, and that would not run whatever the answer is."""
+        if not (self._needs_person(call.name) and isinstance(resolve, Session)):
+            return None
+        problems = resolve.problems(call)
+        return invalid(call, problems) if problems else None
 
     def _needs_person(self, name: str) -> bool:
         return self.people is True or name in (self.people or ())
