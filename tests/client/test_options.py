@@ -111,6 +111,15 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"options": {"timeout": 5}},
         "openai: timeout is not an option of a provider; .* did you mean timeouts",
     ),
+    "model": ({"model": 5}, "settings: model has the wrong type: Expected `str"),
+    "model, bytes": ({"model": b"gpt"}, "settings: model has the wrong type: Expected `str"),
+    "provider_state": ({"provider_state": 5}, "settings: provider_state has the wrong type: Expected `object"),
+    "auto_tools": ({"auto_tools": "no"}, "settings: auto_tools has the wrong type: Expected `bool"),
+    "terminal_tool": ({"terminal_tool": get_weather}, "settings: terminal_tool has the wrong type: Expected `str"),
+    "max_iterations": ({"max_iterations": "x"}, "settings: max_iterations has the wrong type: Expected `int"),
+    "max_iterations, below zero": ({"max_iterations": -1}, "max_iterations: turns must be 0 or more, not -1"),
+    "fallback": ({"options": {"fallback": "no"}}, "settings: fallback has the wrong type: Expected `bool"),
+    "resolver, a class of Python's own": ({"resolver": int}, "resolver: resolver must have `resolve`"),
     "a request": ({"prompt": Request(context=Context())}, "settings: prompt is a Request, which `Client.send` takes"),
 }
 
@@ -124,6 +133,21 @@ def test_a_value_of_a_wrong_kind_is_refused_with_its_place(face: str, case: str)
     prompt = settings.pop("prompt", "?")
     with simulate([]) as model, pytest.raises(InvalidField, match=said):
         lead(face, "openai", model.url, prompt, **settings)
+
+
+@pytest.mark.parametrize("kind", [sync.Client, aio.Client])
+@pytest.mark.parametrize("provider", ["openai", PROVIDERS["openai"], None, ["openai", "groq"]])
+def test_a_client_says_at_once_that_its_model_is_none(kind: Any, provider: Any) -> None:
+    with pytest.raises(InvalidField, match="settings: model has the wrong type: Expected `str"):
+        kind(provider, 5, api_key=KEY)
+
+
+@pytest.mark.parametrize(
+    "ask", [generate, stream, aio.stream, lambda *given, **more: awaited(aio.generate(*given, **more))]
+)
+def test_options_that_are_no_map_are_refused_by_name(ask: Any) -> None:
+    with pytest.raises(InvalidField, match="settings: options must be a map of what a client takes, not 5"):
+        ask("?", "openai", "m", options=5)
 
 
 def test_what_is_wrong_with_a_stream_is_raised_where_it_is_asked_for() -> None:

@@ -199,6 +199,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"id": "\ud800"}, r"id must be text without control characters, not '\\ud800'"),
     ({"queue": ""}, "queue must be text"),
     ({"queue": 5}, "queue must be text"),
+    ({"model": 5}, "model has the wrong type"),
+    ({"auto_tools": "no"}, "auto_tools has the wrong type"),
+    ({"options": 5}, "options must be a map"),
+    ({"approve": 5}, "approve must be a function, True, or names of tools in a list"),
     *(({"deadline": value}, "deadline must be a number of seconds above 0") for value in (0, -1, "5", True, math.nan)),
 ]
 

@@ -71,7 +71,7 @@ def _tools_of(name: str) -> Any:
         raise UserError(f"cannot be loaded: {problem}", path=name) from None
     from toolwire.client.conversation import request_of  # noqa: PLC0415 - other commands need no tools
 
-    _, resolver = request_of("-", model="-", tools=tools)  # which says what is no tool
+    _, resolver = request_of("-", tools=tools)  # which says what is no tool
     if resolver is None:
         raise UserError("has no tools that can be run", path=name)
     return tools

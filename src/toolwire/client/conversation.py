@@ -83,18 +83,17 @@ class _Listener(Struct, frozen=True):
 def request_of(
     prompt: Any,
     *,
-    model: str | None,
     messages: Iterable[Any] = (),
     system: str | list[Part] | None = None,
     tools: Iterable[Any] = (),
     tool_choice: Any = None,
-    provider_state: dict[str, Any] | None = None,
     **settings: Any,
 ) -> tuple[Request, Any]:
     """Make a request of what a caller gave, and a resolver of those tools that can be run."""
     if isinstance(prompt, Request):
         raise InvalidField("prompt", "is a Request, which `Client.send` takes", path="settings")
     settings = checked_settings(settings)
+    state = settings.pop("provider_state", None)
     context = prompt if isinstance(prompt, Context) else None
     declared, resolver = _tools_given(_with_handlers(_listed(tools), context))
     if context is None:
@@ -105,12 +104,12 @@ def request_of(
         context.system if system is None else _system_of(system),
         [*_messages_given(messages), *context.messages],
         _first_of_each([*context.tools, *declared]),
-        context.provider_state if provider_state is None else provider_state,
+        context.provider_state if state is None else state,
     )
     check_media(context.messages)
     choice = _choice_of(tool_choice)
     _check_offered(choice, context.tools)
-    return Request(context=context, model=model, tool_choice=choice, **settings), resolver
+    return Request(context=context, tool_choice=choice, **settings), resolver
 
 
 def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]) -> None:

@@ -18,7 +18,7 @@ from toolwire.client.clearing import Clearing, ConversationClearing, native, win
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
 from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
-from toolwire.client.options import AROUND, RUNNING, check_able, check_options, names_of, value_of
+from toolwire.client.options import AROUND, RUNNING, check_able, check_kinds, check_options, names_of, value_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
@@ -62,6 +62,7 @@ class Dialogue:
 
     def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
         given: dict[str, Any] = dict(options)
+        check_kinds({"model": model, "fallback": given.get("fallback")})
         providers: Any = provider if isinstance(provider, list) and provider else [provider]
         first, *others = providers
         reached: dict[str, Any] = _taken(given, _REACHED)
@@ -120,7 +121,6 @@ class Dialogue:
         if not isinstance(request, Request):
             kind = type(request).__name__
             raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
-
         check_media(request.messages)
 
         def begin(one: Dialogue, options: dict[str, Any], _last: bool) -> Work[Response]:
@@ -173,6 +173,7 @@ class Dialogue:
         """Say what is asked for, and of whom; `covered` are files that no tool may touch."""
         settings = {**settings, "stream": True} if stream else dict(settings)
         leads = _taken(settings, RUNNING)
+        check_kinds(leads)
         check_able(leads.get("cancel"), "cancel", "is_set", "telling")
         # An `Output` is just a setting of the wire.
         options = _taken(settings, AROUND[:-1] if isinstance(settings.get("output"), Output) else AROUND)
@@ -182,9 +183,9 @@ class Dialogue:
         if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
             settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
         request, own = self._request(prompt, settings)
-        turns = leads.pop("max_iterations", None)
-        usual = None if turns is None else {"turns": turns}
-        leads["limits"] = value_of(LoopLimits, leads.get("limits") or usual, "limits")
+        turns, limits = leads.pop("max_iterations", None), leads.get("limits")
+        told = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
+        leads["limits"] = value_of(LoopLimits, *told)
         leads["running"] = value_of(Limits, leads.get("running"), "running")
         resolver = own if given is None else _instead_of(own, given)
         setup = RunSetup(request, _resolving(resolver, request, options), **leads)
@@ -207,12 +208,11 @@ class Dialogue:
         return replace(self.upstream, provider=provider, dialect=provider.speaks())
 
     def _request(self, prompt: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
-        settings = dict(settings)
-        return request_of(prompt, model=self._model(settings), **settings)
+        return request_of(prompt, **{**settings, "model": self._model(settings)})
 
     def _model(self, settings: dict[str, Any]) -> str | None:
         """Take the model that a call names, or the client's."""
-        model: str | None = settings.pop("model", None) or self.model
+        model: str | None = settings.get("model") or self.model
         if model is None and self.provider.dialect != "gemini":
             raise InvalidField(
                 "model", "is missing: neither the client nor the call names one", path=self.provider.name

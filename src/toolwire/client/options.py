@@ -31,12 +31,21 @@ _ABLE = {
 RUNNING = ("auto_tools", "limits", "max_iterations", "running", "terminal_tool", "cancel")
 AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
 _OF_A_RUN = (*RUNNING, *AROUND[:-1], "on_event", "on_chunk")
+_OTHER_KINDS = {
+    "provider_state": dict[str, Any] | None,
+    "auto_tools": bool | None,
+    "terminal_tool": str | None,
+    "max_iterations": int | None,
+    "fallback": bool | None,
+}
 _GIVEN = ("messages", "system", "tools", "provider_state", "capabilities")
 _SETTINGS = (*_GIVEN, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))
 
 
 def options_among(settings: dict[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Take the client's options out of what a call was given, and add them to those that it was given as such."""
+    if not isinstance(options, Mapping | None):
+        raise InvalidField("options", f"must be a map of what a client takes, not {options!r}", path="settings")
     among = {name: settings.pop(name) for name in (*OF_A_SERVER, *OF_A_CLIENT) if name in settings}
     return {**(options or {}), **among}
 
@@ -47,15 +56,21 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise _unknown_setting(unknown)
     if type(settings.get("stop")) is str:
         settings = {**settings, "stop": [settings["stop"]]}
+    check_kinds(settings)
+    return dict(settings)
+
+
+def check_kinds(settings: Mapping[str, Any]) -> None:
+    """Refuse a setting, or an option, of a wrong kind."""
+    kinds = _kinds()
     for name, value in settings.items():
         if isinstance(value, float) and not isfinite(value):
             raise InvalidField(name, f"must be a finite number, not {value}", path="settings")
-        if value is not None and name in _kinds():
+        if value is not None and name in kinds:
             try:
-                msgspec.convert(value, _kinds()[name])
+                msgspec.convert(value, kinds[name])
             except msgspec.ValidationError as problem:
                 raise InvalidField(name, f"has the wrong type: {problem}", path="settings") from None
-    return dict(settings)
 
 
 @cache
@@ -63,7 +78,7 @@ def _kinds() -> dict[str, Any]:
     """Give the kinds of those settings that are plain values; of which words there are, servers say more than we."""
     hints = get_type_hints(Request)
     plain = (name for name in _SETTINGS if name in hints and name not in ("output", "tool_choice"))
-    return {name: str | None if _is_word(hints[name]) else hints[name] for name in plain}
+    return {name: str | None if _is_word(hints[name]) else hints[name] for name in plain} | _OTHER_KINDS
 
 
 def _is_word(hint: Any) -> bool:

@@ -145,12 +145,20 @@ def resolver_of(given: Any, path: str) -> Any:
 def _bound_to(resolver: Any, cwd: Any = HERE) -> Any:
     """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
     if inspect.isclass(resolver):
-        if "cwd" in inspect.signature(resolver).parameters:
+        if _takes_folder(resolver):
             return cast("Any", resolver)(cwd=cwd)
         resolve = inspect.getattr_static(resolver, "resolve", None)
         return resolver if isinstance(resolve, staticmethod | classmethod) else resolver()
     bind = None if cwd == HERE else getattr(resolver, "at", None)
     return bind(cwd) if callable(bind) else resolver
+
+
+def _takes_folder(kind: type) -> bool:
+    """Whether a class is made for a folder; some of Python's own do not say what they take."""
+    try:
+        return "cwd" in inspect.signature(kind).parameters
+    except ValueError:
+        return False
 
 
 def offers_tools(given: Any) -> bool:

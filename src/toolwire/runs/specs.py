@@ -6,7 +6,7 @@ Rules of this file:
 - What cannot cross (functions, objects) is refused for a queue, by name, before anything is begun.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -48,7 +48,8 @@ def given(provider: Any, model: str | None, tools: Any, options: Any, settings: 
     approve = settings.get("approve")
     if approve is not None and not callable(approve):
         people = settings.pop("approve")
-        if people is not True and (isinstance(people, str) or not all(isinstance(one, str) for one in people)):
+        listed = isinstance(people, Collection) and not isinstance(people, str)
+        if people is not True and not (listed and all(isinstance(one, str) for one in people)):
             raise InvalidField("approve", "must be a function, True, or names of tools in a list", path="settings")
         people = people if people is True else sorted(people)
     return Given(provider, model, options, {**settings, "tools": tools or ()}, people)
