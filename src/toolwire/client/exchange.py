@@ -20,7 +20,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, Self
 
@@ -85,7 +85,7 @@ _KINDS: dict[str, ErrorKind] = {
 # No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
 _CHARACTERS_OF_A_TOKEN = 8
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
-_EXCERPT = 100
+_LOOKED_AT, _EXCERPT = 4096, 100
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
@@ -331,16 +331,16 @@ def _read_answer(
     except TransportError as problem:
         return _failed(problem)
     except InvalidBody as problem:
-        message = f"the answer is not a JSON object: {problem}{_elsewhere(data, answer.headers)}"
+        message = f"the answer is not a JSON object: {problem}{_elsewhere(upstream, data, answer)}"
         return _scrubbed(upstream, Error("server", message, answer.status)), None
 
 
-def _elsewhere(data: bytes, headers: Mapping[str, str]) -> str:
-    """Say what came in the place of an object, and why that may be."""
-    text = data[:_EXCERPT].decode(errors="replace").strip()
+def _elsewhere(upstream: Upstream, data: bytes, answer: HttpResponse) -> str:
+    """Say what came in the place of an object, without the key, and why that may be."""
+    text = scrub(data[:_LOOKED_AT].decode(errors="replace"), (), [key_of(upstream.provider)])[:_EXCERPT].strip()
     if not text or text.startswith("{"):
         return ""
-    kind = headers.get("content-type", "no type")
+    kind = answer.headers.get("content-type", "no type")
     return f"; it is {text!r} ({kind[:_EXCERPT]}): does base_url lead to the API?"
 
 
