@@ -99,6 +99,24 @@ def test_events_have_offsets_and_are_the_same_from_the_middle(runs: Runs) -> Non
             next(run.events(odd))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("after", [-1, "x", 1.5, None, True, 1 << 63])
+def test_an_offset_that_is_none_is_refused(runs: Runs, after: Any) -> None:
+    run = runs.start("Add.", **given(turns("3")))
+    run.result(30)
+    with pytest.raises(InvalidField, match="events: after must be an offset, a whole number of 0 or more, not "):
+        list(run.events(after))
+    with pytest.raises(InvalidField, match="fork: at must be an offset of the run's events, 0 to 1, not "):
+        run.fork(after)
+
+    async def main() -> None:
+        async with aio.Runs(runs.core.engine.url) as awaited:
+            with pytest.raises(InvalidField, match="events: after must be an offset"):
+                async for _ in (await awaited.run(run.id)).events(after):
+                    pass
+
+    asyncio.run(main())
+
+
 def test_a_fork_goes_on_from_an_offset(runs: Runs) -> None:
     run = runs.start("Add.", tools=[add], **given(TWO))
     done = run.result(30)
@@ -495,11 +513,35 @@ def test_awaited_starts_at_the_same_time_open_one_database(file: Path) -> None:
         await awaited.close()
 
     def users() -> int:
-        return _CORES[f"sqlite:///{file}"][1]
+        return _CORES[os.path.realpath(file)][1]
 
     before = users()
     asyncio.run(main())
     assert users() == before
+
+
+@pytest.mark.parametrize(
+    "spelt", ["sqlite:///./{file.name}", "sqlite+pysqlite:///{file}", "sqlite:///link.db", "sqlite:////{file}"]
+)
+def test_a_database_is_one_however_its_address_is_written(
+    runs: Runs, file: Path, spelt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    if not Path("link.db").exists():
+        Path("link.db").symlink_to(file)
+    with Runs(spelt.format(file=file)) as other:
+        assert other.core is runs.core
+        run = other.start("Hi.", **given(turns("Hello.")))
+        assert run.result(30).content == "Hello."
+    assert runs.run(run.id).state == "done"
+
+
+def test_a_relative_address_is_another_database_in_another_folder(
+    runs: Runs, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Runs(f"sqlite:///{file.name}") as other:
+        assert other.core is not runs.core
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")

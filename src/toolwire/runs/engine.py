@@ -8,6 +8,7 @@ Rules of this file:
 """
 
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -89,6 +90,17 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
 
     files.follow(db)
     return url, db, files
+
+
+def place_of(url: str) -> str:
+    """Name a database alike, however its address is written: SQLite by its file, any other by its whole address."""
+    try:
+        given = driven(url)
+    except sa.exc.ArgumentError:
+        return url
+    if given.get_backend_name() == "sqlite" and given.database and "?" not in url:
+        return os.path.realpath(given.database)
+    return given.render_as_string(hide_password=False)
 
 
 def _cannot_be_opened(problem: sa.exc.DatabaseError) -> StoreFailed:

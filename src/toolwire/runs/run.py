@@ -21,6 +21,7 @@ from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
 from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
 from toolwire.runs.core import Core
+from toolwire.runs.engine import place_of
 from toolwire.runs.failpoints import at
 from toolwire.runs.limits import check_count
 from toolwire.runs.owners import is_dead
@@ -33,6 +34,7 @@ from toolwire.work.results import safe
 State = Literal["queued", "running", "waiting", "parked", "done", "failed", "cancelled"]
 Offset = tuple[int, Any]
 _SHORTEST, _LONGEST = 0.02, 0.5
+_LAST = (1 << 63) - 1  # that a database can be asked for
 _CORES: dict[str, tuple[Core, int]] = {}
 _LOCK = threading.Lock()
 
@@ -179,8 +181,9 @@ class Run:
 
     def happened(self, after: int = 0) -> tuple[list[Offset], bool]:
         """Give what has happened after an offset by now, and whether that is all."""
-        if type(after) is not int or after < 0:
-            raise InvalidField("after", f"must be 0, or the offset of an event, not {after!r}", path="events")
+        if type(after) is not int or not 0 <= after <= _LAST:
+            what = f"must be an offset, a whole number of 0 or more, not {after!r}"
+            raise InvalidField("after", what, path="events")
         over = self._core.engine.output(self.id) is not None or self._row().state == "ended"
         steps = self._core.engine.steps(self.id, after)
         texts = self._core.register.texts(self.id) if steps else {}
@@ -242,10 +245,10 @@ class Runs:
         _check_seconds("lease", lease)
         check_count("concurrency", concurrency, "Runs")
         _check_name("queue", queue)
-        self._url = url
+        self._place = place_of(url)
         with _LOCK:
-            core, users = _CORES.get(url) or (Core(url, lease), 0)
-            _CORES[url] = core, users + 1
+            core, users = _CORES.get(self._place) or (Core(url, lease), 0)
+            _CORES[self._place] = core, users + 1
         self.core: Core = core
         self._closed = False
         core.concurrency = concurrency
@@ -354,7 +357,7 @@ class Runs:
     def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - it is the new run's
         """Begin a run with what happened in another one up to an offset."""
         there = len(self.core.engine.steps(run.id, output=False))
-        if not isinstance(at, int) or not 0 <= at <= there:
+        if type(at) is not int or not 0 <= at <= there:
             raise InvalidField("at", f"must be an offset of the run's events, 0 to {there}, not {at!r}", path="fork")
         _check_name("id", id)
         name, core = id or uuid.uuid4().hex, self.core
@@ -388,11 +391,11 @@ class Runs:
             return
         self._closed = True
         with _LOCK:
-            core, users = _CORES[self._url]
+            core, users = _CORES[self._place]
             if users > 1:
-                _CORES[self._url] = core, users - 1
+                _CORES[self._place] = core, users - 1
                 return
-            del _CORES[self._url]
+            del _CORES[self._place]
         core.close(seconds)
 
     def __enter__(self) -> Self:
