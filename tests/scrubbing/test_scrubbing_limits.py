@@ -166,6 +166,7 @@ HOSTILE = [
     *("--token ", "--token '", "<pwd>a"),
     *("card: a = {", "card: a = '", "token: a = ", "card => [", 'card["card"] = ', 'cookie: a="', "card=[\\'"),
     *('{"a":', "a.b.", "x-key: ", '\\"', "xoxb-", "\u0430:"),
+    *("mysql", "mysql ", "mysql -p'", "mysql -p\\", "?key=", "?key=a", "1:A", ":A", "1"),
 ]
 
 

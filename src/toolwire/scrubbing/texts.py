@@ -52,6 +52,8 @@ _WORD = "[A-Za-z0-9_-]"
 _APART = "[A-Za-z0-9]"
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _BEARER = r"\s{1,8}((?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}|[A-Za-z0-9._~+/=-]{20,})"
+# A word of a shell, or what is in quotes; no variable, and nothing that stands for a password or is hidden already.
+_WORD_OF_A_SHELL = r"""(?![\"']?[$<]|\[hidden)("(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|(?:[^\s"'`|;&<>\\]|\\(?!["']))+)"""
 _USERINFO = r"([^\s/?#@:\"'<>]{0,256}:[^\s/?#\"'<>]{0,256}|[^\s/?#@:\"'<>]{16,256})@"
 
 
@@ -75,6 +77,8 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
         *_long("xai-", "nvapi-", "tgp_v1_", "r8_"),
         *_long("gsk_", "pplx-", "hf_", "fw_", "csk-", "tw-", of=_APART),
         *(_key(start, "(?:live|test)_[A-Za-z0-9]{10,}") for start in ("sk_", "rk_")),
+        # Google's in a query: https://cloud.google.com/docs/authentication/api-keys-use
+        ("key=", r"(?<=[?&;])key=((?=[^\s&#\"'<>]{0,200}[0-9])[\w.~%+/=-]{16,})"),
     ],
     "access key": [_key(start, "[A-Z0-9]{16}(?![A-Za-z0-9])", _APART) for start in ("AKIA", "ASIA")],
     "token": [
@@ -88,7 +92,17 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
         (":AA", rf"(?<![0-9])([0-9]{{8,10}}:AA{_WORD}{{33}})(?!{_WORD})"),
         _key("ya29", rf"\.{_WORD}{{20,}}"),
         _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _APART),
+        # Telegram's: https://core.telegram.org/bots/api#authorizing-your-bot
+        (":A", f"(?<![0-9])([0-9]{{6,16}}:A{_WORD}{{32,}})"),
         *((start, start + _BEARER) for start in ("Bearer", "bearer", "BEARER")),
+    ],
+    # The option is -p with the password behind it: https://dev.mysql.com/doc/refman/8.4/en/password-security-user.html
+    "password": [
+        (
+            start,
+            rf"(?<![\w.-]){start}[\w-]{{0,20}}(?![\w-])[^\n|;&]{{0,200}}?[\s\"']-p(?!\d{{1,5}}:\d){_WORD_OF_A_SHELL}",
+        )
+        for start in ("mysql", "mariadb")
     ],
     "jwt": [_key("eyJ", rf"{_WORD}{{8,}}\.{_WORD}{{4,}}\.{_WORD}*(?:\.{_WORD}*){{0,2}}", _WORD)],
     "private key": [_key("-----BEGIN ", rf"{_PEM}.*?(?:-----END {_PEM}|\Z)")],
@@ -96,7 +110,7 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
 }
 _PATTERNS = [(start, name, re.compile(pattern, re.DOTALL)) for name, keys in _KINDS.items() for start, pattern in keys]
 # No key is shorter, but in an address; and none is so short that it has none of these.
-SHORTEST_KEY, _PLAIN_KEY = 15, 20
+SHORTEST_KEY, _PLAIN_KEY = 9, 20
 _SIGNS = re.compile(r"[-_:. ]")
 # What each text has that names the field of a value.
 SIGNED = re.compile("[:=<]|--")
