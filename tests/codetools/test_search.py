@@ -48,6 +48,8 @@ CALLS: list[dict[str, Any]] = [
     {"pattern": r"a[^x]needle"},
     {"pattern": r"a\sneedle"},
     {"pattern": "^$"},
+    {"pattern": r"\Aneedle|b$", "limit": 1000},
+    {"pattern": "^b", "path": "cr.txt"},
     {"pattern": ""},
     {"pattern": "^", "glob": "*.txt"},
     {"pattern": r"needle\b.*\w+"},
@@ -104,6 +106,14 @@ def test_context_stands_beside_matches(searched: Searched) -> None:
     ]
     said = searched.grep("fake$|^one", context=1, glob="plain.txt", path=".")
     assert lines(said) == ["plain.txt:1: one needle", "plain.txt-2- two"]
+
+
+@pytest.mark.parametrize("pattern", ["^needle", "needle$", "^a$", "^b", "^needle$|^$"])
+def test_a_cr_that_stands_alone_has_an_edge_on_both_sides(searched: Searched, pattern: str) -> None:
+    """As in ripgrep from 14 on."""
+    shown = r"cr.txt:1: a\x0dneedle\x0db"
+    for more in ({"path": "cr.txt"}, {"glob": "cr.txt"}, {"limit": 1000}):
+        assert shown in lines(searched.grep(pattern, **more))
 
 
 @pytest.mark.row("D8")

@@ -80,6 +80,11 @@ def _tokens(pattern: str) -> Iterator[tuple[str, bool]]:
             fresh = False
 
 
+def has_edge(pattern: str) -> bool:
+    """Whether a pattern asks for the beginning or the end of a line."""
+    return any(part in ("^", "$") and not inside for part, inside in _tokens(pattern))
+
+
 def written(pattern: str) -> str:
     """Give a pattern of ripgrep's in the words of the engine at hand."""
     made: list[str] = []
@@ -113,7 +118,8 @@ class LinePattern:
     """A pattern that lines are held against.
 
     `may_fit` says of whole lines together whether one of them can fit; `piece` is how much text it takes at
-    once, and `longest` how much of one line. As in ripgrep, nothing in a pattern stands for a CR.
+    once, and `longest` how much of one line. As in ripgrep from 14 on, nothing in a pattern stands for a CR, and
+    beside one are edges.
     """
 
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool) -> None:
@@ -133,5 +139,5 @@ class LinePattern:
         self.longest = min(LONGEST, _LONGEST_WORK // heavy)
 
     def fits(self, line: str) -> bool:
-        """Whether a line fits: what is found in it is found between two CRs as well."""
-        return self._fits(line) and ("\r" not in line or any(map(self._fits, line.split("\r"))))
+        """Whether a line fits, or a part of it between two CRs."""
+        return any(map(self._fits, line.split("\r")))

@@ -22,15 +22,20 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.codetools.definitions import LINE_CHARACTERS
 from toolwire.codetools.hits import Gathering, Query, RipgrepHit, SearchStop
 from toolwire.codetools.paths import Root
+from toolwire.codetools.regexes import has_edge
 from toolwire.errors import ToolError
 
 _LEAST = (13, 0)
+# From here on the edges of lines are on both sides of a CR that stands alone as well (13.0, 14.1 and 15.2, 2026-11-26).
+_EDGES_AT_CR = (14, 0)
 CHUNK = 1024 * 1024
 _KEPT_ERRORS = 64 * 1024
 START = 64
@@ -62,7 +67,7 @@ def located(option: Any, roots: Iterable[Root]) -> str | None:
         return None
     if option is not None and option is not True:
         path = str(os.fspath(option))
-        if sys.platform != "linux" or not os.path.isabs(path) or not _is_new_enough(path):
+        if sys.platform != "linux" or not os.path.isabs(path) or _version(path) < _LEAST:
             raise ToolError(
                 "rg_missing: the ripgrep that the tools were set to use cannot be run here, or is older than "
                 f"{_LEAST[0]}; its option takes an absolute path, or False to search without it"
@@ -72,23 +77,24 @@ def located(option: Any, roots: Iterable[Root]) -> str | None:
     for folder in folders():
         path = os.path.join(folder, "rg")
         real = os.path.realpath(path)
-        if not real.startswith(tuple(within)) and _is_new_enough(path):
+        if not real.startswith(tuple(within)) and _version(path) >= _LEAST:
             return path
     return None
 
 
-def _is_new_enough(path: str) -> bool:
+def _version(path: str) -> tuple[int, ...]:
+    """Say which ripgrep a file is; nothing of one that is not to be run."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
-        return False
+        return ()
     if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH or not os.access(path, os.X_OK):
-        return False
-    return _version(path, status.st_ino, status.st_mtime_ns, status.st_size) >= _LEAST
+        return ()
+    return _told_version(path, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
-def _version(path: str, *_of_this_file: int) -> tuple[int, ...]:
+def _told_version(path: str, *_of_this_file: int) -> tuple[int, ...]:
     """Ask a program which ripgrep it is; it is asked again when the file was changed."""
     argv = [path, "--no-config", "--version"]
     try:
@@ -101,9 +107,9 @@ def _version(path: str, *_of_this_file: int) -> tuple[int, ...]:
     return (int(version[1]), int(version[2])) if version else ()
 
 
-def command(path: str, query: Query, *, file: bool) -> list[str]:
+def command(path: str, query: Query, *, file: bool, more: Sequence[str] = ()) -> list[str]:
     """Give the command: what a model says is only ever the value of `-e`, or a plain `*.name`."""
-    options = [path, *OPTIONS, f"--max-count={query.limit + 1}", f"--context={query.context}"]
+    options = [path, *OPTIONS, *more, f"--max-count={query.limit + 1}", f"--context={query.context}"]
     options.append("--ignore-case" if query.ignore_case else "--case-sensitive")
     if query.literal:
         options.append("--fixed-strings")
@@ -128,8 +134,15 @@ class Run:
         self.code = self.complaints = 0
         self.errors = b""
 
+    def says_anything(self) -> bool:
+        """Run it until it says something, or has ended."""
+        with contextlib.closing(self.chunks()) as chunks:
+            return any(chunks)
+
     def chunks(self) -> Generator[bytes, None, None]:
-        """Give its output as it comes."""
+        """Give its output as it comes; a file is read from its beginning."""
+        if self._file is not None:
+            os.lseek(self._file, 0, os.SEEK_SET)
         try:
             process = subprocess.Popen(  # noqa: S603 - `command` made it
                 self._argv,
@@ -193,11 +206,19 @@ def complaint(path: str, query: Query, folder: int, stop: SearchStop) -> str | N
     return text[:1000].split("\nConsider enabling")[0]
 
 
-def finds_repository(path: str, folder: int, stop: SearchStop, deadline: float) -> bool:
-    """Whether a folder has a repository in it, where ripgrep would look."""
-    argv = [path, *OPTIONS, *_REPOSITORIES, "--", "./"]
-    with contextlib.closing(Run(argv, folder, None, stop, deadline).chunks()) as chunks:
-        return any(chunks)
+def repositories(path: str) -> list[str]:
+    """Give the command that lists repositories, where ripgrep would look."""
+    return [path, *OPTIONS, *_REPOSITORIES, "--", "./"]
+
+
+def misses_edges(path: str, query: Query) -> bool:
+    """Whether a pattern asks for edges that this ripgrep does not find at a CR that stands alone."""
+    return not query.literal and has_edge(query.pattern) and _version(path) < _EDGES_AT_CR
+
+
+def lone_crs(path: str, query: Query, *, file: bool) -> list[str]:
+    """Give the command that lists where, among what a query searches, a CR stands alone."""
+    return command(path, replace(query, pattern=r"\r[^\n]"), file=file, more=("--no-crlf", "--files-with-matches"))
 
 
 class OutputReader:

@@ -145,10 +145,11 @@ class Search:
             self._notices.append(TIME_IS_UP)
 
     def _search_folder(self, fd: int, rg: str | None) -> None:
-        if rg is None:
+        query = self._query if rg is None else self._query_for(rg, fd)
+        if rg is None or self._misses_edges(rg, query, fd):
             self._walk(fd)
             return
-        gathering = Gathering(self._query_for(rg, fd))
+        gathering = Gathering(query)
         self._run(rg, fd, None, gathering)
         for path in sorted(gathering.records):
             if self._report.full:
@@ -162,11 +163,11 @@ class Search:
             head = os.pread(fd, 64 * 1024, 0)
             if b"\0" in head and head[:2] not in MARKS:
                 raise PathRefused("not_text", self._place.given, _BINARY)
-            if rg is None:
-                self._read_file(fd)
-                return
             gathering = Gathering(self._query)
             with folder_of(self._place.root, ()) as folder:
+                if rg is None or self._misses_edges(rg, self._query, folder, fd):
+                    self._read_file(fd)
+                    return
                 self._run(rg, folder, fd, gathering)
             self._give(fd, self._place, gathering.records.get("", []))
 
@@ -189,6 +190,14 @@ class Search:
             raise _Unfinished("ripgrep ended before its work was done: try again")
         self._report.unreadable += run.complaints if run.in_time else 0
 
+    def _says_anything(self, argv: list[str], folder: int, file: int | None = None) -> bool:
+        return ripgrep.Run(argv, folder, file, self._stop, self._deadline).says_anything()
+
+    def _misses_edges(self, rg: str, query: Query, folder: int, file: int | None = None) -> bool:
+        """Whether what is searched has edges of lines that this ripgrep does not find."""
+        lone_crs = ripgrep.lone_crs(rg, query, file=file is not None)
+        return ripgrep.misses_edges(rg, query) and self._says_anything(lone_crs, folder, file)
+
     def _query_for(self, rg: str, fd: int) -> Query:
         """Give the query, with the rules that ripgrep is not told of: of the folders above, and between repositories.
 
@@ -198,7 +207,7 @@ class Search:
             return self._query
         above, accepts = levels_above(self._place), self._query.accepts
         ignoring = Below(self._place, fd, above)
-        apart = ignoring.is_in_repository or ripgrep.finds_repository(rg, fd, self._stop, self._deadline)
+        apart = ignoring.is_in_repository or self._says_anything(ripgrep.repositories(rg), fd)
         if not apart and not any(level.rules for level in above):
             return self._query
         return replace(self._query, apart=apart, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))

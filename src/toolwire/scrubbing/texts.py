@@ -92,8 +92,6 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
         (":AA", rf"(?<![0-9])([0-9]{{8,10}}:AA{_WORD}{{33}})(?!{_WORD})"),
         _key("ya29", rf"\.{_WORD}{{20,}}"),
         _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _APART),
-        # Telegram's: https://core.telegram.org/bots/api#authorizing-your-bot
-        (":A", f"(?<![0-9])([0-9]{{6,16}}:A{_WORD}{{32,}})"),
         *((start, start + _BEARER) for start in ("Bearer", "bearer", "BEARER")),
     ],
     # The option is -p with the password behind it: https://dev.mysql.com/doc/refman/8.4/en/password-security-user.html
