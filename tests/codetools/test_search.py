@@ -134,6 +134,21 @@ def test_gitignore_is_one_rule(searched: Searched) -> None:
     assert not any(path.startswith(".git/") or "/.git/" in path for path in found | everything)
 
 
+@pytest.mark.parametrize("mark", [".git/HEAD", "x.txt"])
+@pytest.mark.parametrize(
+    "rules", [b"#" * 1_100_000 + b"\n*.log\n", b"#\n" * 20_000 + b"*.log\n", b"caf\xe9\n*.log\n", b"\xff\n*.log"]
+)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.row("D8")
+def test_gitignore_is_read_whole_whatever_its_size_and_its_encoding(
+    tmp_path: Path, engine: Any, rules: bytes, mark: str
+) -> None:
+    project = Project(tmp_path)
+    for path, data in {mark: b"", "sub/.gitignore": rules, "sub/a.log": b"needle\n", "sub/a": b"needle\n"}.items():
+        project.file(path, data)
+    assert lines(Searched(project, engine).grep()) == ["sub/a:1: needle"]
+
+
 @pytest.mark.row("D8")
 def test_a_folder_that_is_named_is_searched_though_it_is_ignored(searched: Searched) -> None:
     assert lines(searched.grep(path="build")) == ["build/out.txt:1: needle"]

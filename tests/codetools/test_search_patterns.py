@@ -111,10 +111,17 @@ RULES = [
     ("a\\", "", "a a\\"),
     ("{a,b}", "{a,b}", "a b"),
     ("?", "a", "\u00e9"),
+    ("a/*", "a/b a/b/", "a/"),
+    ("a?", "ab/", "a/"),
+    ("?a", "ba/", "a/"),
+    ("b/\n!b\nb/", "b/", "b"),
+    (f"{'#' * 2_000_000}\na", "a", ""),
+    ("#\n" * 20_000 + "a", "a", ""),
+    ("".join(f"n{number}\n" for number in range(15_000)) + "!n9999", "n0 n14999", "n9999"),
 ]
 
 
-@pytest.mark.parametrize(("text", "named", "kept"), RULES, ids=[text for text, _, _ in RULES])
+@pytest.mark.parametrize(("text", "named", "kept"), RULES, ids=[text[:20] for text, _, _ in RULES])
 @pytest.mark.row("D8")
 def test_a_rule_of_gitignore_names_what_git_says(text: str, named: str, kept: str) -> None:
     rules = ignoring.parsed(text.encode("latin-1"))

@@ -11,7 +11,8 @@ Rules of this file:
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, islice
 
 from msgspec import Struct
 
@@ -19,47 +20,41 @@ from toolwire.codetools.paths import READ, ProjectPath, folder_of, held
 from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
 
 _NAME = ".gitignore"
-_MAX_BYTES = 1024 * 1024
-_MAX_RULES = 10_000
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_RULES = 100_000
+_TOGETHER = 256
+# What a path begins with, to say whether it is a folder.
+_FOLDER, _OTHER = "d", "f"
 
 
 class _Rule(Struct, frozen=True):
-    """One line: what it fits as a regular expression, and whether it takes back or is about folders only."""
+    """One line: the paths that it fits, as a regular expression, and whether it takes them back."""
 
     body: str
     negated: bool
-    folders_only: bool
 
 
 class _IgnoreFile:
     def __init__(self, rules: Sequence[_Rule]) -> None:
-        self._rules = rules
-        self._tests: list[Test | None] = [None] * len(rules)
-        try:
-            self._any: Test = whole("|".join(rule.body for rule in rules))
-        except ValueError:
-            self._any = lambda _path: True
+        runs = ((negated, [rule.body for rule in run]) for negated, run in groupby(rules, lambda rule: rule.negated))
+        tests = [(negated, test) for negated, bodies in runs for test in _tests_of(bodies)]
+        self._last_first: list[tuple[bool, Test]] = tests[::-1]
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Say whether a path is ignored, from the folder of this file; None if no rule is about it."""
-        path = path if path.isascii() else os.fsencode(path).decode("latin-1")
-        if not self._any(path):
-            return None
-        for place in range(len(self._rules) - 1, -1, -1):
-            rule = self._rules[place]
-            if (is_folder or not rule.folders_only) and self._test(place)(path):
-                return not rule.negated
-        return None
+        path = (_FOLDER if is_folder else _OTHER) + (path if path.isascii() else os.fsencode(path).decode("latin-1"))
+        return next((not negated for negated, fits in self._last_first if fits(path)), None)
 
-    def _test(self, place: int) -> Test:
-        test = self._tests[place]
-        if test is None:
-            try:
-                test = whole(self._rules[place].body)
-            except ValueError:
-                test = lambda _path: False  # noqa: E731 - one of two, of one shape
-            self._tests[place] = test
-        return test
+
+def _tests_of(bodies: Sequence[str]) -> Iterator[Test]:
+    """Give the tests of rules that say the same, many in one; a rule that is too large fits nothing."""
+    for start in range(0, len(bodies), _TOGETHER):
+        together = bodies[start : start + _TOGETHER]
+        try:
+            yield whole("|".join(together))
+        except ValueError:
+            if len(together) > 1:
+                yield from chain.from_iterable(_tests_of([body]) for body in together)
 
 
 class Level(Struct, frozen=True):
@@ -115,9 +110,10 @@ def _rules_of(folder: int) -> _IgnoreFile | None:
 
 def parsed(data: bytes) -> _IgnoreFile | None:
     """Read the text of a `.gitignore`."""
-    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")[:_MAX_RULES]
-    rules = [rule for line in lines if (rule := _rule(line.removesuffix(b"\r").decode("latin-1"))) is not None]
-    return _IgnoreFile(rules) if rules else None
+    lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    rules = filter(None, (_rule(line.removesuffix(b"\r").decode("latin-1")) for line in lines))
+    first = list(islice(rules, _MAX_RULES))
+    return _IgnoreFile(first) if first else None
 
 
 def _rule(line: str) -> _Rule | None:
@@ -137,7 +133,8 @@ def _rule(line: str) -> _Rule | None:
         body = translated(pattern, braces=False)
     except ValueError:
         return None
-    return _Rule(body if anchored else f"(?:.*/)?{body}", bare.startswith("!"), folders_only)
+    kind = _FOLDER if folders_only else f"[{_FOLDER}{_OTHER}]"
+    return _Rule(f"{kind}{body}" if anchored else f"{kind}(?:.*/)?{body}", bare.startswith("!"))
 
 
 class Below:

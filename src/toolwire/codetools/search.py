@@ -199,17 +199,16 @@ class Search:
         return ripgrep.misses_edges(rg, query) and self._says_anything(lone_crs, folder, file)
 
     def _query_for(self, rg: str, fd: int) -> Query:
-        """Give the query, with the rules that ripgrep is not told of: of the folders above, and between repositories.
+        """Give the query, with the rules that ripgrep does not know: of the folders above, and between repositories.
 
         Where it is to follow rules outside of repositories too, it takes them into those that are there (from 14 on).
+        Of a `.gitignore` that is not UTF-8, it reads the lines before the first that is not (13.0 and 15.2).
         """
         if self._query.ignored:
             return self._query
         above, accepts = levels_above(self._place), self._query.accepts
         ignoring = Below(self._place, fd, above)
         apart = ignoring.is_in_repository or self._says_anything(ripgrep.repositories(rg), fd)
-        if not apart and not any(level.rules for level in above):
-            return self._query
         return replace(self._query, apart=apart, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
 
     def _show(self, place: ProjectPath, records: list[RipgrepHit]) -> None:
