@@ -677,3 +677,16 @@ def test_an_error_in_a_stream_is_its_end(case: str) -> None:
         assert error.message in {"boom", "busy"}
         assert read[-1] == MessageEnd(complete=False)
         assert accumulate(read).finish_reason in {"error", None}
+
+
+# Contents of Gemini whose role another wire has.
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize(("called", "answered"), [("assistant", "tool"), ("model", "tool"), ("assistant", "user")])
+def test_a_role_of_another_wire_is_understood_in_contents(called: str, answered: str, target: str) -> None:
+    body = asking("gemini", ..., ...)
+    body["contents"][1]["role"], body["contents"][2]["role"] = called, answered
+    encoded = translate.request(body, "gemini", target, strict=True)
+    assert (encoded.body == body) is (target == "gemini")
+    assert answers(dialect(target).decode_request(encoded.body)) == [("f", "by f"), ("g", "by g")]

@@ -60,7 +60,10 @@ _EMPTY = "(empty)"
 _NO_WORDS = {"text": ""}
 # https://ai.google.dev/gemini-api/docs/thought-signatures (2026-11-20).
 _SKIP = "skip_thought_signature_validator"
-_ROLES: dict[object, Role] = {"user": "user", "model": "assistant", "function": "user", None: "user"}
+_ROLES: dict[object, Role] = {
+    **dict.fromkeys(("user", "function", "tool", None), "user"),
+    **dict.fromkeys(("model", "assistant"), "assistant"),
+}
 _COMMON = frozenset({"user", "model"})
 
 
@@ -240,7 +243,9 @@ def _encode_own(message: Message, ledger: Conversation) -> Any:
         form = form_of(opaque, DIALECT)
         if "whole" in form:
             return content[0].value  # type: ignore[union-attr,index]
-        role = form["role"] if "role" in form and not model else "model" if model else "user"
+        usual = "model" if model else "user"
+        role = form.get("role", usual)
+        role = role if (_ROLES[role] == "assistant") is model else usual
         body = {} if role is None else {"role": role}
     parts = [{"text": content}] if type(content) is str else encode_parts(content, ledger, message.role)
     if parts:
