@@ -26,6 +26,7 @@ from toolwire import (
     MessageEnd,
     Request,
     Response,
+    Tool,
     ToolCall,
     ToolResult,
     accumulate,
@@ -690,3 +691,19 @@ def test_a_role_of_another_wire_is_understood_in_contents(called: str, answered:
     encoded = translate.request(body, "gemini", target, strict=True)
     assert (encoded.body == body) is (target == "gemini")
     assert answers(dialect(target).decode_request(encoded.body)) == [("f", "by f"), ("g", "by g")]
+
+
+# A declaration that does not say what it is.
+
+
+@pytest.mark.parametrize("source", ["openai-chat", "ollama"])
+@pytest.mark.parametrize("target", NAMES)
+def test_a_declaration_without_a_type_is_a_function(source: str, target: str) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    declared = {"function": {"name": "f", "description": "d", "parameters": schema}}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [declared]}
+    encoded = translate.request(body, source, target, strict=True)
+    assert (encoded.body == body) is (target == source)
+    [read] = dialect(target).decode_request(encoded.body).tools
+    assert isinstance(read, Tool)
+    assert (read.name, read.description, read.plain_parameters) == ("f", "d", schema)

@@ -26,15 +26,17 @@ def decode_tool(body: Any) -> Tool | ServerTool:
             return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
         return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
     match body:
-        case {"type": "function", "function": {"name": str(name)} as inner}:
-            key = "function"
         case {"type": "custom", "custom": {"name": str(name)} as inner}:
             key = "custom"
+        case {"function": {"name": str(name)} as inner} if body.get("type", "function") == "function":
+            key = "function"
         case _:
             return keep_tool(body, DIALECT)
     form: dict[str, Any] = {}
     rest, left = body.copy(), inner.copy()
-    del rest[key], rest["type"], left["name"]
+    del rest[key], left["name"]
+    if rest.pop("type", None) is None:
+        form["untyped"] = True
     return _make_tool(WIRE.read_name(name, form), key, left, rest, form)
 
 
@@ -95,7 +97,9 @@ def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
-    return ledger.finish({"type": key, key: left_of(tool.opaque, DIALECT, key) | inner}, tool)
+    body = {key: left_of(tool.opaque, DIALECT, key) | inner}
+    untyped = "untyped" in form_of(tool.opaque, DIALECT)
+    return ledger.finish(body if untyped else {"type": key, **body}, tool)
 
 
 def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
