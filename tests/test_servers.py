@@ -438,6 +438,10 @@ HIDDEN: dict[str, tuple[str, Body, tuple[int, int, int | None]]] = {
     "Gemini's OpenAI endpoint": ("openai-chat", chat_usage(8, 3, 21), (8, 13, None)),
     "OpenAI": ("openai-chat", chat_usage(30, 22, 52, 20), (30, 22, 20)),
     "a total that says less": ("openai-chat", chat_usage(30, 22, 40), (30, 22, None)),
+    "a total and no count": ("openai-chat", {"prompt_tokens": 8, "total_tokens": 21}, (8, 13, None)),
+    "a total and a null": ("openai-chat", chat_usage(8, None, 21), (8, 13, None)),  # type: ignore[arg-type]
+    "a total and no count, of Responses": ("openai-responses", {"input_tokens": 8, "total_tokens": 21}, (8, 13, None)),
+    "Gemini, cut off while it thought": ("gemini", {"promptTokenCount": 8, "totalTokenCount": 21}, (8, 13, None)),
     "Responses of xAI": (
         "openai-responses",
         {

@@ -147,8 +147,8 @@ def count_in(body: dict[str, Any], key: str) -> int | None:
 
 
 def made_in_all(given: int | None, made: int | None, total: int | None) -> int | None:
-    """Count what the model made: some servers leave hidden thoughts out of it, and only the total has them."""
-    return made if given is None or made is None or total is None else max(made, total - given)
+    """Count what the model made: some servers leave hidden thoughts, or all of it, to the total alone."""
+    return made if given is None or total is None or total <= given else max(made or 0, total - given)
 
 
 def lose_counts(usage: Usage, ledger: Ledger) -> None:
