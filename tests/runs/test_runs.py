@@ -94,9 +94,6 @@ def test_events_have_offsets_and_are_the_same_from_the_middle(runs: Runs) -> Non
     assert [offset for offset, _ in live] == [1, 2, 3, 4, 5, 6]
     for after in range(7):
         assert list(run.events(after)) == live[after:]
-    for odd in (-1, "1", 1.0, True, None):
-        with pytest.raises(InvalidField, match="after must be 0, or the offset of an event"):
-            next(run.events(odd))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("after", [-1, "x", 1.5, None, True, 1 << 63])
