@@ -20,11 +20,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, RunTools
-from toolwire.types import Error, Message, Request, Response, Tool, ToolCall, ToolChoice, ToolResult, Usage
+from toolwire.types import Error, Message, Request, Response, Text, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.types.answer import is_count
 from toolwire.work.results import failure, invalid
 
-_SILENT = frozenset({"Thinking", "Text"})
+_SILENT = frozenset({"Thinking"})
 _REFUSALS = frozenset({"content_filter", "refusal"})
 _CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
@@ -341,9 +341,9 @@ def _says_something(answer: Response) -> bool:
 
     What nobody understands is no answer where the model wants calls, and none can be read.
     """
-    message = answer.message
     silent = _SILENT if answer.finish_reason != "tool_calls" else _SILENT | {"Opaque"}
-    return bool(message.text.strip()) or any(type(part).__name__ not in silent for part in message.parts)
+    said = [part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in answer.parts]
+    return any(said)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:
