@@ -707,3 +707,25 @@ def test_a_declaration_without_a_type_is_a_function(source: str, target: str) ->
     [read] = dialect(target).decode_request(encoded.body).tools
     assert isinstance(read, Tool)
     assert (read.name, read.description, read.plain_parameters) == ("f", "d", schema)
+
+
+GOING_ON: dict[str, dict[str, Any]] = {
+    "no arguments yet": {"name": "f", "args": {}, "willContinue": True},
+    "pieces of arguments": {
+        "name": "f",
+        "willContinue": True,
+        "partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}],
+    },
+}
+
+
+@pytest.mark.parametrize("call", GOING_ON.values(), ids=GOING_ON)
+@pytest.mark.parametrize("target", NAMES)
+def test_a_call_that_was_to_go_on_is_run_by_no_client(target: str, call: dict[str, Any]) -> None:
+    body = {"candidates": [{"content": {"role": "model", "parts": [{"functionCall": call}]}, "finishReason": "STOP"}]}
+    written = translate.response(body, "gemini", target).body
+    assert dialect(target).decode_response(written).tool_calls == []
+    for told in written.get("choices", []):
+        for one in told["message"].get("tool_calls", []):
+            with pytest.raises(json.JSONDecodeError):
+                json.loads(one["function"]["arguments"] or "{}")  # as clients do that take no text for no arguments

@@ -111,7 +111,7 @@ def argument_text(call: Any, wire: str = "") -> str:
     """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
-        return raw or ""
+        return raw or (BROKEN if _came(call, wire) else "")
     if call.error is not None and not call.plain_arguments and _came(call, wire) and not parse_arguments(raw or "")[1]:
         return f"{(raw or '').strip() or '{}'}{BROKEN}"
     if raw is None:
