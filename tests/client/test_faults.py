@@ -408,3 +408,34 @@ def test_a_tool_is_not_run_again_when_the_next_answer_fails(face: str) -> None:
     with simulate([[TOKYO], [Error("server", "Broken.")], [Cut()], ["Done."]]) as model:
         done = lead(face, "openai", model.url, "?", tools=[get_weather], options={"retries": QUICK}).done
     assert (done.content, RUN) == ("Done.", ["Tokyo"])
+
+
+NO_ANSWERS: dict[str, tuple[str, bytes, str]] = {
+    "nothing": ("openai", b"{}", "there is no answer in what came: {}"),
+    "a detail": ("openai", b'{"detail": "Not Found"}', 'there is no answer in what came: {"detail":"Not Found"}'),
+    "a message": ("openai", b'{"object": "error", "message": "no such model"}', "no such model"),
+    "no choice": ("openai", b'{"choices": []}', 'there is no answer in what came: {"choices":[]}'),
+    "counts alone": ("gemini", b'{"usageMetadata": {"promptTokenCount": 3}}', "there is no answer in what came"),
+    "no content": ("anthropic", b'{"ok": true}', "there is no answer in what came"),
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("case", NO_ANSWERS)
+def test_a_body_without_an_answer_is_an_error_that_is_tried_again(case: str, face: str) -> None:
+    name, body, words = NO_ANSWERS[case]
+    with simulate([[Raw(body, 200, "application/json")], ["Here."]]) as model:
+        led = lead(face, name, model.url, "?", options={"retries": QUICK})
+        assert (led.done.content, attempts(model)) == ("Here.", 2)
+        with simulate([[Raw(body, 200, "application/json")]]) as other, pytest.raises(ProviderUnavailable) as told:
+            lead(face, name, other.url, "?", options={"retries": ONCE})
+    assert words in str(told.value)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_prompt_that_was_blocked_is_no_fault_of_the_server(face: str) -> None:
+    blocked = Raw(b'{"promptFeedback": {"blockReason": "SAFETY"}}', 200, "application/json")
+    with simulate([[blocked]]) as model:
+        done = lead(face, "gemini", model.url, "?", options={"retries": QUICK}).done
+    assert (done.ending, done.reason) == ("refused", "the model's answer ended with content_filter")

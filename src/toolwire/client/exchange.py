@@ -86,6 +86,7 @@ _KINDS: dict[str, ErrorKind] = {
 _CHARACTERS_OF_A_TOKEN = 8
 _SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
 _LOOKED_AT, _EXCERPT = 4096, 100
+_BLOCKED = "promptFeedback"
 _WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
 _AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
@@ -347,15 +348,20 @@ def _elsewhere(upstream: Upstream, data: bytes, answer: HttpResponse) -> str:
 def _error_in(
     upstream: Upstream, response: Response, body: dict[str, Any], answer: HttpResponse, sent: Sent
 ) -> _Once | None:
-    """Give the error that a server tells under a good status, in the place of an answer or beside what came of one."""
+    """Give the error that a server tells under a good status, in the place of an answer or beside what came of one.
+
+    A body without an answer is one, but for that of a prompt that Gemini blocked.
+    """
     said = body.get("error")
-    if not said or (response.choices and response.finish_reason != "error"):
+    if (response.choices and (not said or response.finish_reason != "error")) or (not said and _BLOCKED in body):
         return None
     if response.choices:
         body, sent.heard = {"error": said}, Accumulator()
         for event in events_of(response):
             sent.heard.feed(event)
     error = upstream.dialect.decode_error(None, body, answer.headers)
+    if not said and error.kind == "unknown":
+        error = replace(error, kind="server", message=f"there is no answer in what came: {error.message}")
     error = replace(error, request_id=error.request_id or _request_id(upstream, answer.headers))
     return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
 
