@@ -319,7 +319,7 @@ def _recorded(setup: RunSetup, step: LoopStep) -> Work[None]:
 
 def _with_losses(step: LoopStep, losses: dict[Loss, None], sent: Sent) -> Any:
     """Note what an exchange could not say, and put all of it into the end."""
-    losses.update(dict.fromkeys(sent.encoded.losses if sent.encoded is not None else ()))
+    losses.update(dict.fromkeys(sent.losses))
     return replace(step, losses=tuple(losses)) if isinstance(step, Done) else step
 
 

@@ -357,8 +357,7 @@ def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
         if not failed:
             yield Emit(ErrorEnd(outcome))
         yield Emit(MessageEnd(complete=False))
-        partial = sent.partial or Response()
-        return replace(partial, losses=sent.encoded.losses if sent.encoded is not None else ())
+        return replace(sent.partial or Response(), losses=sent.losses)
     yield Emit(ends[-1] if ends else MessageEnd())
     return outcome
 

@@ -138,14 +138,15 @@ class Upstream(Struct):
 
 
 class Sent(Struct):
-    """What an exchange was so far: its request as it went out, how often, and what came of its answer.
+    """What an exchange was so far: its body as it went out, what that could not say, and what came of its answer.
 
     `digest` is fed with the bytes of the answer, where somebody wants to know them again. `tokens` and `cost` are what
     may still be used; `over` says that an answer was given up because it used more. `given` are texts that the model
     was given before, and that the request does not repeat.
     """
 
-    encoded: Encoded | None = None
+    body: bytes | None = None
+    losses: tuple[Loss, ...] = ()
     attempts: int = 0
     status: int | None = None
     heard: Accumulator | None = None
@@ -170,17 +171,17 @@ def exchanging(
     if upstream.provider.lacks_key():
         return _no_key(upstream.provider)
     upstream = _wording(upstream, request, sent.given)
-    http_request, sent.encoded = _prepared(upstream, request)
+    http_request = _prepared(upstream, request, sent)
     deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
         sent.attempts += 1
         outcome, pause = yield from _once(upstream, request, http_request, sent, deadline, stop)
         if type(outcome) is Error and _refuses_thoughts(upstream, request, outcome):
-            http_request, sent.encoded = _prepared(upstream, request)
+            http_request = _prepared(upstream, request, sent)
             yield Emit(Retrying(outcome, 0.0))
             continue
         if type(outcome) is not Error or pause is None or sent.attempts >= upstream.retries.attempts:
-            return outcome if isinstance(outcome, Error) else _noted(upstream, request, sent.encoded, outcome)
+            return outcome if isinstance(outcome, Error) else _noted(upstream, request, sent.losses, outcome)
         seconds = _pause(upstream, sent.attempts, pause)
         if deadline is not None and upstream.now() + seconds >= deadline:
             return outcome
@@ -190,10 +191,12 @@ def exchanging(
             return outcome
 
 
-def _prepared(upstream: Upstream, request: Request) -> tuple[HttpRequest, Encoded]:
+def _prepared(upstream: Upstream, request: Request, sent: Sent) -> HttpRequest:
     encoded = _encoded(upstream, request)
     _warn(upstream, request, encoded.losses)
-    return http_request_of(upstream.provider, encoded), encoded
+    http_request = http_request_of(upstream.provider, encoded)
+    sent.body, sent.losses = http_request.body, encoded.losses
+    return http_request
 
 
 def _refuses_thoughts(upstream: Upstream, request: Request, error: Error) -> bool:
@@ -209,11 +212,11 @@ def _no_key(provider: Provider) -> Error:
     return Error("authentication", f"there is no key: {where} (api_key='' where the server wants none)", code="no_key")
 
 
-def _noted(upstream: Upstream, request: Request, encoded: Encoded, response: Response) -> Response:
+def _noted(upstream: Upstream, request: Request, losses: tuple[Loss, ...], response: Response) -> Response:
     """Note what the answer shows of its model, and in it what its request could not say."""
     if calls_in_text(response.message) and not family_of(request.model).thoughts_bound:
         upstream.in_text.add(request.model)
-    return replace(response, losses=encoded.losses) if encoded.losses else response
+    return replace(response, losses=losses) if losses else response
 
 
 def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:

@@ -51,7 +51,7 @@ class _Guard:
         self.stop: Stop | None = stop
         self.deadline: float | None = None
         self.stopped = False
-        self._stream: Any = None
+        self.stream: Any = None
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -62,9 +62,6 @@ class _Guard:
                 yield
         finally:
             _present.guard = None
-
-    def attend(self, stream: Any) -> None:
-        self._stream = stream
 
     def left(self, timeout: float | None) -> float | None:
         """Give the seconds that a call may take."""
@@ -80,7 +77,7 @@ class _Guard:
     def _give_up(self) -> None:
         """Wake who waits: what they read is over."""
         self.stopped = True
-        connection = self._stream.get_extra_info("socket") if self._stream is not None else None
+        connection = self.stream.get_extra_info("socket") if self.stream is not None else None
         if connection is not None:
             with contextlib.suppress(OSError):  # it is closed already
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
@@ -103,7 +100,7 @@ class _GuardedStream(httpcore2.NetworkStream):
         guard = _present.guard
         if guard is None:
             return timeout
-        guard.attend(self._stream)
+        guard.stream = self._stream
         return guard.left(timeout)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -165,7 +162,7 @@ class _HttpxResponse:
         self._is_over = False
         self._apieces: AsyncGenerator[bytes, None] | None = None
         response.request.extensions["timeout"] = {"read": between}
-        guard.attend(response.extensions.get("network_stream"))
+        guard.stream = response.extensions.get("network_stream")
 
     def read(self) -> bytes:
         try:

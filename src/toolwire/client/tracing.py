@@ -76,12 +76,11 @@ class Recording:
 
     def answered(self, step: AskModel, sent: Sent) -> None:
         """Note the exchange whose answer may have calls."""
-        encoded = sent.encoded
         self._answer = _CallingAnswer(
             step.turn,
             step.request.model,
-            tuple(str(loss) for loss in encoded.losses if loss.severity != "formal") if encoded is not None else (),
-            hashlib.sha256(encoded.json).hexdigest() if encoded is not None else None,
+            tuple(str(loss) for loss in sent.losses if loss.severity != "formal"),
+            hashlib.sha256(sent.body).hexdigest() if sent.body is not None else None,
             sent.digest.hexdigest() if sent.digest is not None else None,
         )
 
@@ -104,17 +103,17 @@ class Recording:
 
     def settling(self, step: LoopStep, before: int) -> Work[None]:
         """Record the calls that have got their results; at the end, wait until all are kept for good."""
-        store, messages = self._scope.store, _messages_of(step, before)
+        store, fresh = self._scope.store, _messages_of(step, before)[self._told :]
+        self._told += len(fresh)
         if isinstance(step, AskModel) and step.turn == 0:
             self._secrecy.hear(step)
-        pairs = [pair for pair in _settled(messages[self._told :]) if pair[0].name != self._unrun]
+        pairs = [pair for pair in _settled(fresh) if pair[0].name != self._unrun]
         turn = [self.said(*pair) for pair in pairs]
         for place, pair in enumerate(pairs):
             key = self._keys.get(id(pair[0]))
             if self._again and key is not None and (yield Ask(store.get, (key,))) is not None:
                 continue
             yield Ask(store.record, (self.trace(*pair, turn, place),), awaited=store.arecord)
-        self._told = max(self._told, len(messages))
         if isinstance(step, Done):
             yield Ask(store.flush, awaited=store.aflush)
 
@@ -192,6 +191,8 @@ def _messages_of(step: LoopStep, before: int) -> Sequence[Message]:
 
 def _settled(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult]]:
     """Pair the calls with their results: each call has exactly one, in the order of the calls."""
+    if not messages:
+        return ()
     parts = [part for message in messages for part in message.parts]
     calls = [part for part in parts if type(part) is ToolCall]
     return zip(calls, [part for part in parts if type(part) is ToolResult], strict=False)

@@ -73,6 +73,7 @@ class _Run(Struct):
     repairs: int = 0
     added: list[Message] = []
     response: Response | None = None
+    spoke: bool = False
     usage: Usage | None = None
     uncounted: bool = False
     unpriced: bool = False
@@ -160,13 +161,13 @@ class _Run(Struct):
         return before if before is None or state is None else state
 
     def _over_budget(self) -> Done | None:
-        limits, used = self.limits, self.usage.total_tokens if self.usage is not None else 0
+        limits = self.limits
         if limits.turns is not None and self.turns >= limits.turns:
             turns = f"{limits.turns} turn{'' if limits.turns == 1 else 's'}"
             return self._done("limit", reason=f"{turns} brought no answer; LoopLimits(turns=...) allows more")
         if limits.tokens is not None and self.uncounted:
             return self._done("limit", reason="the server reports no tokens, so that they cannot be limited")
-        if limits.tokens is not None and used >= limits.tokens:
+        if limits.tokens is not None and (used := self._used()) >= limits.tokens:
             return self._done("budget", reason=f"{used} of {limits.tokens} tokens are used")
         if limits.cost is not None and self.unpriced:
             return self._done(
@@ -185,8 +186,11 @@ class _Run(Struct):
     def _left(self) -> tuple[int | None, float | None]:
         """Give the tokens and the money that may still be used."""
         tokens, cost = self.limits.tokens, self.limits.cost
-        used = self.usage.total_tokens if self.usage is not None else 0
-        return None if tokens is None else tokens - used, None if cost is None else cost - (self.cost or 0.0)
+        return None if tokens is None else tokens - self._used(), None if cost is None else cost - (self.cost or 0.0)
+
+    def _used(self) -> int:
+        """Give the tokens that were used so far."""
+        return self.usage.total_tokens if self.usage is not None else 0
 
     def _take(self, answer: Any) -> Done | None:
         match answer:
@@ -208,14 +212,15 @@ class _Run(Struct):
         self.turns += 1
         self.response = answer
         self.usage = add_usage(self.usage, answer.usage)
-        self.uncounted = self.uncounted or not _counted(answer.usage)
         self._charge(answer)
-        if _says_something(answer) or (answer.parts and answer.finish_reason == "pause"):
+        self.spoke = _says_something(answer)
+        if self.spoke or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
 
     def _charge(self, answer: Response) -> None:
         """Add what an answer costs, by the model that it names, or by the one that was asked."""
         usage = answer.usage if _counted(answer.usage) else None
+        self.uncounted = self.uncounted or usage is None
         cost = None
         for name in (answer.model, self.request.model):
             if cost is None and name and self.price is not None:
@@ -249,7 +254,7 @@ class _Run(Struct):
         wanted = self._wanted_calls()
         if wanted is not None:
             return self._ask_again(_CALL_ONE.format(names=", ".join(wanted)))
-        if _says_something(response):
+        if self.spoke:
             words = self._to_mend()
             return self._done("answer") if words is None else self._ask_again(words)
         self.blanks += 1
@@ -283,7 +288,7 @@ class _Run(Struct):
         """Add what runs within this one have used."""
         if self.beside is not None:
             usage, cost = self.beside()
-            self.usage = add_usage(self.usage, usage)
+            self.usage = self.usage if usage is None else add_usage(self.usage, usage)
             self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
     def _progress(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Done | None:
@@ -298,7 +303,7 @@ class _Run(Struct):
 
 def _circle(seen: Sequence[str], limit: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str | None:
     """Say what repeats itself, if the last turns did so `limit` times: alone, in pairs, or as errors."""
-    if limit < 2:
+    if not 2 <= limit <= len(seen):
         return None
     for length in (1, 2):
         last = seen[-limit * length :]
@@ -306,7 +311,7 @@ def _circle(seen: Sequence[str], limit: int, calls: Sequence[ToolCall], results:
         if len(rounds) == limit and len(set(rounds[0])) == length and all(one == rounds[0] for one in rounds):
             return _repetition(calls, results, limit)
     errors = [_errors_of(one) for one in seen[-limit:]]
-    if len(errors) == limit and errors[0] and len(set(errors)) == 1:
+    if errors[0] and len(set(errors)) == 1:
         return f"tool error repeated {limit}+ times: {_words(results)}"
     return None
 
@@ -342,8 +347,7 @@ def _says_something(answer: Response) -> bool:
     What nobody understands is no answer where the model wants calls, and none can be read.
     """
     silent = _SILENT if answer.finish_reason != "tool_calls" else _SILENT | {"Opaque"}
-    said = [part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in answer.parts]
-    return any(said)
+    return any(part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in message.parts)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:

@@ -34,7 +34,7 @@ from toolwire.runs.limits import ProviderLimits
 from toolwire.runs.records import Secrets, builtins, has_hidden, packed, plain, unpacked, value_of
 from toolwire.runs.register import Register, Unapproved
 from toolwire.traces.databases import words_of
-from toolwire.types import Encoded, Error, Request, Response, Text, Tool, ToolCall, ToolResult
+from toolwire.types import Error, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolwire.work.keys import CallKey, keyed
 from toolwire.work.results import CallRecord, Ran, failure, invalid, result_of, safe
 from toolwire.work.threads import call_together
@@ -159,7 +159,7 @@ class Journal:
             self.cancel()
         sent.heard, sent.over = _Heard(value_of(record["partial"])), record["over"]  # type: ignore[assignment]
         if isinstance(outcome, Response):
-            sent.encoded = Encoded("", {}, outcome.losses)
+            sent.losses = outcome.losses
         return outcome
 
     def _in_turn(self, steps: Work[Any]) -> Any:
