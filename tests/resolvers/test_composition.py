@@ -218,3 +218,20 @@ def test_it_is_used_by_methods_or_as_the_first_argument() -> None:
     for found in (composition.resolve(call("a")), Composition.resolve(composition, call("a"))):
         assert found == ToolResult("c", "a", "a by ('a',)")
     assert composition.dispatch_recipe("b") == Composition.dispatch_recipe(composition, "b") == recipe
+
+
+class Greedy(Plain):
+    """A resolver that answers whatever it is asked."""
+
+    def resolve(self, call: ToolCall) -> Any:
+        self.asked.append(call.name)
+        return ("ok", f"{call.name} by whoever comes first")
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: Composition([one])])
+def test_who_lists_a_tool_runs_it_before_one_that_answers_anything(wrap: Any) -> None:
+    greedy, plain = Greedy("mine"), Plain("look")
+    resolver = Composition([wrap(greedy), wrap(plain)])
+    assert resolver.resolve(ToolCall("c", "look", {})).content == "look by ('look',)"
+    assert (greedy.asked, plain.asked) == ([], ["look"])
+    assert resolver.resolve(ToolCall("c", "hidden", {})).content == "hidden by whoever comes first"

@@ -2,7 +2,8 @@
 
 Rules of this file:
 - Tools are listed in the order of the resolvers; a name that two of them have is listed twice.
-- Only `UnknownTool` goes on to the next resolver; any other answer, an error too, is final.
+- Those that list a tool are asked first, in their order. Only `UnknownTool` goes on to the next resolver; any other
+  answer, an error too, is final.
 - A pair `(resolver, cwd)` binds a resolver to a folder, if it minds one.
 """
 
@@ -47,7 +48,7 @@ class Composition(Resolver):
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call, as steps."""
-        for resolver, _ in self.resolvers:
+        for resolver in self._as_asked(call.name):
             try:
                 return (yield from resolving(resolver, call, context))
             except UnknownTool as problem:
@@ -73,14 +74,17 @@ class Composition(Resolver):
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
         """Show what a call would do, as the resolver that would run it says."""
-        say = getattr(self._owner(call.name), "preview", None)
+        say = getattr(self._first_asked(call.name), "preview", None)
         return say(call, context) if callable(say) else None
 
     def problems(self, call: ToolCall, context: Any = None) -> list[str]:
         """Say why a call would not be run, as the resolver that would run it says."""
-        return problems_of(self._owner(call.name), call, context)
+        return problems_of(self._first_asked(call.name), call, context)
 
-    def _owner(self, name: str) -> Any:
-        """Give the first resolver that lists a tool."""
-        owners = (one for one, _ in self.resolvers if any(tool.name == name for tool in tools_of(one)))
-        return next(owners, None)
+    def _as_asked(self, name: str) -> list[Any]:
+        """Give the resolvers in the order in which they are asked to run a tool."""
+        every = [resolver for resolver, _ in self.resolvers]
+        return sorted(every, key=lambda one: all(tool.name != name for tool in tools_of(one)))
+
+    def _first_asked(self, name: str) -> Any:
+        return next(iter(self._as_asked(name)), None)
