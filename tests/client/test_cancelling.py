@@ -233,7 +233,7 @@ def test_a_stream_that_is_left_closes_its_connection(way: str) -> None:
             gc.collect()
         else:
             assert stream.done is not None
-            assert stream.done.ending == "cancelled"
+            assert (stream.done.ending, stream.done.reason) == ("cancelled", "the stream was closed")
             assert "Some words. ".startswith(stream.done.content or "-")
             assert stream.next() == ([], None)
         assert model.requests[0].over.wait(10)
@@ -249,6 +249,8 @@ def test_an_awaited_stream_that_is_left_closes_its_connection(way: str) -> None:
         if way == "close":
             await stream.close()
             await stream.close()
+            assert stream.done is not None
+            assert stream.done.reason == "the stream was closed"
         elif way == "with":
             async with stream:
                 pass

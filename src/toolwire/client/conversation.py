@@ -46,7 +46,7 @@ from toolwire.types import (
     ToolChoice,
 )
 from toolwire.work.results import CallRecord, Ran, traceback_of
-from toolwire.work.waiting import Ask, Emit, Work, through
+from toolwire.work.waiting import Abandoned, Ask, Emit, Work, through
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
@@ -253,19 +253,20 @@ def conversing(
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
             results = [one.result for one in ran]
-            step = loop.send(Cancelled(f"stopped by {type(problem).__name__}", sent.partial, results))
+            step = loop.send(Cancelled(_words_of(problem), sent.partial, results))
             step = _with_losses(step, losses, sent)
             done = _finished(setup, step, on_end, above)
             yield from _recorded_in_a_storm(setup, step)
             yield from _told(listener, done)
             raise
         step = _with_losses(loop.send(outcome), losses, sent)
-    if setup.clearing is not None:
-        step = replace(step, losses=(*step.losses, *setup.clearing.cut.losses))
-    step = _with_hint(setup, step)
     done = _finished(setup, step, on_end, above)
     yield from _ending(setup, step, done, listener)
     return done
+
+
+def _words_of(problem: BaseException) -> str:
+    return "the stream was closed" if isinstance(problem, Abandoned) else f"stopped by {type(problem).__name__}"
 
 
 def _loop_of(upstream: Upstream, setup: RunSetup, account: Account) -> Loop:
@@ -298,6 +299,9 @@ def _finished(setup: RunSetup, done: Done, on_end: OnEnd | None, above: Account 
     """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
     if above is not None:
         above.add(done.usage, done.cost)
+    if setup.clearing is not None:
+        done = replace(done, losses=(*done.losses, *setup.clearing.cut.losses))
+    done = _with_hint(setup, done)
     done = done if setup.form is None else setup.form.finished(done)
     if on_end is not None:
         on_end(done)

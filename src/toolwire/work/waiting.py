@@ -67,7 +67,7 @@ def answer(steps: "Work[T]") -> T:
     return _run(steps, None if is_loop_running() else wait)
 
 
-class _Abandoned(BaseException):
+class Abandoned(BaseException):
     """Nobody reads on: thrown at the steps, so that they let go of what they hold."""
 
 
@@ -85,7 +85,7 @@ class Raised(Exception):
 def _thrown(problem: BaseException, *, cancelling: bool = False) -> BaseException:
     """Give what is thrown at the steps for what a function raised."""
     match problem:
-        case Exception() | KeyboardInterrupt() | SystemExit() | _Abandoned():
+        case Exception() | KeyboardInterrupt() | SystemExit() | Abandoned():
             return problem
         case BaseExceptionGroup() if problem.subgroup(KeyboardInterrupt) is not None:
             return problem
@@ -107,8 +107,8 @@ def flow(steps: "Work[T]") -> Generator[Any, None, T]:
             try:
                 value = (yield step.value) if type(step) is Emit else _done(step, wait)
             except GeneratorExit:
-                with contextlib.suppress(StopIteration, _Abandoned):
-                    _go(steps, steps.throw(_Abandoned()), wait)
+                with contextlib.suppress(StopIteration, Abandoned):
+                    _go(steps, steps.throw(Abandoned()), wait)
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
                 step = steps.throw(_thrown(problem))
@@ -126,8 +126,8 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
             try:
                 value = (yield step.value) if type(step) is Emit else await _perform(step)
             except GeneratorExit:
-                with contextlib.suppress(StopIteration, _Abandoned):
-                    await _do(steps, steps.throw(_Abandoned()))
+                with contextlib.suppress(StopIteration, Abandoned):
+                    await _do(steps, steps.throw(Abandoned()))
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
                 step = steps.throw(_thrown(problem, cancelling=_is_cancelled()))
