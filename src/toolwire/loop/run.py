@@ -347,7 +347,8 @@ def _says_something(answer: Response) -> bool:
     What nobody understands is no answer where the model wants calls, and none can be read.
     """
     silent = _SILENT if answer.finish_reason != "tool_calls" else _SILENT | {"Opaque"}
-    return any(part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in message.parts)
+    said = [part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in answer.parts]
+    return any(said)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:
