@@ -12,12 +12,11 @@ _MAX_STEPS = 25
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
-    command.add_argument("task", nargs="?", default=None, help="the task; - reads it from standard input")
+    command.add_argument("task", nargs="?", help="the task; - reads it from standard input")
     _add_agent_options(command)
     command.add_argument(
         "--durable",
         nargs="?",
-        default=None,
         const="",
         metavar="ID",
         help="survive the end of this process: said again with the run's ID, it goes on",
@@ -41,15 +40,13 @@ def _chat(options: argparse.Namespace) -> int:
 
 
 def _add_agent_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", default=None, help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
-    command.add_argument("--provider", default=None, help="the provider, such as openai or ollama")
+    command.add_argument("--model", help="the model: NAME, or PROVIDER/NAME (default: $TOOLWIRE_MODEL)")
+    command.add_argument("--provider", help="the provider, such as openai or ollama")
     command.add_argument(
         "--base-url", type=base_url, metavar="URL", help="the provider's address, instead of the usual one"
     )
     add_options(command, cwd=None)
-    command.add_argument(
-        "--tools", type=_names, default=None, metavar="A,B", help="only these of the code tools (default: all)"
-    )
+    command.add_argument("--tools", type=_names, metavar="A,B", help="only these of the code tools (default: all)")
     command.add_argument("--yes", action="store_true", help="approve every call without asking")
     command.add_argument(
         "--max-steps",
@@ -58,27 +55,23 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how often the model is asked (default: {_MAX_STEPS})",
     )
-    command.add_argument(
-        "--max-tokens", type=count, default=None, metavar="N", help="how many tokens an answer may have"
-    )
+    command.add_argument("--max-tokens", type=count, metavar="N", help="how many tokens an answer may have")
     command.add_argument(
         "--continue",
         dest="goes_on",
         nargs="?",
         const="",
-        default=None,
         metavar="ID",
         help="continue this conversation, or the last one of this folder, with any provider",
     )
     command.add_argument(
         "--traces",
         nargs="?",
-        default=None,
         const="",
         metavar="URL",
         help="record each call, in this store or in your own; read it with `toolwire traces`",
     )
-    command.add_argument("--session", default=None, metavar="FILE", help="keep the conversation in this file")
+    command.add_argument("--session", metavar="FILE", help="keep the conversation in this file")
     shows = command.add_mutually_exclusive_group()
     shows.add_argument("--quiet", action="store_true", help="show only the answer, questions and errors")
     shows.add_argument("--json", action="store_true", help="write what happens as JSON, one event to a line")

@@ -16,11 +16,11 @@ from typing import Any
 
 from toolwire import traces
 from toolwire.cli.keeping import TRACES, usual_store
+from toolwire.cli.parsing import duration
 from toolwire.errors import InvalidField, UserError
 from toolwire.work.results import safe
 
 KEY = "TOOLWIRE_TRACES_KEY"
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SHOWN = 60
 _POSITION = re.compile(r"[0-9]{1,18}")
 _FILTERS = {
@@ -37,8 +37,8 @@ def add(commands: Any) -> None:
     kinds = command.add_subparsers(required=True, metavar="WHAT")
     for name, (run, words, filtered) in _COMMANDS.items():
         kind = kinds.add_parser(name, help=words)
-        kind.add_argument("--url", default=None, help=f"the store (default: ${TRACES}, else yours: `run --traces`)")
-        kind.add_argument("--namespace", default=None, help="the schema, or the beginning of the table's name")
+        kind.add_argument("--url", help=f"the store (default: ${TRACES}, else yours: `run --traces`)")
+        kind.add_argument("--namespace", help="the schema, or the beginning of the table's name")
         if filtered:
             _add_filters(kind)
         for flag, more in _ARGUMENTS.get(name, {}).items():
@@ -48,22 +48,19 @@ def add(commands: Any) -> None:
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
     for name, words in _FILTERS.items():
-        command.add_argument(f"--{name}", default=None, help=words)
+        command.add_argument(f"--{name}", help=words)
     command.add_argument(
-        "--type", "--result-type", dest="type", choices=["ok", "error"], default=None, help="with this kind of result"
+        "--type", "--result-type", dest="type", choices=["ok", "error"], help="with this kind of result"
     )
     for name, words in (("since", "from then on"), ("until", "before then")):
-        command.add_argument(
-            f"--{name}", type=_instant, default=None, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d ago"
-        )
+        command.add_argument(f"--{name}", type=_instant, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d ago")
 
 
 def _instant(text: str) -> datetime:
     """Read a time, or how long ago it was; without a zone it is UTC."""
-    number, unit = text[:-1], text[-1:]
     try:
-        if unit in _UNITS and number.isdigit():
-            return datetime.now(UTC) - timedelta(**{_UNITS[unit]: int(number)})
+        if (ago := duration(text)) is not None:
+            return datetime.now(UTC) - timedelta(seconds=ago)
         found = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
@@ -186,7 +183,7 @@ def stats(options: argparse.Namespace) -> int:
 
 
 JSON = {"--json": {"action": "store_true", "help": "whole rows, one to a line"}}
-_ANCHOR = {"--anchor": {"default": None, "help": "a line that was kept elsewhere, or the file that holds it"}}
+_ANCHOR = {"--anchor": {"help": "a line that was kept elsewhere, or the file that holds it"}}
 _COMMANDS: dict[str, tuple[Any, str, bool]] = {
     "list": (_list_, "calls, one to a line", True),
     "show": (show, "every field of one call", False),
@@ -197,14 +194,14 @@ _COMMANDS: dict[str, tuple[Any, str, bool]] = {
 }
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "list": {
-        "--after": {"type": int, "default": None, "help": "the position after which to begin"},
+        "--after": {"type": int, "help": "the position after which to begin"},
         "--limit": {"type": int, "default": 100, "help": "how many (default: 100)"},
         "--newest": {"action": "store_true", "help": "the newest first"},
         **JSON,
     },
     "show": {"id": {"help": "the id of a trace, or its position"}, **JSON},
     "verify": _ANCHOR,
-    "export": {"file": {"nargs": "?", "default": None, "help": "a new file (default: standard output)"}},
+    "export": {"file": {"nargs": "?", "help": "a new file (default: standard output)"}},
     "import": {"file": {"help": "the lines"}, **_ANCHOR},
     "stats": JSON,
 }

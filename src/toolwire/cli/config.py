@@ -23,8 +23,8 @@ def add(commands: Any) -> None:
         ("check", _check, "say whether the settings are right"),
     ):
         action = actions.add_parser(name, help=text)
-        action.add_argument("file", metavar="FILE", nargs="?", default=None, help="the file of settings")
-        action.add_argument("--config", metavar="FILE", default=None, help="the same")
+        action.add_argument("file", metavar="FILE", nargs="?", help="the file of settings")
+        action.add_argument("--config", metavar="FILE", help="the same")
         action.set_defaults(run=run)
     taken = actions.add_parser("import", help="print LiteLLM's settings as ours, and list what was not taken over")
     taken.add_argument("file", metavar="litellm.yaml")

@@ -164,7 +164,7 @@ def add(commands: Any) -> None:
     command = commands.add_parser(
         "conversations", help="list the conversations that `run --continue ID` can continue, newest first"
     )
-    command.add_argument("--cwd", default=None, help="only those of this project folder")
+    command.add_argument("--cwd", help="only those of this project folder")
     command.add_argument("--json", action="store_true", help="one JSON object to a line")
     command.set_defaults(run=_list)
 

@@ -26,10 +26,10 @@ def add(commands: Any) -> None:
     actions = command.add_subparsers(metavar="ACTION")
     create = actions.add_parser("create", help="make a key, and print it once")
     create.add_argument("--name", required=True, help="whose key it is")
-    create.add_argument("--models", metavar="A,B/*", default=None, help="the models it may ask for (default: all)")
+    create.add_argument("--models", metavar="A,B/*", help="the models it may ask for (default: all)")
     for kind, (example, text) in _LIMITS.items():
-        create.add_argument(f"--{kind}", metavar=example, default=None, help=text)
-    create.add_argument("--expires", metavar="30d", default=None, help="for how long it may be used")
+        create.add_argument(f"--{kind}", metavar=example, help=text)
+    create.add_argument("--expires", metavar="30d", help="for how long it may be used")
     create.set_defaults(run=_create)
     shown = actions.add_parser("list", help="list the keys")
     shown.set_defaults(run=_list)
@@ -38,8 +38,8 @@ def add(commands: Any) -> None:
         ("revoke", _revoke, "let a key be used no longer"),
     ):
         one = actions.add_parser(name, help=text)
-        one.add_argument("key", metavar="KEY", nargs="?", default=None, help="its name, or its id")
-        one.add_argument("--name", default=None, help="the same")
+        one.add_argument("key", metavar="KEY", nargs="?", help="its name, or its id")
+        one.add_argument("--name", help="the same")
         one.set_defaults(run=run)
     for action in actions.choices.values():
         action.add_argument("--config", metavar="FILE", required=True, help="the gateway's file of settings")

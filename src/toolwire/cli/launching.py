@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
 
 def _add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", metavar="M", default="", help="PROVIDER/MODEL, or a route of the settings")
-    command.add_argument("--config", metavar="FILE", default=None, help="a file of settings (default: none)")
+    command.add_argument("--config", metavar="FILE", help="a file of settings (default: none)")
     command.add_argument("--simulate", action="store_true", help="answer with a simulated model; needs no key")
 
 

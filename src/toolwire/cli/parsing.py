@@ -29,6 +29,7 @@ arguments cannot be used; 3 a limit was reached; 130 interrupted by Ctrl-C
 """
 _PARTS = "agents conversations translation tools text simulating serving launching keys config auditing runs".split()
 _SAME = {"help": "--help", "version": "--version"}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
 
 
@@ -92,6 +93,12 @@ def count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
     return int(text)
+
+
+def duration(text: str) -> float | None:
+    """Read how long something is, as 90m or 7d, in seconds; None if it is no such text."""
+    number, unit = text[:-1], text[-1:]
+    return float(number) * _SECONDS[unit] if unit in _SECONDS and number.isdigit() else None
 
 
 def base_url(text: str) -> str:

@@ -21,34 +21,33 @@ from typing import Any
 from msgspec.structs import asdict
 
 from toolwire.cli.keeping import usual_runs
-from toolwire.cli.parsing import count
+from toolwire.cli.parsing import count, duration
 from toolwire.errors import StoreFailed, UserError
 from toolwire.work.results import safe
 
 _STOPPING = 30.0
 _SHOWN = 200
+_DATABASE: dict[str, Any] = {"--database": {"metavar": "URL", "help": "sqlite:///FILE or postgresql://..."}}
 _ENDS = ("done", "failed", "cancelled")
 _STATES = ("queued", "running", "waiting", "parked", *_ENDS, "ended")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     worker = commands.add_parser("worker", help="lead the runs of a queue, until a signal says stop")
     worker.add_argument("tools", metavar="MODULE:TOOLS", help="the tools: a list, or a resolver, in a module")
-    worker.add_argument("--database", metavar="URL", default=None, help="sqlite:///FILE or postgresql://...")
+    worker.add_argument("--database", **_DATABASE["--database"])
     worker.add_argument("--concurrency", type=count, default=4, metavar="N", help="how many runs at once (default: 4)")
     worker.add_argument("--queue", default="default", metavar="Q", help="the queue (default: default)")
     worker.add_argument("--lease", type=float, default=30.0, metavar="SECONDS", help=argparse.SUPPRESS)
     worker.set_defaults(run=_work)
     command = commands.add_parser("runs", help="list, show, cancel, answer, resume, limit and prune runs that survive")
     kinds = command.add_subparsers(required=True, metavar="WHAT")
-    for name, (run, words, arguments) in _COMMANDS.items():
+    for name, (act, words, arguments) in _COMMANDS.items():
         kind = kinds.add_parser(name, help=words)
-        kind.add_argument("--database", metavar="URL", default=None, help="sqlite:///FILE or postgresql://...")
-        for flag, more in arguments.items():
+        for flag, more in (_DATABASE | arguments).items():
             kind.add_argument(flag, **more)
-        kind.set_defaults(run=run)
+        kind.set_defaults(run=_act, act=act)
 
 
 def _opened(options: argparse.Namespace, **more: Any) -> Any:
@@ -107,22 +106,24 @@ def _line(row: Any) -> str:
     return safe(f"{row.id}  {row.state}  {row.queue or '-'}  {begun}{said}").replace("\n", " ")
 
 
-def _list(options: argparse.Namespace) -> int:
+def _act(options: argparse.Namespace) -> int:
     with _opened(options) as runs:
-        for row in runs.list(options.state, options.limit):
-            print(json.dumps(asdict(row)) if options.json else _line(row))
+        options.act(runs, options)
     return 0
 
 
-def _show(options: argparse.Namespace) -> int:
-    with _opened(options) as runs:
-        run = runs.run(options.id)
-        print(f"{run.id}  {run.state}  {safe(run.reason)}".rstrip())
-        for question in run.waiting:
-            print(safe(f"waits: {question.call_id}  {question.tool} {question.arguments}"))
-        for offset, event in run.events(options.after, wait=options.follow):
-            print(f"{offset}  {safe(_said(event))[:_SHOWN]}")
-    return 0
+def _list(runs: Any, options: argparse.Namespace) -> None:
+    for row in runs.list(options.state, options.limit):
+        print(json.dumps(asdict(row)) if options.json else _line(row))
+
+
+def _show(runs: Any, options: argparse.Namespace) -> None:
+    run = runs.run(options.id)
+    print(f"{run.id}  {run.state}  {safe(run.reason)}".rstrip())
+    for question in run.waiting:
+        print(safe(f"waits: {question.call_id}  {question.tool} {question.arguments}"))
+    for offset, event in run.events(options.after, wait=options.follow):
+        print(f"{offset}  {safe(_said(event))[:_SHOWN]}")
 
 
 def _said(event: Any) -> str:
@@ -131,57 +132,44 @@ def _said(event: Any) -> str:
     return " ".join(f"{type(event).__name__}: {calls or words}".split())
 
 
-def _cancel(options: argparse.Namespace) -> int:
-    with _opened(options) as runs:
-        run = runs.run(options.id)
-        before = run.state
-        run.cancel()
-        if before in _ENDS:
-            _note(f"{run.id} had ended before: {before}")
-        elif run.state not in _ENDS:
-            _note(f"{run.id} is {run.state}: who leads it is told to end it")
-    return 0
+def _cancel(runs: Any, options: argparse.Namespace) -> None:
+    """End a run, and say beside it what became of that."""
+    run = runs.run(options.id)
+    before = run.state
+    run.cancel()
+    if before in _ENDS:
+        print(safe(f"{run.id} had ended before: {before}"), file=sys.stderr)
+    elif run.state not in _ENDS:
+        print(safe(f"{run.id} is {run.state}: who leads it is told to end it"), file=sys.stderr)
 
 
-def _note(words: str) -> None:
-    """Say something of what was done, beside what is asked for."""
-    print(safe(words), file=sys.stderr)
+def _answer(runs: Any, options: argparse.Namespace) -> None:
+    runs.run(options.id).answer(options.call, (options.reason or False) if options.no else True)
 
 
-def _answer(options: argparse.Namespace) -> int:
-    with _opened(options) as runs:
-        runs.run(options.id).answer(options.call, (options.reason or False) if options.no else True)
-    return 0
+def _resume(runs: Any, options: argparse.Namespace) -> None:
+    run = runs.run(options.id)
+    if run.state != "parked":
+        raise UserError(f"is not parked, but {run.state}", path=run.id)
+    run.resume()
 
 
-def _resume(options: argparse.Namespace) -> int:
-    with _opened(options) as runs:
-        run = runs.run(options.id)
-        if run.state != "parked":
-            raise UserError(f"is not parked, but {run.state}", path=run.id)
-        run.resume()
-    return 0
-
-
-def _limit(options: argparse.Namespace) -> int:
-    with _opened(options) as runs:
-        limits = runs.limit(options.provider, at_once=options.at_once, per_minute=options.per_minute)
+def _limit(runs: Any, options: argparse.Namespace) -> None:
+    limits = runs.limit(options.provider, at_once=options.at_once, per_minute=options.per_minute)
     for name, figures in limits.items():
         said = (f"{value} {what.replace('_', ' ')}" for what, value in figures.items() if value is not None)
         print(safe(f"{name}: {', '.join(said)}"))
-    return 0
 
 
-def _prune(options: argparse.Namespace) -> int:
-    with _opened(options) as runs:
-        print(f"{runs.prune(options.older)} runs are removed")
-    return 0
+def _prune(runs: Any, options: argparse.Namespace) -> None:
+    print(f"{runs.prune(options.older)} runs are removed")
 
 
 def _seconds(text: str) -> float:
-    if text[:-1].isdigit() and text[-1:] in _UNITS:
-        return float(text[:-1]) * _UNITS[text[-1]]
-    raise argparse.ArgumentTypeError(f"{text!r} is no time: give 90m, 2h, 7d")
+    seconds = duration(text)
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: give 90m, 2h, 7d")
+    return seconds
 
 
 _ID: dict[str, Any] = {"id": {"metavar": "ID"}}
@@ -190,7 +178,7 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         _list,
         "list runs, the newest first",
         {
-            "--state": {"default": None, "choices": _STATES, "metavar": "STATE", "help": ", ".join(_STATES)},
+            "--state": {"choices": _STATES, "metavar": "STATE", "help": ", ".join(_STATES)},
             "--limit": {"type": count, "default": 100, "metavar": "N"},
             "--json": {"action": "store_true", "help": "a JSON object to a line"},
         },
@@ -212,7 +200,7 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         | {
             "call": {"metavar": "CALL"},
             "--no": {"action": "store_true", "help": "do not approve it"},
-            "--reason": {"default": None, "help": "why not; the model reads it"},
+            "--reason": {"help": "why not; the model reads it"},
         },
     ),
     "resume": (_resume, "have a run that is parked led again", _ID),
@@ -221,8 +209,8 @@ _COMMANDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "limit the questions to a provider, for all workers of a database; show all limits",
         {
             "provider": {"metavar": "PROVIDER", "nargs": "?", "help": "without figures, its limit is taken away"},
-            "--at-once": {"type": count, "default": None, "metavar": "N", "help": "how many may be open"},
-            "--per-minute": {"type": count, "default": None, "metavar": "N", "help": "how many in any 60 seconds"},
+            "--at-once": {"type": count, "metavar": "N", "help": "how many may be open"},
+            "--per-minute": {"type": count, "metavar": "N", "help": "how many in any 60 seconds"},
         },
     ),
     "prune": (

@@ -15,8 +15,8 @@ from toolwire.cli.parsing import wanting
 def add(commands: Any) -> None:
     """Add the command of this file."""
     command = commands.add_parser("serve", help="serve any client of the five wires with any model, until Ctrl-C")
-    command.add_argument("--config", metavar="FILE", default=None, help="a file of settings (default: none)")
-    command.add_argument("--listen", metavar="HOST:PORT", default=None, help="where to listen; port 0 is any")
+    command.add_argument("--config", metavar="FILE", help="a file of settings (default: none)")
+    command.add_argument("--listen", metavar="HOST:PORT", help="where to listen; port 0 is any")
     command.add_argument("--check", action="store_true", help="say whether the settings are right, and stop")
     command.add_argument("--simulate", action="store_true", help="answer with a simulated model; needs no key")
     command.add_argument("--quiet", action="store_true", help="write no line for each request")

@@ -20,13 +20,11 @@ _BLINK = 0.05
 def add(commands: Any) -> None:
     """Add the command of this file."""
     command = commands.add_parser("simulate", help="serve a simulated model that speaks all dialects, until Ctrl-C")
-    command.add_argument("scenario", nargs="?", default=None, help="a YAML or JSON file of turns (default: an echo)")
+    command.add_argument("scenario", nargs="?", help="a YAML or JSON file of turns (default: an echo)")
     command.add_argument("--port", type=int, default=_PORT, help=f"where to listen; 0 is any (default: {_PORT})")
-    command.add_argument(
-        "--dialect", choices=[*NAMES, *ALIASES], default=None, help="show the address of this one alone"
-    )
+    command.add_argument("--dialect", choices=[*NAMES, *ALIASES], help="show the address of this one alone")
     command.add_argument("--lenient", action="store_true", help="refuse nothing that can be read")
-    command.add_argument("--requests", type=int, default=None, metavar="N", help="stop after so many requests")
+    command.add_argument("--requests", type=int, metavar="N", help="stop after so many requests")
     command.set_defaults(run=run)
 
 

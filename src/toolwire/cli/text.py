@@ -25,14 +25,14 @@ def add(commands: Any) -> None:
     command.set_defaults(run=_formats)
     command = inner.add_parser("detect", help="say which format fits a model, a chat template, or a text")
     given = command.add_mutually_exclusive_group()
-    given.add_argument("--model", default=None, help="a model's name")
-    given.add_argument("--template", default=None, help="a file: a chat template, or a tokenizer_config.json")
-    command.add_argument("--tools", default=None, help="a JSON file of the tools that were offered with a text")
+    given.add_argument("--model", help="a model's name")
+    given.add_argument("--template", help="a file: a chat template, or a tokenizer_config.json")
+    command.add_argument("--tools", help="a JSON file of the tools that were offered with a text")
     given.add_argument("file", nargs="?", default="-", help="a text of the model; standard input where none is given")
     command.set_defaults(run=_detect)
     command = inner.add_parser("check", help="judge the reading of a format by the published cases")
     command.add_argument("--format", dest="name", required=True, help="a format's name, a TOML file of one, or `all`")
-    command.add_argument("--cases", default=None, help="the format whose cases are read, where FORMAT is a file")
+    command.add_argument("--cases", help="the format whose cases are read, where FORMAT is a file")
     command.set_defaults(run=_check)
 
 

@@ -21,9 +21,7 @@ _SANDBOXES = ("auto", "bubblewrap", "none")
 def add(commands: Any) -> None:
     """Add the commands of this file."""
     command = commands.add_parser("tools", help="list the code tools, or declare them for a dialect")
-    command.add_argument(
-        "--dialect", choices=[*NAMES, *ALIASES], default=None, help="print the declarations as this wire has them"
-    )
+    command.add_argument("--dialect", choices=[*NAMES, *ALIASES], help="print the declarations as this wire has them")
     command.set_defaults(run=_tools)
     command = commands.add_parser("call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\'')
     command.add_argument("tool", help="the name of the tool")

@@ -44,8 +44,8 @@ def add(commands: Any) -> None:
     command.add_argument("--to", dest="target", required=True, choices=names, help="the dialect to write")
     command.add_argument("--kind", choices=_KINDS, default="request", help="what the input is (default: request)")
     command.add_argument("--path", default="", help="the URL path of a request (that of gemini names the model)")
-    command.add_argument("--status", type=int, default=None, help="the HTTP status of an error")
-    command.add_argument("--model", default=None, help="the model to ask, instead of the one in the body")
+    command.add_argument("--status", type=int, help="the HTTP status of an error")
+    command.add_argument("--model", help="the model to ask, instead of the one in the body")
     command.add_argument(
         "--strict", action="store_true", help="write nothing and exit with 1 if a semantic loss is found"
     )
@@ -60,7 +60,7 @@ def add(commands: Any) -> None:
     command = commands.add_parser("dialects", help="list the dialects")
     command.set_defaults(run=_dialects)
     command = commands.add_parser("models", help="list the models of the catalogue with their prices")
-    command.add_argument("--provider", default=None)
+    command.add_argument("--provider")
     command.set_defaults(run=_models)
 
 
