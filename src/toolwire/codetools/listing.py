@@ -21,7 +21,16 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
 from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
-from toolwire.codetools.paths import FOLDER, REASONS, PathRefused, ProjectPath, Workspace, kind_of, real_parts, saying
+from toolwire.codetools.paths import (
+    REASONS,
+    PathRefused,
+    ProjectPath,
+    Workspace,
+    folder_of,
+    kind_of,
+    real_parts,
+    saying,
+)
 from toolwire.codetools.patterns import glob_test
 from toolwire.codetools.spelling import shown
 from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
@@ -180,15 +189,13 @@ class _Growth:
         while self._queue:
             node = self._queue.popleft()
             try:
-                inner = self._place.root.open((*self._place.parts, *node.parts), FOLDER | os.O_NOFOLLOW)
+                below = folder_of(self._place.root, (*self._place.parts, *node.parts), os.O_NOFOLLOW)
             except OSError:
                 self.unreadable += 1
                 node.hidden = -1
                 continue
-            try:
+            with below as inner:
                 self._fill(node, inner)
-            finally:
-                os.close(inner)
         return top
 
     def _fill(self, node: _ShownFolder, fd: int) -> None:

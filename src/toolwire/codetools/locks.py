@@ -13,13 +13,14 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from weakref import WeakValueDictionary
 
 from toolwire.codetools.paths import PathRefused
 
 WAIT = 30.0
 UNLOCKABLE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL, errno.ENOSYS})
 _guard = threading.Lock()
-_locks: dict[tuple[int, int], tuple[threading.Lock, int]] = {}
+_locks: WeakValueDictionary[tuple[int, int], threading.Lock] = WeakValueDictionary()  # those that somebody waits for
 
 
 @contextlib.contextmanager
@@ -52,22 +53,13 @@ def _one(key: tuple[int, int], folder: int, given: str, until: float) -> Iterato
 @contextlib.contextmanager
 def _within_process(key: tuple[int, int], given: str, until: float) -> Iterator[None]:
     with _guard:
-        lock, users = _locks.get(key) or (threading.Lock(), 0)
-        _locks[key] = (lock, users + 1)
+        lock = _locks.setdefault(key, threading.Lock())
+    if not lock.acquire(timeout=max(0.0, until - time.monotonic())):
+        raise _busy(given)
     try:
-        if not lock.acquire(timeout=max(0.0, until - time.monotonic())):
-            raise _busy(given)
-        try:
-            yield
-        finally:
-            lock.release()
+        yield
     finally:
-        with _guard:
-            lock, users = _locks[key]
-            if users == 1:
-                del _locks[key]
-            else:
-                _locks[key] = (lock, users - 1)
+        lock.release()
 
 
 def _lock_out(folder: int, given: str, until: float) -> bool:

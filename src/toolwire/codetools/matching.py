@@ -172,28 +172,15 @@ def _aligned(was: bytes, new: bytes) -> bytes:
 
 def _common(olds: list[bytes], news: list[bytes]) -> int:
     """Count the lines at the beginning that are the same."""
-    count = 0
-    for old, new in zip(olds, news, strict=False):
-        if old != new:
-            break
-        count += 1
-    return count
-
-
-def _same(text: str) -> str:
-    return text
+    return len(commonprefix((olds, news)))  # noqa: RUF071 - it is lines that are compared
 
 
 def _unmarked(text: str) -> str:
     return text.translate(_LOOK_ALIKES)
 
 
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
-
-
-def _solid(text: str) -> str:
-    return _WHITE.sub("", text)
+_solid = partial(_WHITE.sub, "")
+_composed = partial(unicodedata.normalize, "NFC")
 
 
 def _plain(text: str) -> str:
@@ -208,13 +195,13 @@ def _unescaped(text: str) -> str:
 
 # In what a text differs that is only nearly there, and how the file and `oldText` are loosened to find it.
 _LOOSENINGS: tuple[tuple[str, _Loosen, _Loosen], ...] = (
-    ("in line breaks at its ends", _same, lambda text: text.strip("\n")),
+    ("in line breaks at its ends", str, lambda text: text.strip("\n")),
     ("in white space (spaces, tabs)", _solid, _solid),
     ("in quotes, dashes or spaces that look alike", _unmarked, _unmarked),
     ("in the form of its letters (NFC or NFD of Unicode)", _composed, _composed),
     ("in capital and small letters", str.casefold, str.casefold),
-    (r"in escapes (oldText has \n or \t where the file has the character)", _same, _unescaped),
-    ("in line numbers, which are not in the file", _same, partial(_NUMBERS.sub, "")),
+    (r"in escapes (oldText has \n or \t where the file has the character)", str, _unescaped),
+    ("in line numbers, which are not in the file", str, partial(_NUMBERS.sub, "")),
     ("in more than one way", _plain, lambda text: _plain(text.strip("\n"))),
 )
 
@@ -223,7 +210,7 @@ def hint(text: str, old: str) -> str:
     """Say what is nearest; nothing if nothing is near. Both texts have LF alone as line breaks."""
     for what, loosen, loosen_old in _LOOSENINGS:
         wanted = loosen_old(old)
-        if not wanted.strip() or (wanted == old and loosen is _same):
+        if not wanted.strip() or (wanted == old and loosen is str):
             continue
         place = (loosened := loosen(text)).find(wanted)
         if place >= 0:

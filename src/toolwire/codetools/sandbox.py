@@ -18,6 +18,7 @@ Rules of this file:
 import contextlib
 import fcntl
 import functools
+import itertools
 import os
 import stat
 import subprocess
@@ -173,7 +174,7 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
 
     def verify(leader: int) -> bool:
         before = f"/proc/{leader}/root"
-        mounted = all(_is_same(before + path, root.fd) for path, root in roots.items())
+        mounted = all(_is_same(root.fd, before + path) for path, root in roots.items())
         return mounted and all(mask.holds(before) for mask in masks)
 
     words = [
@@ -246,9 +247,9 @@ def _memory(text: str, held: contextlib.ExitStack) -> int:
     return fd
 
 
-def _is_same(path: str, fd: int) -> bool:
+def _is_same(fd: int, path: str, **way: Any) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(fd))
+        return os.path.samestat(os.stat(path, **way), os.fstat(fd))
     except OSError:
         return False
 
@@ -301,22 +302,10 @@ def placeholders(workspace: Workspace) -> Iterator[None]:
     """Take the protected names that are free, while this lasts."""
     names = [name for name in workspace.protected_names if "*" not in name and "/" not in name]
     with contextlib.ExitStack() as taken:
-        for root in workspace.roots:
-            taken.enter_context(_taken(root, names))
-        yield
-
-
-@contextlib.contextmanager
-def _taken(root: Root, names: list[str]) -> Iterator[None]:
-    taken: dict[str, int] = {}
-    try:
-        for name in names:
+        for root, name in itertools.product(workspace.roots, names):
             if (fd := _take(root, name)) is not None:
-                taken[name] = fd
+                taken.callback(_let_go, root, name, fd)
         yield
-    finally:
-        for name, fd in taken.items():
-            _let_go(root, name, fd)
 
 
 def _take(root: Root, name: str) -> int | None:
@@ -354,10 +343,7 @@ def _hold(root: Root, name: str) -> int | None:
 
 
 def _leads_to(root: Root, name: str, fd: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(name, dir_fd=root.fd, follow_symlinks=False), os.fstat(fd))
-    except OSError:
-        return False
+    return _is_same(fd, name, dir_fd=root.fd, follow_symlinks=False)
 
 
 def _stays(root: Root, name: str) -> bool:
