@@ -92,12 +92,33 @@ def _is_message(body: bytes) -> bool:
     return True
 
 
-class _Mended(httpx2.AsyncByteStream):
-    """A stream of events: what is almost a message in a line of data is mended, all else passes as it is."""
+class _Limited(httpx2.AsyncByteStream):
+    """A body that has no more than so many bytes."""
 
     def __init__(self, body: Any, limit: int) -> None:
         self._body = body
         self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._limit
+        try:
+            async for chunk in self._body:
+                left -= len(chunk)
+                if left < 0:
+                    raise httpx2.StreamError(f"the answer has more than {self._limit} bytes")
+                yield chunk
+        except httpx2.TransportError as problem:
+            raise httpx2.StreamError(f"the answer broke off: {_words_of(problem)}") from problem
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+class _Mended(_Limited):
+    """A stream of events: what is almost a message in a line of data is mended, all else passes as it is.
+
+    The limit is that of a line, which is given on in parts if it is longer.
+    """
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         rest = bytearray()
@@ -112,9 +133,6 @@ class _Mended(httpx2.AsyncByteStream):
                 rest = bytearray()
         yield bytes(rest)
 
-    async def aclose(self) -> None:
-        await self._body.aclose()
-
 
 def _mended_data(line: bytes) -> bytes:
     """Mend a line of data; one that holds no whole JSON is a piece of a message, and stays as it is."""
@@ -126,25 +144,6 @@ def _mended_data(line: bytes) -> bytes:
     except (ValueError, RecursionError):
         return line
     return b"\n\n".join(b"data: " + text.encode() for text in mended(data)) + line[len(line.rstrip(b"\r\n")) :]
-
-
-class _Limited(httpx2.AsyncByteStream):
-    def __init__(self, body: Any, limit: int) -> None:
-        self._body = body
-        self._left = self._limit = limit
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._body:
-                self._left -= len(chunk)
-                if self._left < 0:
-                    raise httpx2.StreamError(f"the answer has more than {self._limit} bytes")
-                yield chunk
-        except httpx2.TransportError as problem:
-            raise httpx2.StreamError(f"the answer broke off: {_words_of(problem)}") from problem
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
 
 
 def _words_of(problem: Exception) -> str:
