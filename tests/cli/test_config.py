@@ -185,6 +185,73 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
             "model_list[0]: input_cost_per_token: a price",
         ],
     ),
+    (
+        "fallbacks of which some are not here, one to itself, and one with a key",
+        {
+            "model_list": [deployment("a", "openai/m"), deployment("b", "ollama/q"), deployment("c", "gemini/g")],
+            "router_settings": {
+                "fallbacks": [{"a": ["b", "away", "a", {"model": "b", "api_key": "sk-sentinel"}]}],
+                "context_window_fallbacks": [{"a": ["c", "b"]}],
+                "model_group_alias": {"d": "a"},
+            },
+        },
+        {
+            "routes": {
+                "a": {"to": ["openai/m", "ollama/q"], "on_context": "c"},
+                "b": {"to": ["ollama/q"]},
+                "c": {"to": ["gemini/g"]},
+            }
+        },
+        [
+            "router_settings.fallbacks: 'a' to 'away'",
+            "router_settings.fallbacks: 'a' to 'a'",
+            "router_settings.fallbacks: 'a' to something",
+            "router_settings.context_window_fallbacks: 'a' to 'b'",
+            "router_settings.model_group_alias: write a route of that name",
+        ],
+    ),
+    (
+        "a fallback in its own order, and two that share after two that share",
+        {
+            "model_list": [
+                deployment("a", "openai/m"),
+                deployment("b", "ollama/first", order=1),
+                deployment("b", "ollama/second", order=2),
+                deployment("c", "openai/x", weight=3),
+                deployment("c", "openai/y"),
+                deployment("d", "gemini/x", weight=1),
+                deployment("d", "gemini/y", weight=2),
+            ],
+            "router_settings": {"fallbacks": [{"a": ["b"]}, {"c": ["d"]}]},
+        },
+        {
+            "routes": {
+                "a": {"to": ["openai/m", "ollama/first", "ollama/second"]},
+                "b": {"to": ["ollama/first", "ollama/second"]},
+                "c": {
+                    "to": [
+                        {"model": "openai/x", "weight": 3},
+                        {"model": "openai/y", "weight": 1},
+                        "gemini/x",
+                        "gemini/y",
+                    ]
+                },
+                "d": {"to": [{"model": "gemini/x", "weight": 1}, {"model": "gemini/y", "weight": 2}]},
+            }
+        },
+        ["routes.c: gemini/x, gemini/y: are asked in order"],
+    ),
+    (
+        "models of other wires of OpenAI",
+        {
+            "model_list": [
+                deployment("r", "openai/responses/gpt-5", api_key=env("OPENAI_API_KEY")),
+                deployment("t", "text-completion-openai/davinci"),
+            ]
+        },
+        {"routes": {"r": {"to": ["openai-responses/gpt-5"]}}},
+        ["model_list[1]: the provider 'text-completion-openai'"],
+    ),
     ("nothing", {}, {}, []),
     ("no list", {"model_list": 5}, {}, ["model_list"]),
     ("a map", {"model_list": {"model_name": "a"}}, {}, ["model_list"]),

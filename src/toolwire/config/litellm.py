@@ -4,11 +4,13 @@ Rules of this file:
 - Nothing is guessed: what is not in a table here stands in the list, under its place.
 - A key that stands in the file is not taken over. A variable is.
 
-Source: docs.litellm.ai/docs/proxy/configs, as of 2026-11-22.
+Sources: docs.litellm.ai/docs/proxy/configs, as of 2026-11-22, and its page of OpenAI for `openai/responses/`.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ from toolwire.config.settings import MODEL_NAME
 # Their name of a provider: ours, the variable that its key has here, and the wire it speaks where the address is said.
 _PROVIDERS = {
     "openai": ("openai", "OPENAI_API_KEY", "openai-chat"),
-    "text-completion-openai": ("openai", "OPENAI_API_KEY", "openai-chat"),
+    "openai/responses": ("openai-responses", "OPENAI_API_KEY", "openai-responses"),
     "custom_openai": ("openai", "OPENAI_API_KEY", "openai-chat"),
     "anthropic": ("anthropic", "ANTHROPIC_API_KEY", "anthropic"),
     "gemini": ("gemini", "GEMINI_API_KEY", "gemini"),
@@ -47,6 +49,7 @@ _SECTIONS = ("litellm_settings", "router_settings")
 _INSTEAD = {
     "general_settings.master_key": "make keys by `toolwire keys create`",
     "general_settings.database_url": 'say [server] database = "postgresql://..." and auth = "keys"',
+    "router_settings.model_group_alias": "write a route of that name",
     "router_settings.redis_host": "several processes share the database",
     "litellm_settings.drop_params": "is always so: what is left out is counted in x-toolwire-losses",
     "litellm_settings.num_retries": "the next provider is asked, and one that says so soon again",
@@ -112,6 +115,9 @@ class _Import:
         """Name a deployment as PROVIDER/MODEL of ours, with a provider of its own where that is needed."""
         theirs, slash, rest = model.partition("/")
         theirs, rest = (theirs, rest) if slash else ("openai", model)
+        if f"{theirs}/{rest.partition('/')[0]}" in _PROVIDERS:
+            wire, _, rest = rest.partition("/")
+            theirs = f"{theirs}/{wire}"
         known = _PROVIDERS.get(theirs)
         if known is None:
             self.left.append(f"{place}: the provider {theirs!r} is not known here")
@@ -158,32 +164,34 @@ class _Import:
             else:
                 self.left.append(f"{place}: {_INSTEAD.get(place, 'has no setting here')}")
 
-    def _next(self, place: str, key: str, source: str, others: list[str]) -> None:
-        known = [other for other in others if other in self.targets]
-        if source not in self.targets or not known:
-            self.left.append(f"{place}: {source!r} to {others} names a route that was not taken over")
-        elif key == "fallbacks":
-            last = max(target["order"] for target in self.targets[source])
-            self.targets[source] += [
-                {**target, "order": last + place_ + 1}
-                for place_, other in enumerate(known)
-                for target in list(self.targets[other])
-            ]
-        else:
-            self.on_context[source] = known[0]
+    def _next(self, place: str, key: str, source: str, others: list[Any]) -> None:
+        """Take over where a request goes next; list what leads nowhere, or to where there is no place for it here."""
+        for other in others:
+            named = repr(other) if isinstance(other, str) else "something"  # it may hold a key
+            if not isinstance(other, str) or source == other or not {source, other} <= self.targets.keys():
+                self.left.append(f"{place}: {source!r} to {named} names no other route that was taken over")
+            elif key == "fallbacks":
+                last = max(target["order"] for target in self.targets[source]) + 1
+                self.targets[source] += [{**one, "order": last + one["order"]} for one in self.targets[other]]
+            elif self.on_context.setdefault(source, other) != other:
+                self.left.append(f"{place}: {source!r} to {named}: one route is asked for what is too long")
 
     def routes(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give the routes: those of one order share by weight."""
+        """Give the routes: those of one order share by weight, but for what follows others that share."""
         for name, targets in self.targets.items():
-            orders = [target["order"] for target in targets]
-            to = [
-                {"model": target["model"], "weight": target["weight"]}
-                if orders.count(target["order"]) > 1
-                else target["model"]
-                for target in sorted(targets, key=lambda target: target["order"])
-            ]
+            to: list[Any] = []
+            for _, group in groupby(sorted(targets, key=_order), key=_order):
+                models = [{"model": target["model"], "weight": target["weight"]} for target in group]
+                plain: list[Any] = [target["model"] for target in models]
+                if len(plain) > 1 and to and isinstance(to[-1], dict):
+                    self.left.append(f"routes.{name}: {', '.join(plain)}: are asked in order, for they follow a share")
+                    models = plain
+                to += models if len(models) > 1 else plain
             longer = {"on_context": self.on_context[name]} if name in self.on_context else {}
             yield name, {"to": to, **longer}
+
+
+_order = itemgetter("order")
 
 
 def _number(value: Any) -> float | None:
@@ -194,10 +202,10 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _pairs(value: list[Any]) -> Iterator[tuple[str, list[str]]]:
+def _pairs(value: list[Any]) -> Iterator[tuple[str, list[Any]]]:
     for entry in value:
         for source, others in (entry if type(entry) is dict else {}).items():
-            yield str(source), [str(other) for other in (others if type(others) is list else [others])]
+            yield str(source), others if type(others) is list else [others]
 
 
 def _map_of(value: Any) -> dict[Any, Any]:
