@@ -154,6 +154,31 @@ def test_a_doubtful_request_is_one_request_or_none(headers: list[str], body: byt
     assert ask(guarded.stood.url, guarded.make()).status == 200
 
 
+@pytest.mark.row("O7")
+@pytest.mark.parametrize("trailer", ["x-api-key: {key}", "origin: http://evil.example", "content-encoding: gzip"])
+def test_what_follows_a_body_is_no_header(trailer: str, guarded: Guarded) -> None:
+    key, body = guarded.make(), body_of()
+    in_head = f"x-api-key: {key}"
+    for shown, status in (([in_head], b"200"), ([], b"401")):
+        head_ = head("POST", "/v1/chat/completions", *shown, "transfer-encoding: chunked")
+        chunks = b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, trailer.format(key=key).encode())
+        assert said(guarded.stood.url, head_ + chunks)[9:12] == status
+
+
+@pytest.mark.row("O12")
+def test_who_sends_on_after_the_answer_is_given_up(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolwire.gateway.serving._HEAD_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", urlsplit(guarded.stood.url).port or 0), 5) as opened:
+        lines = ["POST /v1/chat/completions HTTP/1.1", "host: 127.0.0.1", "content-length: 1000000"]
+        opened.sendall("\r\n".join([*lines, "", ""]).encode())
+        assert opened.recv(65536).startswith(b"HTTP/1.1 401")
+        opened.sendall(b"x" * 500_000)  # it may be long, and is no head of another request
+        with pytest.raises(ConnectionError):
+            for _ in range(100):
+                opened.sendall(b"x")
+                time.sleep(0.02)
+
+
 @pytest.mark.row("O2")
 def test_a_websocket_is_told_at_once_that_there_is_none(guarded: Guarded) -> None:
     upgrade = ["upgrade: websocket", "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=="]

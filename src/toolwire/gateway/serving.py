@@ -42,8 +42,10 @@ class _Patient(HttpToolsProtocol):
         """Read on, but for a head that never ends."""
         self._head += len(data)
         super().data_received(data)
-        if not self._begun and self._timer is None:
+        if not self._begun:
             self._head = 0
+            if self._timer is None and self.cycle is not None and self.cycle.response_complete:
+                self._wait()  # what is left of a body that nobody reads any more
             return
         if self._timer is None:
             self._wait()
