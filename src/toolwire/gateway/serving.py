@@ -12,6 +12,7 @@ import gc
 import signal
 import socket
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -27,6 +28,7 @@ _HEAD_BYTES = 65_536
 _DRAIN_SECONDS = 30
 _LEAVING_SECONDS = 2.0
 _YOUNG = 10_000  # objects after which what is garbage is looked for
+_NOWHERE: Any = deque(maxlen=0)
 _HELD = 262_144  # bytes that wait in the system for a client that reads slowly
 
 
@@ -78,6 +80,8 @@ class _Patient(HttpToolsProtocol):
         if self._head > _HEAD_BYTES and sum(len(name) + len(value) for name, value in self.headers) > _HEAD_BYTES:
             raise ValueError("the head of this request is too long")
         super().on_headers_complete()
+        if not (self.parser.should_upgrade() and self._should_upgrade()):
+            self.headers = _NOWHERE  # what follows the body comes as headers, too, and is none
         if self.parser.get_http_version() == "1.0" and self.cycle is not None:
             self.cycle.send = _without_chunks(self.cycle)  # type: ignore[assignment, method-assign]
 
