@@ -87,7 +87,6 @@ def forgotten() -> Iterator[None]:
     reference._package.cache_clear()
 
 
-@pytest.mark.slow
 def test_the_reference_is_what_the_code_says() -> None:
     for path, text in reference.pages().items():
         assert path.read_text() == text, f"run `make docs`: {path.name}"
