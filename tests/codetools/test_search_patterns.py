@@ -134,6 +134,14 @@ def test_a_rule_of_gitignore_names_what_git_says(text: str, named: str, kept: st
     assert [path for path in (kept,) if path and is_ignored(path)] == []
 
 
+@pytest.mark.slow
+def test_the_work_of_reading_rules_is_bounded() -> None:
+    begin = spent()
+    for line in ("?" * 900, "*a" * 400, "n", "!n"):
+        ignoring.parsed(f"{line}\n".encode() * (8_000_000 // len(line)))
+    assert spent() - begin < 20
+
+
 NAMES = ["a", "b", "ab", "a.b", "x.log", "foo", "bar", "foo.txt", "!a", "#b", "a b", "[x]", "é", "build", "*"]
 PIECES = [
     *(

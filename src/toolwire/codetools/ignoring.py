@@ -21,7 +21,7 @@ from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
 
 _NAME = ".gitignore"
 _MAX_BYTES = 16 * 1024 * 1024
-_MAX_RULES = 100_000
+_MAX_RULES, _MAX_LETTERS = 20_000, 2_000_000
 _TOGETHER = 256
 # What a path begins with, to say whether it is a folder.
 _FOLDER, _OTHER = "d", "f"
@@ -111,9 +111,15 @@ def _rules_of(folder: int) -> _IgnoreFile | None:
 def parsed(data: bytes) -> _IgnoreFile | None:
     """Read the text of a `.gitignore`."""
     lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    rules = filter(None, (_rule(line.removesuffix(b"\r").decode("latin-1")) for line in lines))
-    first = list(islice(rules, _MAX_RULES))
-    return _IgnoreFile(first) if first else None
+    read = filter(None, (_rule(line.removesuffix(b"\r").decode("latin-1")) for line in lines))
+    rules: list[_Rule] = []
+    letters = 0
+    for rule in islice(read, _MAX_RULES):
+        letters += len(rule.body)
+        if letters > _MAX_LETTERS:
+            break
+        rules.append(rule)
+    return _IgnoreFile(rules) if rules else None
 
 
 def _rule(line: str) -> _Rule | None:
