@@ -325,7 +325,6 @@ def _bound(node: ast.stmt) -> list[str]:
 FOUND_BY_NAME = ("toolwire.traces.migrations", "toolwire.testing.pytest_plugin")
 
 
-@pytest.mark.slow
 def test_what_only_its_own_file_uses_is_private() -> None:
     modules = {name: text for name, text in texts().items() if not name.startswith(FOUND_BY_NAME)}
     files = [path for name in ("tests", "bench", "examples", "scripts") for path in (REPOSITORY / name).rglob("*.py")]

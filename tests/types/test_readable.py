@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "toolwire"
 PLAIN = frozenset({"Any", "Raw", "bytes", "dict", "float", "int", "list", "msgspec", "str", "tuple"})
 # Names that stand for a class which was looked at elsewhere.
 STAND_FOR = {
-    ("client/options.py", "_kinds()[name]"),  # fields of a request
+    ("client/options.py", "kinds[name]"),  # fields of a request
     ("client/options.py", "kind"),  # what its callers give
     ("client/saving.py", "form"),  # Saved, and what is made of it
     ("config/settings.py", "kind"),  # its _KINDS
@@ -62,7 +62,6 @@ def readable_in(tree: ast.Module) -> set[str]:
     return found
 
 
-@pytest.mark.slow
 def test_every_class_that_is_read_was_looked_at() -> None:
     known = trees()
     readable = {name for tree in known.values() for name in readable_in(tree)}
