@@ -195,8 +195,9 @@ class Search:
 
     def _misses_edges(self, rg: str, query: Query, folder: int, file: int | None = None) -> bool:
         """Whether what is searched has edges of lines that this ripgrep does not find."""
-        lone_crs = ripgrep.lone_crs(rg, query, file=file is not None)
-        return ripgrep.misses_edges(rg, query) and self._says_anything(lone_crs, folder, file)
+        if not ripgrep.misses_edges(rg, query):
+            return False
+        return self._says_anything(ripgrep.lone_crs(rg, query, file=file is not None), folder, file)
 
     def _query_for(self, rg: str, fd: int) -> Query:
         """Give the query, with the rules that ripgrep does not know: of the folders above, and between repositories.
