@@ -176,7 +176,7 @@ class _Approved(_Renamed):
         self._only = None if only is None else frozenset(only)
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        if problems := self.problems(call, context):
+        if self._asks_about(call.name) and (problems := self.problems(call, context)):
             yield Emit(CallNote("invalid"))
             return invalid(call, problems)
         refusal = yield from self.refusing(call, context)
@@ -184,9 +184,10 @@ class _Approved(_Renamed):
 
     def refusing(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
         """Ask whether a call may be run, if it is one of those that are asked about."""
-        if self._only is None or call.name in self._only:
-            return (yield from self.asking(call, context))
-        return None
+        return (yield from self.asking(call, context)) if self._asks_about(call.name) else None
+
+    def _asks_about(self, name: str) -> bool:
+        return self._only is None or name in self._only
 
     def asking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
         """Ask whether a call may be run; its refusal is the result of the call."""
