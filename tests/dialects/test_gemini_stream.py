@@ -326,6 +326,10 @@ GROUNDED: dict[str, tuple[list[Body], list[list[Citation] | None]]] = {
         [word("sö, it"), chunk({"text": "", "thoughtSignature": "S"}, **cites(5, 7, "it"))],
         [[SO_IT_IS], None],
     ),
+    "after signed words": (
+        [word("sign", thoughtSignature="S"), word("sö, it", thoughtSignature="S"), chunk(**cites(9, 11, "it"))],
+        [None, [SO_IT_IS]],
+    ),
     "after other words": (
         [
             word("t", thought=True),

@@ -320,7 +320,8 @@ class Decoder(WireDecoder):
             answer.open(shell)
             if made.text:
                 answer.say(shell, made.text)
-            answer.close()
+            if type(shell) is not Text or not made.text:
+                answer.close()
 
     def _build(self, part: Any, answer: _CandidateReader) -> Any:
         self._links.index = answer.index

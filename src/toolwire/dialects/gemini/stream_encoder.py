@@ -49,10 +49,11 @@ _OF_ENTRY = frozenset({"content", "index"})
 
 
 class _WrittenPart(Struct, eq=False):
-    """A part that is being written: of which answer, and its body for words, or the words that wait."""
+    """A part that is being written: of which answer, and its body for words, or the words that wait with it."""
 
     key: int
     choice: int
+    part: Any
     mine: bool
     body: dict[str, Any] | None = None
     waiting: list[str] = []
@@ -107,7 +108,7 @@ class Encoder(SequentialEncoder):
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what every chunk says from here on."""
-        return self._keep_shell(event.response)
+        return self._finish_chunk() + self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
         body = self.encode_shell(replace(response, usage=None))
@@ -161,7 +162,7 @@ class Encoder(SequentialEncoder):
         """Begin a part: words that bring nothing but themselves can go out as they come."""
         part: Any = event.part
         mine = self.is_own(part)
-        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, mine=mine)
+        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, part, mine=mine)
         body = _BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
             return b""
@@ -217,16 +218,25 @@ class Encoder(SequentialEncoder):
         if written.body is not None and not written.mine:
             whole = replace(part, text=part.text or ("." if written.told else ""))
             encode_parts([whole], self.ledger, "assistant", event.key)
-        parts = []
-        if written.body is None:
-            words = "".join(written.waiting)
-            whole = replace(part, text=part.text + words) if words else part
-            parts = encode_parts([whole], self.ledger, "assistant", event.key)
-        return self._say(written.choice, parts)
+        if written.waiting or (written.body is None and not written.told):
+            return self._write_waiting(written, part)
+        return b""
+
+    def _write_waiting(self, written: _WrittenPart, part: Any) -> bytes:
+        """Write a part whose words waited."""
+        self._stand(written)
+        words = "".join(written.waiting)
+        whole = replace(part, text=part.text + words) if words else part
+        written.waiting, written.told = [], True
+        return self._say(written.choice, encode_parts([whole], self.ledger, "assistant", written.key))
+
+    def _finish_chunk(self) -> bytes:
+        """Write what waits: what comes now was said beside later parts."""
+        return b"".join([self._write_waiting(part, part.part) for part in self._parts.values() if part.waiting])
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
-        self._parts[event.key] = _WrittenPart(event.key, event.choice, mine=self.is_own(event))
+        self._parts[event.key] = _WrittenPart(event.key, event.choice, None, mine=self.is_own(event))
         return b""
 
     def write_call_end(self, event: CallEnd) -> bytes:
@@ -255,6 +265,7 @@ class Encoder(SequentialEncoder):
                 return b""
             written.told = True
             return self._say(written.choice, [value])
+        data = self._finish_chunk()
         candidate = self._candidate(event.choice)
         content = value.get("content")
         if type(content) is dict:
@@ -263,12 +274,13 @@ class Encoder(SequentialEncoder):
             candidate.entry = {"index": value["index"]}
         candidate.news.update({key: value[key] for key in value if key not in _OF_ENTRY})
         candidate.written = candidate.written and _OF_ENTRY.isdisjoint(value)
-        return self._wait()
+        return data + self._wait()
 
     def write_usage(self, event: UsageDelta) -> bytes:
         """Keep the counts for the next chunk."""
+        data = self._finish_chunk()
         self._counted = True
-        return super().write_usage(event)
+        return data + super().write_usage(event)
 
     def write_choice_end(self, event: ChoiceEnd) -> bytes:
         """Keep the end of an answer until it is sure that nothing went wrong."""
