@@ -342,7 +342,7 @@ class _Request:
             raise Refused("invalid_request", "content-length must be a number", 400)
         if int(length) > most:
             raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
-        if self.headers.get("content-encoding", "identity") != "identity":
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
             raise Refused("invalid_request", "a body must not be compressed", 415)
         task: Any = asyncio.current_task()
         late = asyncio.get_running_loop().call_later(self.gateway.limits.seconds, task.cancel, _LATE)

@@ -131,11 +131,20 @@ class Encoder(SequentialEncoder):
         else:
             self.ledger.lose_part(part, ASSISTANT)
 
+    def _state(self) -> tuple[int, list[Any] | None, int]:
+        """Say what the items are, for `_restore`."""
+        return len(self._items.bodies), self._items.open, len(self._items.open or ())
+
+    def _restore(self, state: tuple[int, list[Any] | None, int]) -> None:
+        count, open_blocks, size = state
+        del self._items.bodies[count:]
+        del (open_blocks or [])[size:]
+        self._items.open = open_blocks
+
     def _begin(self, part: Any) -> bytes:
         """Write a part as far as it is known, to say what begins with it."""
-        items, losses, count = self._items, len(self.ledger.losses), len(self._items.bodies)
-        before, size = items.open, len(items.open or ())
-        self._before = count, before, size
+        items, losses = self._items, len(self.ledger.losses)
+        self._before = count, before, size = self._state()
         self._write(part)
         del self.ledger.losses[losses:]
         data = self._begin_item(count) if len(items.bodies) > count else b""
@@ -258,13 +267,13 @@ class Encoder(SequentialEncoder):
         if type(part) in WORDS:
             part = replace(part, text=part.text + BLANK_LINE.join([*self._texts, "".join(self._words)]))
         if self._before is None:
-            if type(part) not in (Text, Refusal):
-                self._write(part)
+            state = self._state()
+            self._write(part)
+            if type(part) in (Text, Refusal):
+                self._restore(state)
             return b""
-        place, before, size = self._before
-        del self._items.bodies[place:]
-        del (before or [])[size:]
-        self._items.open = before
+        place = self._before[0]
+        self._restore(self._before)
         self._write(part)
         forms = [form_of(getattr(one, "opaque", None), DIALECT) for one in (self._part, part)]
         if type(part) is Text and len(self._items.bodies) > place and not all("item" in form for form in forms):
