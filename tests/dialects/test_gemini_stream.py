@@ -27,7 +27,7 @@ from toolwire import (
     accumulate,
     translate,
 )
-from toolwire.dialects import gemini
+from toolwire.dialects import NAMES, gemini
 from toolwire.wire.framing import EventStream, JsonObjects
 
 Body = dict[str, Any]
@@ -366,6 +366,15 @@ def test_words_that_a_stream_reads_ahead_are_counted() -> None:
     ]
     [[note]] = filter(None, notes)
     assert note["url_citation"] == {"url": "https://a.example", "title": "A", "start_index": 4, "end_index": 6}
+
+
+@pytest.mark.parametrize("target", [name for name in NAMES if name != "gemini"])
+def test_the_signature_of_an_empty_text_is_told_as_lost(target: str) -> None:
+    written = translate.stream("gemini", target)
+    written.feed(b"".join(map(sse, [word("it"), chunk({"text": "", "thoughtSignature": "S"}), END])))
+    written.close()
+    told = [loss.path for loss in written.losses if loss.concept == "opaque"]
+    assert told == ["choices[0].message.content[1].opaque.thoughtSignature"]
 
 
 @pytest.mark.corpus

@@ -207,6 +207,7 @@ def test_the_second_version_of_http_is_not_spoken(guarded: Guarded) -> None:
         (b'{"model": "\xff"}', {}, {400}),
         (b'{"model": "openai/m", "messages": [], "user": "\xff"}', {}, {400}),
         (b"\x1f\x8b" + bytes(100), {"content-encoding": "gzip"}, {415}),
+        (b"[]", {"content-encoding": "Identity"}, {400}),
     ],
 )
 def test_a_malformed_body_is_refused(
