@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -337,6 +338,22 @@ def test_help_says_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "exit codes: 0 an answer, or done; 1 an error" in told
     for line in ("translate a body from one dialect", "list the dialects", "list the models"):
         assert line in told
+
+
+def test_a_command_loads_its_own_file_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    assert {"run", "serve", "worker"} < set(commands)
+    for command in commands:
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--help"])
+        assert (ended.value.code, capsys.readouterr().out.split()[:3]) == (0, ["usage:", "toolwire", command])
+    code = (
+        "import sys; from toolwire.cli import main; main(['config']); print([n for n in sys.modules if '.cli.' in n])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("\n['toolwire.cli.parsing', 'toolwire.cli.config']\n")
 
 
 def test_the_dialects(run: Any) -> None:

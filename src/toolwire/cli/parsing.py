@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A word that is not known is answered with the nearest one that is.
-- Each command's options stand in the file of that command.
+- Each command's options stand in the file of that command; no other file is loaded for it.
 """
 
 import argparse
@@ -27,7 +27,20 @@ models: `toolwire models` lists their names, as PROVIDER/NAME
 exit codes: 0 an answer, or done; 1 an error, or a strict translation that would lose something; 2 the input or the
 arguments cannot be used; 3 a limit was reached; 130 interrupted by Ctrl-C
 """
-_PARTS = "agents conversations translation tools text simulating serving launching keys config auditing runs".split()
+_COMMANDS = {
+    **dict.fromkeys(("run", "chat"), "agents"),
+    "conversations": "conversations",
+    **dict.fromkeys(("translate", "dialects", "models"), "translation"),
+    **dict.fromkeys(("tools", "call", "doctor"), "tools"),
+    "text": "text",
+    "simulate": "simulating",
+    "serve": "serving",
+    "launch": "launching",
+    "keys": "keys",
+    "config": "config",
+    "traces": "auditing",
+    **dict.fromkeys(("worker", "runs"), "runs"),
+}
 _SAME = {"help": "--help", "version": "--version"}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
@@ -80,7 +93,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=looks)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
-    for name in _PARTS:
+    named = [_COMMANDS[word] for word in arguments[:1] if word in _COMMANDS]
+    for name in named or dict.fromkeys(_COMMANDS.values()):
         importlib.import_module(f"toolwire.cli.{name}").add(commands)
     options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
     if more:
