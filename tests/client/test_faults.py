@@ -439,3 +439,17 @@ def test_a_prompt_that_was_blocked_is_no_fault_of_the_server(face: str) -> None:
     with simulate([[blocked]]) as model:
         done = lead(face, "gemini", model.url, "?", options={"retries": QUICK}).done
     assert (done.ending, done.reason) == ("refused", "the model's answer ended with content_filter")
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("shown", [False, True])
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_key_is_not_told_in_part_where_a_long_answer_is_cut(name: str, face: str, shown: bool) -> None:
+    for before in range(462, 501, 6):
+        body = b"<p>" + b"no " * (before // 3) + KEY.encode() + b" is wrong" * 20
+        told_as = (200, "text/event-stream") if shown else (400, "text/plain")
+        with simulate([[Raw(body, *told_as)]]) as model, pytest.raises(ProviderError) as told:
+            lead(face, name, model.url, "?", shown=shown, options={"retries": ONCE})
+        assert "no no" in str(told.value)
+        assert KEY[:8] not in str(told.value), before

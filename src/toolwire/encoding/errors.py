@@ -5,6 +5,7 @@ Rules of this file:
 - A body that is none of a dialect's is kept whole, and written again for as long as the error says the same.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, ta
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
+_CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]+\Z", re.ASCII)
 # RFC 9110; 402 and 529 as the vendors use them.
 _KIND_OF_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request",
@@ -236,8 +238,9 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
 
 
 def excerpt(body: Any, limit: int = 500) -> str:
-    """Say what an error body was when it is not one of the dialect's."""
-    return (body if isinstance(body, str) else "" if body is None else _text_of(body))[:limit]
+    """Say what an error body was when it is not one of the dialect's; a word is not cut, which might be a key."""
+    text = body if isinstance(body, str) else "" if body is None else _text_of(body)
+    return text if len(text) <= limit else _CUT_WORD.sub("", text[:limit])
 
 
 def _text_of(body: Any) -> str:

@@ -107,8 +107,8 @@ class WireDecoder:
             return self.events
         if self._head:
             data, self._head = self._head, b""
-        if not self._begun and len(self._excerpt) < _EXCERPT:
-            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[:_EXCERPT]
+        if not self._begun and len(self._excerpt) < 4 * _EXCERPT:
+            self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[: 4 * _EXCERPT]
         try:
             self._read_bytes(data, frames)
         except FrameTooLarge as problem:
