@@ -16,7 +16,7 @@ from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, ta
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
-_CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]+\Z", re.ASCII)
+_CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]{1,200}\Z", re.ASCII)
 # RFC 9110; 402 and 529 as the vendors use them.
 _KIND_OF_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
@@ -26,6 +26,8 @@ from toolwire.types import (
     Loss,
     MessageEnd,
     MessageStart,
+    Opaque,
+    OpaqueDelta,
     PartEnd,
     PartStart,
     RefusalDelta,
@@ -90,7 +92,8 @@ def whole_reply(script: Script, name: str) -> Reply:
     losses: tuple[Loss, ...] = ()
     if script.answers:
         encoded = dialect(name).encode_response(script.response)
-        body, data, losses = encoded.body, encoded.json, encoded.losses
+        body, losses = {**WIRES[name].times, **encoded.body}, encoded.losses
+        data = json.encode(body)
     else:
         data = b"".join(cue.data for cue in raw)
     status, kind = (raw[0].status, raw[0].content_type) if raw and body is None else (200, None)
@@ -185,9 +188,11 @@ class _StreamWriter:
         return replace(response, choices=[], usage=usage)
 
     def _end(self) -> Iterator[_Piece]:
-        response = self.script.response
+        response, times = self.script.response, WIRES[self.name].times
         if response.usage is not None:
             yield from self._tell([UsageDelta(response.usage)])
+        if times:
+            yield from self._tell([OpaqueDelta(None, opaque=Opaque(self.name, dict(times)))])
         for place, choice in enumerate(response.choices):
             content: Any = [] if asks(choice.message.parts) else ""
             message = replace(choice.message, content=content)

@@ -22,10 +22,11 @@ from toolwire.types import ErrorKind
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 _LINES = "application/x-ndjson"
+_TIMES = {"total_duration": 42_000_000, "prompt_eval_duration": 2_000_000, "eval_duration": 40_000_000}
 
 
 class _WireStyle(Struct, frozen=True):
-    """How servers of a dialect speak: how they name an answer, a call and a request, and a busy time."""
+    """How servers of a dialect speak: how they name an answer, a call and a request, a busy time, how long it took."""
 
     dialect: str
     checks: tuple[Check, ...]
@@ -35,6 +36,7 @@ class _WireStyle(Struct, frozen=True):
     request_id: str
     stream_type: str = EVENTS
     statuses: Mapping[ErrorKind, int] = {}
+    times: Mapping[str, int] = {}
 
 
 WIRES = {
@@ -52,7 +54,7 @@ WIRES = {
             statuses={"overloaded": 529},
         ),
         _WireStyle("gemini", rules_gemini.CHECKS, "", None, "x-request-id", ""),
-        _WireStyle("ollama", rules_ollama.CHECKS, "", ("call_", 8), "x-request-id", "", _LINES),
+        _WireStyle("ollama", rules_ollama.CHECKS, "", ("call_", 8), "x-request-id", "", _LINES, times=_TIMES),
     )
 }
 
