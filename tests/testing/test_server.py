@@ -297,3 +297,12 @@ def test_calls_have_ids_of_their_vendor_that_differ() -> None:
         [first, second] = send(model.url, "anthropic", BODIES["anthropic"]).body["content"]
     assert first["id"].startswith("toolu_")
     assert first["id"] != second["id"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_of_ollama_says_how_long_it_took(stream: bool) -> None:
+    with simulate(["Hello."]) as model, ollama_at(model.url) as client:
+        ask: Any = client.chat
+        told = ask("m", [{"role": "user", "content": "Hi"}], stream=stream)
+        *_, last = told if stream else [told]
+    assert last.total_duration >= last.prompt_eval_duration + last.eval_duration > 0
