@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests import nasty_anthropic as messages
 from tests import nasty_chat as chat
@@ -231,6 +232,32 @@ def test_results_that_name_no_call_answer_in_order(source: str, called: Any, ans
         encoded = translate.request(body, source, target)
         assert {loss.concept for loss in encoded.losses}.isdisjoint({"missing_result", "orphan_result", "message"})
         assert answers(dialect(target).decode_request(encoded.body)) == [("f", "by f"), ("g", "by g")]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("value", [{"a": 1}, {}, [1, "b"], [{"a": [None]}], ["b"], 5, 1.5, True], ids=json.dumps)
+@pytest.mark.parametrize("source", NAMES)
+def test_a_result_that_is_a_value_reaches_each_model_as_its_text(source: str, value: Any) -> None:
+    words, told = json.dumps(value, separators=(",", ":")), '{"output": "by f"}' if source == "gemini" else '"by f"'
+    spoken = json.dumps(asking(source, ..., ...))
+    body = json.loads(spoken.replace(told, json.dumps(value)))
+    request = dialect(source).decode_request(body)
+    assert dialect(source).encode_request(request).body == body
+    for target in {*NAMES} - {source}:
+        encoded = translate.request(body, source, target)
+        assert [str(loss) for loss in encoded.losses if loss.concept in {"opaque", "tool_result"}] == []
+        assert answers(dialect(target).decode_request(encoded.body))[0] == ("f", words)
+    again = dialect(source).encode_request(replace(request, context=changed(request.context))).body
+    assert again == json.loads(spoken.replace("by f", "other"))
+
+
+def changed(context: Context) -> Context:
+    """Have the first result say something else."""
+    place = next(place for place, message in enumerate(context.messages) if type(message.parts[0]) is ToolResult)
+    messages = list(context.messages)
+    first, *rest = messages[place].parts
+    messages[place] = replace(messages[place], content=[replace(first, content="other"), *rest])
+    return replace(context, messages=messages)
 
 
 # A word for the end that is another wire's.

@@ -6,8 +6,8 @@ Rule: a stand-in is constant text, and reading it back gives exactly what it sto
 import re
 from typing import Any
 
-from toolwire.encoding.ledger import Ledger, kind_of_part
-from toolwire.types import ToolCall
+from toolwire.encoding.ledger import Ledger, form_of, kind_of_part
+from toolwire.types import Opaque, ToolCall
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 
 ERROR = "Error: "
@@ -33,6 +33,25 @@ def read_error(text: str) -> tuple[str, bool]:
     if text.startswith(ERROR):
         return text[len(ERROR) :], True
     return (text[1:], False) if _PADDED_ERROR.match(text) else (text, False)
+
+
+def take_value(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
+    """Take what a result says where words or parts should stand, as a text that every model can read."""
+    value = rest.get(key)
+    if value is None or type(value) is str or _may_hold_parts(value):
+        return None
+    form["value"] = rest.pop(key)
+    return format_arguments(value)
+
+
+def _may_hold_parts(value: Any) -> bool:
+    return type(value) is list and (not value or any(type(part) is dict and "type" in part for part in value))
+
+
+def spell_words(words: str, opaque: Opaque | None, dialect: str) -> Any:
+    """Give the words of a result as its wire spelled them: as a value, for as long as they say the same."""
+    form = form_of(opaque, dialect)
+    return form["value"] if "value" in form and format_arguments(form["value"]) == words else words
 
 
 def put_below(block: Any, part: Any, below: list[Any], ledger: Ledger, why: str) -> str:

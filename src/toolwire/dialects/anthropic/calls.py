@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import read_arguments, say_object
+from toolwire.encoding.calls import read_arguments, say_object, spell_words, take_value
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import parse_arguments
@@ -108,6 +108,8 @@ def decode_result(block: dict[str, Any]) -> ToolResult:
     given = rest.get("content")
     if type(given) is str:
         content = rest.pop("content")
+    elif (value := take_value(rest, "content", form)) is not None:
+        content = value
     elif type(given) is list and given:
         content = decode_parts(rest.pop("content"))
     is_error = take(rest, "is_error", bool)
@@ -123,7 +125,7 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim)}
     if type(content) is str:
         if content or verbatim:
-            body["content"] = content
+            body["content"] = spell_words(content, opaque, DIALECT)
     elif content:
         worded = part.is_error and not made_by(opaque, DIALECT)
         body["content"] = _encode_content(content, ledger, worded=worded)

@@ -9,7 +9,16 @@ Rules of this file:
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
-from toolwire.encoding.calls import STARTS, mark_error, read_arguments, read_error, say_object, take_arguments
+from toolwire.encoding.calls import (
+    STARTS,
+    mark_error,
+    read_arguments,
+    read_error,
+    say_object,
+    spell_words,
+    take_arguments,
+    take_value,
+)
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text
@@ -143,16 +152,16 @@ def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
         waiting.remove(call)
         if call_id is None:
             call_id = form["linked"] = call.id
-    content, is_error = _take_content(rest)
+    content, is_error = _take_content(rest, form)
     result = ToolResult(call_id, name, content, is_error)
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
 
 
-def _take_content(rest: dict[str, Any]) -> tuple[str | list[Part], bool]:
-    text, images = take(rest, "content", str), take_images(rest)
-    if text is None:
+def _take_content(rest: dict[str, Any], form: dict[str, Any]) -> tuple[str | list[Part], bool]:
+    value, text, images = take_value(rest, "content", form), take(rest, "content", str), take_images(rest)
+    if text is None and value is None:
         return images, False
-    words, is_error = read_error(text)
+    words, is_error = read_error(text) if text is not None else (value or "", False)
     return [Text(text=words, opaque=WIRE.plain), *images] if images else words, is_error
 
 
@@ -208,7 +217,8 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     ):
         body["tool_call_id"] = call_id
     if type(part.content) is str:
-        body["content"] = mark_error(part.content, is_error=part.is_error)
+        words = mark_error(part.content, is_error=part.is_error)
+        body["content"] = spell_words(words, message.opaque, DIALECT) if mine else words
     else:
         _encode_content(part, body, ledger)
     return ledger.finish(body, part)

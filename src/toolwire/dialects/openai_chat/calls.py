@@ -12,7 +12,16 @@ from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
 from toolwire.dialects.openai_chat.tools import without_custom
-from toolwire.encoding.calls import STARTS, mark_error, put_below, read_error, say_object, take_arguments
+from toolwire.encoding.calls import (
+    STARTS,
+    mark_error,
+    put_below,
+    read_error,
+    say_object,
+    spell_words,
+    take_arguments,
+    take_value,
+)
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
@@ -211,6 +220,8 @@ def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     if type(content) is str:
         del rest["content"]
         words, is_error = read_error(content)
+    elif (value := take_value(rest, "content", form)) is not None:
+        words = value
     elif type(content) is list and content:
         del rest["content"]
         words = decode_parts(content)
@@ -225,16 +236,17 @@ def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a message of the deprecated function role; it answers the first open call of its name."""
     rest = body.copy()
     del rest["role"]
-    name, content = take(rest, "name", str), take(rest, "content", str)
+    form: dict[str, Any] = {"role": "function"}
+    name, value, content = take(rest, "name", str), take_value(rest, "content", form), take(rest, "content", str)
     call = next((call for call in asked.legacy if call.name == name), None)
     if call is not None:
         asked.legacy.remove(call)
-    words: str | list[Part] = []
+    words: str | list[Part] = [] if value is None else value
     is_error = False
     if content is not None:
         words, is_error = read_error(content)
     result = ToolResult(None if call is None else call.id, name, words, is_error)
-    return Message("tool", [result], name, result.tool_call_id, Opaque(DIALECT, rest, {"role": "function"}))
+    return Message("tool", [result], name, result.tool_call_id, Opaque(DIALECT, rest, form))
 
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
@@ -276,7 +288,7 @@ def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: lis
     left = message.opaque.value if ledger.own and message.opaque else {}
     if part.name is not None and (legacy or "named" in form or "name" in left):
         body["name"] = part.name
-    body |= _result_content(part, ledger, below)
+    body |= _result_content(part, message.opaque, ledger, below)
     if message.role == "tool":
         _close_result(body, part, message, ledger)
     bodies.append(ledger.finish(body, part))
@@ -293,10 +305,12 @@ def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledg
         ledger.lose_opaque(message.opaque)
 
 
-def _result_content(part: ToolResult, ledger: Ledger, below: list[dict[str, Any]]) -> dict[str, Any]:
+def _result_content(
+    part: ToolResult, opaque: Opaque | None, ledger: Ledger, below: list[dict[str, Any]]
+) -> dict[str, Any]:
     content = part.content
     if isinstance(content, str):
-        return {"content": mark_error(content, is_error=part.is_error)}
+        return {"content": spell_words(mark_error(content, is_error=part.is_error), opaque, DIALECT)}
     if not content and ledger.own:
         return {}
     blocks: list[Any] = []

@@ -25,7 +25,16 @@ from toolwire.dialects.openai_responses.parts import (
     take_spelled,
 )
 from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, called_name, is_clients, take_place
-from toolwire.encoding.calls import ERROR, STARTS, mark_error, read_error, say_object, take_arguments
+from toolwire.encoding.calls import (
+    ERROR,
+    STARTS,
+    mark_error,
+    read_error,
+    say_object,
+    spell_words,
+    take_arguments,
+    take_value,
+)
 from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Message, Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
@@ -286,15 +295,17 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     if name is not None:
         form["named"] = True
         name = _read_name(name, rest, form)
-    content, is_error = _take_output(rest)
+    content, is_error = _take_output(rest, form)
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
 
 
-def _take_output(rest: dict[str, Any]) -> tuple[str | list[Part], bool]:
+def _take_output(rest: dict[str, Any], form: dict[str, Any]) -> tuple[str | list[Part], bool]:
     output = rest.get("output")
     if type(output) is str:
         del rest["output"]
         return read_error(output)
+    if (value := take_value(rest, "output", form)) is not None:
+        return value, False
     if type(output) is not list or not output:
         return [], False
     del rest["output"]
@@ -523,7 +534,7 @@ def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
         _write_name(part.name, form, body, ledger, verbatim="escaped" not in form)
     content = part.content
     if type(content) is str:
-        body["output"] = mark_error(content, is_error=part.is_error)
+        body["output"] = spell_words(mark_error(content, is_error=part.is_error), part.opaque, DIALECT)
     elif content or part.is_error or not mine:
         body["output"] = _encode_output(part, ledger, mine=mine)
     lose_cache(part, ledger)
