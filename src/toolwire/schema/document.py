@@ -106,6 +106,21 @@ def pointer_steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in unquote(pointer).split("/")[1:]]
 
 
+def pointed_at(root: Any, reference: Any) -> Any:
+    """Give what a reference leads to inside of its document; None where it leads nowhere."""
+    if type(reference) is not str or not reference.startswith("#"):
+        return None
+    for step in pointer_steps(reference[1:]):
+        match root:
+            case dict():
+                root = root.get(step)
+            case list() if step.isdecimal() and int(step) < len(root):
+                root = root[int(step)]
+            case _:
+                return None
+    return root
+
+
 def pointer_step(name: str) -> str:
     """Write one step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")

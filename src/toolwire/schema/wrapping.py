@@ -7,7 +7,7 @@ Rules of this file:
 
 from typing import Any
 
-from toolwire.schema.document import pointer_steps
+from toolwire.schema.document import pointed_at
 from toolwire.schema.draft import as_list
 from toolwire.schema.subschemas import NO_BASE, Subschema, based, places
 from toolwire.schema.targets import COMBINERS
@@ -33,15 +33,8 @@ def is_of_object(schema: dict[str, Any]) -> bool:
             return False
         if "type" in node or not isinstance(node.get("$ref"), str):
             break
-        node = _referred(schema, node["$ref"])
+        node = pointed_at(schema, node["$ref"])
     return as_list(node["type"]) == ["object"] if "type" in node else _SAYS_ELSE.isdisjoint(node)
-
-
-def _referred(schema: dict[str, Any], reference: str) -> Any:
-    node: Any = schema if reference.startswith("#") else None
-    for step in pointer_steps(reference[1:]):
-        node = node.get(step) if isinstance(node, dict) else None
-    return node
 
 
 def wrap(schema: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from toolwire.encoding.errors import kind_of_status
+from toolwire.schema.document import pointed_at
 from toolwire.testing.steps import Fail, ScriptStep, Turn, results_of, words_of
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments
@@ -100,7 +101,7 @@ def example(schema: Any, root: Any = None, depth: int = 0) -> Any:
     for key in ("examples", "enum"):
         if type(schema.get(key)) is list and schema[key]:
             return schema[key][0]
-    if (target := _referred(schema.get("$ref"), root)) is not None:
+    if (target := pointed_at(root, schema.get("$ref"))) is not None:
         return example(target, root, depth + 1)
     for key in ("anyOf", "oneOf", "allOf"):
         if type(schema.get(key)) is list and schema[key] and "properties" not in schema:
@@ -144,11 +145,3 @@ def _text(schema: dict[str, Any]) -> str:
     if type(least) is int and len(word) < least:
         word = (word * (min(least, 1000) // len(word) + 1))[:least]
     return word[:most] if type(most) is int and "format" not in schema else word
-
-
-def _referred(reference: Any, root: Any) -> Any:
-    if type(reference) is not str or not reference.startswith("#/"):
-        return None
-    for step in reference[2:].split("/"):
-        root = root.get(step.replace("~1", "/").replace("~0", "~")) if type(root) is dict else None
-    return root

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from toolwire.schema.document import pointed_at
 from toolwire.text.json_text import value_of
 
 _ALIASES = {
@@ -37,13 +38,8 @@ def _resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     """Follow a reference inside of a tool's schema."""
     if type(schema) is not dict:
         return {}
-    pointer = schema.get("$ref")
-    if type(pointer) is not str or not pointer.startswith("#/") or depth > _DEEPEST:
-        return schema
-    place = root
-    for key in pointer[2:].split("/"):
-        place = place.get(key) if type(place) is dict else None
-    return _resolved(place, root, depth + 1)
+    place = pointed_at(root, schema["$ref"]) if "$ref" in schema and depth < _DEEPEST else None
+    return schema if place is None else _resolved(place, root, depth + 1)
 
 
 def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:

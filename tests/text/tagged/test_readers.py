@@ -7,6 +7,7 @@ import pytest
 from tests.text.tagged.texts import BLOCK
 from toolwire import Message, Response, Tool
 from toolwire.errors import InvalidField
+from toolwire.text import format
 from toolwire.text_tagged import READERS, over, parse
 from toolwire.tool_calls import extract
 
@@ -119,6 +120,31 @@ def test_a_reader_reads_the_same_from_an_answer(reader: str, text: str, calls: l
     read = wire.decode_response(body)
     assert [(call.name, call.arguments) for call in read.tool_calls] == calls
     assert wire.encode_response(read).body == body
+
+
+WORD, COUNT = {"type": "string"}, {"type": "integer"}
+TYPED: list[tuple[Any, str, Any]] = [
+    ({"anyOf": [WORD, {"type": "null"}]}, "5", "5"),
+    ({"oneOf": [COUNT, {"type": "null"}]}, "5", 5),
+    ({"enum": ["5", "6"]}, "5", "5"),
+    ({"$ref": "#/$defs/a~1b%25"}, "5", "5"),
+    ({"$ref": "#/$defs/n"}, "5", 5),
+    ({"$ref": "#/$defs/many/anyOf/1"}, "5", 5),
+    ({"$ref": "#/$defs/none", "type": "integer"}, "5", 5),
+    ({"$ref": "https://a.example/s.json", "type": "integer"}, "5", 5),
+    ({"$ref": "#"}, '{"v": 5}', {"v": 5}),
+]
+DEFS = {"a/b%": WORD, "n": {"$ref": "#/$defs/m"}, "m": COUNT, "many": {"anyOf": [WORD, COUNT]}}
+
+
+@pytest.mark.parametrize(("schema", "said", "value"), TYPED)
+def test_an_argument_is_of_the_type_that_its_schema_says_anyhow(schema: Any, said: str, value: Any) -> None:
+    tool = Tool("f", None, {"type": "object", "properties": {"v": schema}, "$defs": DEFS})
+    text = f"<function=f>\n<parameter=v>\n{said}\n</parameter>\n</function>"
+    [call] = parse(text, [tool], readers=["function_tag"]).calls
+    assert call.arguments == {"v": value}
+    [call] = format("qwen3-coder").decode(f"<tool_call>\n{text}\n</tool_call>", [tool]).tool_calls
+    assert call.arguments == {"v": value}
 
 
 BROKEN: list[tuple[str, str, str]] = [

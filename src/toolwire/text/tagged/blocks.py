@@ -27,6 +27,7 @@ from toolwire.text.calls import (
 from toolwire.text.quoting import Given
 from toolwire.text.tagged.forms import FUNCTION, FUNCTION_END, forms_of
 from toolwire.text.tagged.scanner import Block, Scanner, scan
+from toolwire.text.values import properties_of, types_of
 from toolwire.types import ToolCall
 from toolwire.wire.arguments import parse_arguments
 
@@ -40,7 +41,6 @@ _ARGUMENTS = {
 _NAME = re.compile(r"<function=([^<>\n]+)>")
 _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
 _PARAMETER_END = re.compile(r"</parameter>[ \t\r]*(?:\n|$)")
-_TEXTS = (None, "string")
 
 
 def read_block(block: Block, answer: Answer, offer: Offer | None = None) -> ToolCall | CallError:
@@ -76,7 +76,7 @@ def _read_function(body: str, text: str, answer: Answer, offer: Offer | None) ->
     return answer.admit(name, arguments, None, text)
 
 
-def _read_parameters(text: str, types: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _read_parameters(text: str, types: dict[str, set[str]]) -> tuple[dict[str, Any], str | None]:
     arguments: dict[str, Any] = {}
     place = 0
     while place < len(text):
@@ -95,17 +95,15 @@ def _read_parameters(text: str, types: dict[str, Any]) -> tuple[dict[str, Any], 
     return arguments, None
 
 
-def _types_of(tool: Any) -> dict[str, Any]:
-    """Give the type of each parameter, as far as a schema says it plainly."""
-    properties = (tool.plain_parameters or {}).get("properties") if tool is not None else None
-    if type(properties) is not dict:
-        return {}
-    return {name: schema.get("type") for name, schema in properties.items() if type(schema) is dict}
+def _types_of(tool: Any) -> dict[str, set[str]]:
+    """Give the types of each parameter, as far as a schema says them."""
+    schema = tool.plain_parameters if tool is not None else None
+    return {name: types_of(inner, schema) for name, inner in properties_of(schema, schema).items()}
 
 
-def _value_of(text: str, kind: Any) -> Any:
-    """Read a value: text stays text; of anything else, the JSON."""
-    if kind in _TEXTS or (type(kind) is list and "string" in kind):
+def _value_of(text: str, kinds: set[str] | None) -> Any:
+    """Read a value: what may be a text is one; of anything else, the JSON."""
+    if not kinds or "string" in kinds:
         return text
     try:
         return msgspec.json.decode(text)
