@@ -67,12 +67,13 @@ def say(
     monkeypatch: pytest.MonkeyPatch,
     folder: Path,
     *arguments: str,
-    given: str = "",
+    given: str | bytes = "",
 ) -> Said:
     """Run a command in this process; all that it wrote, to both outputs."""
     for name, value in environment(folder).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+    stdin = io.StringIO(given) if isinstance(given, str) else io.TextIOWrapper(io.BytesIO(given), "utf-8")
+    monkeypatch.setattr(sys, "stdin", stdin)
     capfd.readouterr()
     code = main(arguments)
     out, told = capfd.readouterr()

@@ -1,6 +1,7 @@
 """In a pipe: what is read from standard input, and what each output gets."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -47,6 +48,33 @@ def test_a_task_that_is_not_there_is_said(run: Any) -> None:
     with simulate([]) as model:
         said = run(model, "-")
     assert (said.code, said.told) == (2, "toolwire: run: standard input has no task\n")
+
+
+NOT_UTF_8: dict[str, tuple[list[str], bytes]] = {
+    "a prompt of a chat": (["chat"], b"caf\xe9 \xc3\xa9\n"),
+    "a task that is an argument": (["run", os.fsdecode(b"caf\xe9 \xc3\xa9")], b""),
+    "a task, in a locale of ASCII": (["run", b"caf\xe9 \xc3\xa9".decode("ascii", "surrogateescape")], b""),
+}
+
+
+@pytest.mark.parametrize("case", NOT_UTF_8)
+def test_a_prompt_that_is_not_utf_8_is_asked_as_far_as_it_is(
+    case: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words, given = NOT_UTF_8[case]
+    with simulate([["Fine."]]) as model:
+        said = say(capfd, monkeypatch, tmp_path, *words, *at(model, tmp_path), given=given)
+    assert (said.code, said.out, "is not kept" in said.told) == (0, "Fine.\n", False)
+    assert model.requests[0].request is not None
+    assert model.requests[0].request.messages[-1].text == "caf\ufffd \xe9"
+
+
+def test_arguments_of_a_call_that_are_not_utf_8_are_refused(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = say(capfd, monkeypatch, tmp_path, "call", "read_file", "-", given=b'{"path": "caf\xe9"}')
+    assert (said.code, said.out) == (2, "")
+    assert said.told.startswith("toolwire: call: body: is not JSON: 'utf-8' codec can't ")
 
 
 @pytest.mark.slow

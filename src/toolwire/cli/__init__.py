@@ -38,6 +38,8 @@ def _run(arguments: Sequence[str]) -> int:
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(errors="toolwire")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # as arguments are read
     options = parse(arguments)
     try:
         return int(options.run(options))

@@ -23,7 +23,7 @@ from toolwire import traces
 from toolwire.cli import conversations
 from toolwire.cli.conversations import Kept
 from toolwire.cli.keeping import usual_runs, usual_store
-from toolwire.cli.prompts import task_of
+from toolwire.cli.prompts import as_utf_8, task_of
 from toolwire.cli.screen import Screen, is_terminal, shortened
 from toolwire.cli.showing import JsonShowing, Showing, Shows, counted, show_losses
 from toolwire.cli.terminal import Approving, Interrupts, to_be_asked
@@ -194,7 +194,7 @@ class Agent:
         if prompt is None and (not context.messages or context.messages[-1].role == "assistant"):
             prompt = _GO_ON
         if prompt is not None:
-            context = replace(context, messages=[*context.messages, Message("user", prompt)])
+            context = replace(context, messages=[*context.messages, Message("user", as_utf_8(prompt))])
         cancel = self.approving.cancel = Cancel()
         shows: Shows = self.json or Showing(self.screen, apart=self.out is not self.screen)
         try:

@@ -37,6 +37,11 @@ def task_of(task: str | None) -> str | None:
     return words or given.strip() or None
 
 
+def as_utf_8(words: str) -> str:
+    """Give what was typed as a model can be told it: what is not UTF-8 is shown as such, in every locale."""
+    return words.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def _piped() -> str:
     """Read what is piped in; a terminal and a device have nothing to read."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
