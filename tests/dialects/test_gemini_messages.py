@@ -158,7 +158,7 @@ RESULTS: list[tuple[Any, bool, dict[str, Any]]] = [
     ("sunny", False, {"output": "sunny"}),
     ("", False, {"output": ""}),
     ([], False, {"output": ""}),
-    ([Text("a"), Text("b")], False, {"output": "ab"}),
+    ([Text("a"), Text("b")], False, {"output": "a\nb"}),
     ("boom", True, {"error": "boom"}),
     ([Text("boom")], True, {"error": "boom"}),
     ('{"a":[1,2]}', False, {"a": [1, 2]}),
@@ -185,7 +185,7 @@ def test_media_in_a_result(model: str, within: bool) -> None:
     calls = Message("assistant", [ToolCall("c1", "look"), ToolCall("c2", "find")])
     first = Message("tool", [ToolResult("c1", None, [Text("see "), IMAGE])])
     request = gemini.encode_request(replace(asking([Message("Hi"), calls, first, TWO, Message("and?")]), model=model))
-    answer = result("see " if within else "see [image 1 attached below]", "c1")
+    answer = result("see " if within else "see \n[image 1 attached below]", "c1")
     if within:
         answer["functionResponse"]["parts"] = [INLINE]
     below = [] if within else [INLINE]

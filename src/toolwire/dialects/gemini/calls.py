@@ -349,7 +349,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
     if spoken > 1:
         ledger.lose("content", "tool_result_texts", "several texts become one", "merged")
-    return "".join(texts), media
+    return "\n".join(texts), media
 
 
 def _place_media(part: Image | Document | Audio, texts: list[str], media: list[Any], ledger: Conversation) -> None:
