@@ -146,7 +146,7 @@ def test_what_results_mean() -> None:
         ("Error: x", False),
     ]
     assert parts[8].cache == Cache()
-    assert [type(part) for part in parts[9].content] == [Text, Image, Opaque, Text]
+    assert [type(part) for part in parts[9].content] == [Text, Image, Text, Text]
 
 
 def test_a_turn_of_results_alone_is_a_tools() -> None:
@@ -266,6 +266,27 @@ def test_text_that_was_found_is_a_document(name: str, inside: bool) -> None:
     assert (encoded.body, encoded.losses) == (body_with(changed), ())
     for target in ("openai-chat", "openai-responses", "gemini", "ollama"):
         assert str(text).splitlines()[0] in str(dialect(target).encode_request(request).body)
+
+
+REFERENCES = [{"type": "tool_reference", "tool_name": name} for name in ("look", "find")]
+
+
+def test_tools_that_a_search_found_are_told_to_every_model() -> None:
+    said = result(content=[{**REFERENCES[0], "cache_control": EPHEMERAL}, REFERENCES[1]])
+    body = {"messages": [assistant(USE), user(said)]}
+    request = anthropic.decode_request(body)
+    assert anthropic.encode_request(request).body == body
+    called, answered = request.messages
+    found: Any = answered.parts[0]
+    names = [replace(part, text=f"new_{part.text}") for part in found.content]
+    messages = [called, replace(answered, content=[replace(found, content=names)])]
+    encoded = anthropic.encode_request(replace(request, context=replace(request.context, messages=messages)))
+    [block] = encoded.body["messages"][1]["content"]
+    assert [one["tool_name"] for one in block["content"]] == ["new_look", "new_find"]
+    for target in ("openai-chat", "openai-responses", "gemini", "ollama"):
+        written = dialect(target).encode_request(request)
+        assert "find" in str(written.body)
+        assert [loss for loss in written.losses if loss.severity == "semantic"] == []
 
 
 PICTURE = {"type": "image", "source": {"type": "url", "url": "u"}}

@@ -178,6 +178,13 @@ def pictures(request: Any) -> int:
     return sum(isinstance(part, Image) for part in [*parts, *(one for content in shown for one in content)])
 
 
+# Codex and Claude Code keep the tools of servers behind a search.
+SEARCHES = (
+    ToolCall(None, "tool_search", {"query": "echo", "limit": 5}),
+    ToolCall(None, "ToolSearch", {"query": "echo", "max_results": 5}),
+)
+
+
 class Playing:
     """A model that does the task by what a program offers; its first words are errors, where that is wanted."""
 
@@ -209,9 +216,9 @@ class Playing:
         if "WaitForMcpServers" in offered and not self.waited:  # Claude Code's, for as long as a server begins
             self.waited = True
             return [Thinking("I wait."), ToolCall(None, "WaitForMcpServers", {})]
-        if "tool_search" in offered and not self.searched:  # Codex keeps the tools of servers behind it
+        if not self.searched and (search := next((one for one in SEARCHES if one.name in offered), None)):
             self.searched = True
-            return [Thinking("I look for it."), ToolCall(None, "tool_search", {"query": "echo", "limit": 5})]
+            return [Thinking("I look for it."), search]
         if not self.looked and (calls := looking(self.folder, offered)):
             self.looked = True
             return [Thinking("I look at it."), *calls]

@@ -5,7 +5,7 @@ Rules of this file:
 - Nothing that belongs to the user is written. What a user types after `--` stands last, and so is heard.
 - Variables that would lead the program elsewhere are taken out.
 
-Sources: claude-code 2.1.197, codex 0.169.0, gemini-cli 0.61.0, opencode 1.18.33, copilot 1.0.102, pi 0.73.1, qwen-code,
+Sources: claude-code 2.1.332, codex 0.171.0, gemini-cli 0.61.0, opencode 1.18.33, copilot 1.0.102, pi 0.73.1, qwen-code,
 aider and llm as their pages in docs/programs/ say, as of 2026-11-23.
 """
 

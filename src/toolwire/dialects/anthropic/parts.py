@@ -42,9 +42,17 @@ def _decode_text(rest: dict[str, Any]) -> Part | None:
     return None if text is None else Text(text, _take_citations(rest), cache=cache, opaque=WIRE.own(rest))
 
 
+def _decode_reference(rest: dict[str, Any]) -> Part | None:
+    """Read the name of a tool that a search has found; to a model elsewhere it is said, and the tool is declared."""
+    name, cache = take(rest, "tool_name", str), WIRE.take_cache(rest)
+    return None if name is None else Text(name, cache=cache, opaque=WIRE.own(rest, {"tool": True}))
+
+
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
-    """Write a text block."""
+    """Write a text block, or the name of a tool that was found."""
     body: dict[str, Any] = {"type": "text", "text": part.text}
+    if "tool" in form_of(part.opaque, DIALECT):
+        body = {"type": "tool_reference", "tool_name": part.text}
     if part.citations is None and part.cache is None and (part.opaque is None or not part.opaque.value):
         return body
     if part.citations:
@@ -277,6 +285,7 @@ def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, An
 
 _DECODERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     "text": _decode_text,
+    "tool_reference": _decode_reference,
     "image": _decode_image,
     "document": _decode_document,
     "search_result": _decode_search_result,
