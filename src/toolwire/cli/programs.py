@@ -5,7 +5,7 @@ Rules of this file:
 - Nothing that belongs to the user is written. What a user types after `--` stands last, and so is heard.
 - Variables that would lead the program elsewhere are taken out.
 
-Sources: claude-code 2.1.332, codex 0.171.0, gemini-cli 0.61.0, opencode 1.18.33, copilot 1.0.102, pi 0.73.1, qwen-code,
+Sources: claude-code 2.1.332, codex 0.171.0, gemini-cli 0.61.0, opencode 1.18.33, copilot 1.0.102, pi 1.6.0, qwen-code,
 aider and llm as their pages in docs/programs/ say, as of 2026-11-23.
 """
 
@@ -195,7 +195,7 @@ PROGRAMS = {
         _copilot,
         removed=tuple(f"COPILOT_PROVIDER_{name}" for name in _COPILOT_OTHERS),
     ),
-    "pi": Program("pi", "npm install -g @mariozechner/pi-coding-agent", _pi),
+    "pi": Program("pi", "npm install -g @earendil-works/pi-coding-agent", _pi),
     "qwen": Program("qwen", "npm install -g @qwen-code/qwen-code", _qwen),
     "aider": Program("aider", "pipx install aider-chat", _aider),
     "llm": Program("llm", "pipx install llm", _llm),
