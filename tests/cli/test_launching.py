@@ -148,6 +148,15 @@ def test_a_program_asks_any_model(name: str, model: str, tmp_path: Path, launch:
         assert package["npm"] == ("@ai-sdk/anthropic" if own else "@ai-sdk/openai-compatible")
 
 
+def test_a_home_in_which_nothing_can_be_written_is_in_nobodys_way(
+    tmp_path: Path, launch: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("toolwire.cli.launching._is_ours_alone", lambda _folder: False)
+    assert launch("--simulate", "pi", "--", "7", HOME=str(tmp_path / "file")) == (7, "")
+    assert heard(tmp_path)["answer"] == "You said: Hello"
+
+
 @pytest.mark.parametrize("order", ["before", "behind", "behind, with =", "both"])
 @pytest.mark.slow
 def test_our_options_stand_before_the_program_or_behind_it_up_to_the_mark(

@@ -89,11 +89,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder that is thrown away, where nobody else can write: gemini-cli takes settings from no other."""
+    """Make a folder that is thrown away, best where nobody else can write: gemini-cli takes settings from no other."""
     usual = state_folder("XDG_STATE_HOME=FOLDER")
-    usual.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # a home may be read only
+        usual.mkdir(mode=0o700, parents=True, exist_ok=True)
     places = (usual, Path(os.environ.get("XDG_RUNTIME_DIR") or "/run"), Path("/run"))
-    return tempfile.TemporaryDirectory(prefix="launch-", dir=next(filter(_is_ours_alone, places), usual))
+    other = usual if os.access(usual, os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="launch-", dir=next(filter(_is_ours_alone, places), other))
 
 
 def _is_ours_alone(folder: Path) -> bool:
