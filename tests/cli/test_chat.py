@@ -72,7 +72,7 @@ def test_an_error_is_said_and_the_chat_goes_on_without_it(chat: Any) -> None:
     assert said.code == 0
     assert "Too odd." in said.text
     assert "Fine." in said.text
-    assert "nowhere" in said.text
+    assert "nowhere/x: No such file or directory\n" in said.text
     assert "Traceback" not in said.text
 
 

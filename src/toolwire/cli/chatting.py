@@ -89,12 +89,12 @@ def _save(agent: Agent, rest: str) -> None:
     """Write the conversation to its own file, or to one that is not there yet."""
     path = Path(rest) if rest else agent.place.path
     kept = agent.as_kept(agent.context)
-    if not rest:
-        agent.place.keep(kept)
-    elif path.exists():
+    if rest and path.exists():
         raise UserError(f"{path} exists already: name another file")
-    else:
-        conversations.write(path, kept)
+    try:
+        conversations.write(path, kept) if rest else agent.place.keep(kept)
+    except OSError as problem:
+        raise UserError(f"{path}: {problem.strerror}") from problem
     agent.screen.line(f"[written to {path}]", "note")
 
 
