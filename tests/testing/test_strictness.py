@@ -48,6 +48,7 @@ TAKEN: list[tuple[str, Change]] = [
     (RESPONSES, add("input", {"type": "item_reference", "id": "rs_1"})),
     (RESPONSES, put("input", 1, {"type": "reasoning", "id": "rs_1", "summary": []})),
     (RESPONSES, put("client_metadata", {"session": "s"})),
+    (RESPONSES, lambda body: body.update({"tools": [], "tool_choice": "auto", "parallel_tool_calls": False})),
     (RESPONSES, only_added({"type": "custom", "name": "exec"})),
     (RESPONSES, only_added({"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "exec"}]})),
     (

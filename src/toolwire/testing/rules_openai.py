@@ -129,10 +129,12 @@ def _strict_mistakes(schema: Any, context: tuple[str, ...], depth: int = 0) -> I
         yield from _strict_mistakes(member, (*context, "anyOf", str(place)), depth + 1)
 
 
-def check_choice(body: dict[str, Any], forced: str | None, names: set[str], *, any_tool: bool) -> None:
+def check_choice(
+    body: dict[str, Any], forced: str | None, names: set[str], *, any_tool: bool, of_tools: tuple[str, ...]
+) -> None:
     """Check the choice among the tools, if there is any; `forced` is the tool that it forces."""
     choice = body.get("tool_choice")
-    for key in ("tool_choice", "parallel_tool_calls"):
+    for key in of_tools:
         chosen = body.get(key) is not None and not (key == "tool_choice" and choice in ("none", "auto"))
         if chosen and not any_tool:
             raise Rejection(f"'{key}' is only allowed when 'tools' are specified.", key)

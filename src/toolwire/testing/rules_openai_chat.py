@@ -173,7 +173,8 @@ def _check_tools(request: WireRequest) -> None:
     check_functions(functions)
     body = request.body
     names = {function["name"] for _, function in functions}
-    check_choice(body, _forced(body.get("tool_choice")), names, any_tool=bool(body.get("tools")))
+    of_tools = ("tool_choice", "parallel_tool_calls")
+    check_choice(body, _forced(body.get("tool_choice")), names, any_tool=bool(body.get("tools")), of_tools=of_tools)
 
 
 def _forced(choice: Any) -> str | None:

@@ -197,9 +197,9 @@ def _check_tools(request: WireRequest) -> None:
         Object("string: name!").check(choice, ("tool_choice",), OPENAI)
         forced = choice["name"]
     hosted = len(functions) < len(tools) or (request.memory.inputs and body.get("previous_response_id"))
-    check_choice(
-        body, None if hosted else forced, {function["name"] for _, function in functions}, any_tool=bool(tools)
-    )
+    names = {function["name"] for _, function in functions}
+    # Codex says `parallel_tool_calls` without any tool, where it asks for a summary (0.171.0, 2026-11-26).
+    check_choice(body, None if hosted else forced, names, any_tool=bool(tools), of_tools=("tool_choice",))
 
 
 def _declared(request: WireRequest) -> Iterator[tuple[Path, dict[str, Any]]]:
