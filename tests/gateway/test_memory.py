@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.conftest import Playing
-from tests.gateway.standing import NAMES, at, post, standing
+from tests.gateway.standing import NAMES, Answered, at, post, standing
 from toolwire import translate
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
@@ -197,6 +197,64 @@ def test_a_turn_that_the_client_has_changed_is_not_made_unchanged(target: str, l
         _lead(stood.url, (name, name), change)
         assert "Otherwise." in str(stood.requests[-1].body)
         assert "I look." not in str(stood.requests[-1].body)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_thoughts_that_are_bound_to_a_history_that_the_client_has_changed_are_left_out(
+    strict_model: Playing, streams: bool
+) -> None:
+    body: dict[str, Any] = {"model": "anthropic/claude-sonnet-5-5", "reasoning_effort": "low", "tools": [TOOL]}
+    call = [Thinking("Old."), ToolCall(None, "now", {})]
+    with strict_model(Scenario([call, "It is noon.", "Still noon."])) as stood:
+        history: list[dict[str, Any]] = [{"role": "user", "content": "When?"}]
+
+        def ask(**more: Any) -> Answered:
+            return post(stood.url, "/v1/chat/completions", json.dumps({**body, "messages": history, **more}).encode())
+
+        asked = json.loads(ask().data)["choices"][0]["message"]
+        history += [asked, {"role": "tool", "tool_call_id": asked["tool_calls"][0]["id"], "content": "12:00"}]
+        for first, statuses in (("When?", [200]), ("Now when?", [400, 200])):
+            history[0] = {"role": "user", "content": first}
+            before = len(stood.requests)
+            answer = ask(stream=streams)
+            assert answer.status == 200
+            assert [one.status for one in stood.requests[before:]] == statuses
+            assert ("Old." in str(stood.requests[-1].body)) is (first == "When?")
+            assert ("semantic" in answer.headers.get("x-toolwire-losses", "")) is (first != "When?")
+
+
+# A call and its result, then what the client adds; what tells two conversations apart is an N.
+ANSWERED = {
+    "openai-chat": (
+        """{"role": "assistant", "tool_calls": [{"id": "cN", "type": "function", "function":
+        {"name": "now", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "cN", "content": "12:00"}""",
+        """, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "And?"}""",
+    ),
+    "ollama": (
+        """{"role": "assistant", "tool_calls": [{"function": {"name": "now", "arguments": {}}}]},
+        {"role": "tool", "tool_name": "now", "content": "N:00"}""",
+        """, {"role": "assistant", "content": "Done."}, {"role": "user", "content": "And?"}""",
+    ),
+    "gemini": (
+        """{"role": "model", "parts": [{"functionCall": {"name": "now", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "now", "response": {"output": "N:00"}}}]}""",
+        """, {"role": "model", "parts": [{"text": "Done."}]}, {"role": "user", "parts": [{"text": "And?"}]}""",
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", ANSWERED)
+def test_turns_of_the_same_words_after_other_results_are_other_turns(wire: str) -> None:
+    parts = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}, {"type": "text", "text": "Done."}]
+    answer = {"type": "message", "role": "assistant", "content": parts, "stop_reason": "end_turn"}
+    key, (said, added), keys = "contents" if wire == "gemini" else "messages", ANSWERED[wire], set[str]()
+    for number in "12":
+        bodies = ({key: json.loads(f"[{said}{more}]".replace("N", number))} for more in ("", added))
+        first, second = (translate.exchange(body, source=wire, target="anthropic", model="m") for body in bodies)
+        first.response(answer)
+        assert [name for name, _ in first.learned] == second.asks[-1:]
+        keys.update(second.asks[-1:])
+    assert len(keys) == 2
 
 
 def test_an_exchange_asks_for_turns_and_learns_them() -> None:

@@ -27,7 +27,6 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.client.thoughts import refused_thoughts, without_thoughts
 from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending
 from toolwire.errors import InvalidBody, InvalidField
@@ -35,6 +34,7 @@ from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.addressing import http_request_of, key_of
 from toolwire.providers.catalogue import cost
+from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.scrubbing import scrub
 from toolwire.streams.accumulation import Accumulator, events_of
 from toolwire.streams.settling import Settling, call_ids

@@ -61,6 +61,7 @@ class Failure(Struct):
     may_pass: bool
     wait: float | None = None  # seconds after which it may be asked again
     too_long: bool = False
+    unread: bool = False  # whether it refuses thoughts that can be left out
 
     async def tell(self, client: Answering, served: Served) -> None:
         """Answer with it."""
@@ -91,6 +92,12 @@ class Attempt:
         """Send the request; give the answer's head, or what went wrong."""
         self._recall()
         path, body = await self._passed() if self.passes else await self._exchanged()
+        told = await self._send(path, body, served)
+        if isinstance(told, Failure) and told.unread:
+            told = await self._send(*await self._exchanged(), served)
+        return told
+
+    async def _send(self, path: str, body: bytes, served: Served) -> AwaitedResponse | Failure:
         provider = self.goal.provider
         headers = self.tools.routes.headers(provider)
         if self.passes:
@@ -172,10 +179,10 @@ class Attempt:
         if self._counts_on_held():
             raise Refused.forgotten(self.wire.DIALECT)
         try:
-            self.exchange = self.exchange_with(self.goal)
-            found = await memory.find(incoming.owner, self.exchange.asks)
-            if found:
-                self.exchange.remember(found)
+            if self.exchange is None:
+                self.exchange = self.exchange_with(self.goal)
+                if found := await memory.find(incoming.owner, self.exchange.asks):
+                    self.exchange.remember(found)
             encoded = self.exchange.encoded
             if self.strict:
                 translate.refuse(encoded.losses)
@@ -215,6 +222,7 @@ class Attempt:
         if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
         if self.exchange is not None and answer.status >= 400 and body:
+            told.unread = self.exchange.leave(said)
             reply = self.exchange.error(status, body, answer.headers)
         else:
             reply = self.wire.encode_error(error_of(provider, answer, read))

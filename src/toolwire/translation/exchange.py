@@ -20,6 +20,7 @@ from toolwire.encoding.finish import GAVE_UP, ending
 from toolwire.encoding.ledger import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
+from toolwire.providers.thoughts import refused_thoughts, without_thoughts
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
@@ -141,6 +142,7 @@ class Exchange:
         self._request: Request | None = None
         self._brief: Request | None = None
         self._encoded: Encoded | None = None
+        self._unread = set[str]()
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
         self._between = _Between(source.DIALECT, self.target.DIALECT)
         self._known = None if over is not None else self._again(reuse)
@@ -211,6 +213,13 @@ class Exchange:
         """Take what was found of earlier turns."""
         self.memory, self._encoded = memory, None
 
+    def leave(self, error: Error) -> bool:
+        """Leave out the thoughts that an error of the target refuses; whether there are any that it had not refused."""
+        refused = refused_thoughts(self._asked(), error, self.target.DIALECT) - self._unread
+        if refused:
+            self._unread, self._encoded = self._unread | refused, None
+        return bool(refused)
+
     def _turns(self) -> Iterator[tuple[int, str]]:
         return turn_keys(self.source.DIALECT, self.request.context.messages)
 
@@ -224,14 +233,14 @@ class Exchange:
         return self._encoded
 
     def _encode(self, known: Again | None) -> Encoded:
-        request, losses, provider = self._asked(), tuple[Loss, ...](), self.provider
-        quirks = self._quirks
+        request, left = without_thoughts(self._asked(), self._unread, self.target.DIALECT)
+        losses, provider, quirks = tuple[Loss, ...](), self.provider, self._quirks
         if provider is not None:
             request, losses = adapted(request, provider)
             quirks = {**quirks_for(request, provider), **quirks}
         target = self.target
         encoded = target.encode_request(request, **quirks) if known is None else known.encode(request, target, quirks)
-        body, losses = encoded.body, (*losses, *encoded.losses)
+        body, losses = encoded.body, (*left, *losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
         made = Encoded(encoded.path, body, where_they_stand(losses, self._body, self.source.SETTING_PATHS))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.translation.declared import Returning
-from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall
+from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.readable import readable
 from toolwire.wire.names import was_made
 
@@ -75,8 +75,21 @@ def _written(before: Message | bytes) -> Any:
 
 
 def gist_of(message: Message) -> list[Any]:
-    """Give what the key of a turn is made of: who speaks, the words, and what is called."""
-    return [message.role, message.text, *(_asks(part) for part in message.parts if isinstance(part, ToolCall))]
+    """Give what the key of a turn is made of: who speaks, the words, what is called, and what is answered."""
+    return [message.role, message.text, *filter(None, map(_gist, message.parts))]
+
+
+def _gist(part: Part) -> Any:
+    match part:
+        case ToolCall():
+            return _asks(part)
+        case ToolResult(tool_call_id=name) if not was_made(name):
+            return name  # in another conversation it is another one, and clients cut the words of old results
+        case ToolResult(content=str(words)):
+            return words
+        case ToolResult(content=parts):
+            return "".join(part.text for part in parts if isinstance(part, Text))
+    return None
 
 
 def as_told(parts: list[Part], back: Returning | None) -> list[Part]:
