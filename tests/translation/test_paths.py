@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.translation.paths import Asked, read_path, wire_of
+from toolwire.translation.paths import Asked, read_path, wire_of, with_one_version
 
 ANTHROPIC, GOOGLE = {"anthropic-version": "2026-10-21"}, {"x-goog-api-key": "k"}
 ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
@@ -18,6 +18,9 @@ ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
     ("/v1/models/a/qwen3:8b:streamGenerateContent", {}, Asked("answer", "gemini", "POST", "a/qwen3:8b", streams=True)),
     ("/v1alpha/models/m:countTokens", {}, Asked("count", "gemini", "POST", "m")),
     ("/v1beta/models/m:8b:batchEmbedContents", {}, Asked("other", "gemini", "POST", "m:8b")),
+    ("/v1beta/a/b/m:generateContent", {}, Asked("answer", "gemini", "POST", "a/b/m", streams=False)),
+    ("/v1/a/qwen3:8b:streamGenerateContent", {}, Asked("answer", "gemini", "POST", "a/qwen3:8b", streams=True)),
+    ("/v1beta/a/m:predict", GOOGLE, None),
     ("/v1/responses/resp_1", {}, Asked("retrieve", "openai-responses", "GET", "resp_1")),
     ("/v1/embeddings", {}, Asked("other", "openai-chat")),
     ("/v1/models/", {}, None),
@@ -29,6 +32,24 @@ ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
 @pytest.mark.parametrize(("path", "headers", "asked"), ROWS)
 def test_a_path_is_read(path: str, headers: dict[str, str], asked: Asked | None) -> None:
     assert read_path(path, headers) == asked
+
+
+VERSIONS = {
+    "/models/m:generateContent": "/v1beta/models/m:generateContent",
+    "/a/m:generateContent": "/v1beta/a/m:generateContent",
+    "/v1beta/v1beta/a/m:generateContent": "/v1beta/a/m:generateContent",
+    "/v1/v1beta/models/m:generateContent": "/v1beta/models/m:generateContent",
+    "/v1/models/m:generateContent": "/v1/models/m:generateContent",
+    "/v1beta/a/m:countTokens": "/v1beta/a/m:countTokens",
+    "/models/a/m": "/v1/models/a/m",
+    "/v1/v1/messages": "/v1/messages",
+    "/a/m:predict": "/a/m:predict",
+}
+
+
+@pytest.mark.parametrize("path", VERSIONS)
+def test_a_path_has_one_version(path: str) -> None:
+    assert with_one_version(path) == VERSIONS[path]
 
 
 STORED = [

@@ -55,8 +55,9 @@ _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
     "embedContent": ("other", "POST", None),
     "batchEmbedContents": ("other", "POST", None),
 }
-# A name may have a colon of its own, as in `qwen3:8b`.
-_GEMINI = re.compile(rf"/v1(?:beta|alpha)?/models/(?P<model>.+?)(?::(?P<verb>{'|'.join(filter(None, _VERBS))}))?")
+_VERB = "|".join(filter(None, _VERBS))
+# A name may have a colon of its own, as in `qwen3:8b`; one with a slash may stand alone (@ai-sdk/google 3.0.141).
+_GEMINI = re.compile(rf"/v1(?:beta|alpha)?/(?:models/|(?=[^/]+/.+:(?:{_VERB})$))(?P<model>.+?)(?::(?P<verb>{_VERB}))?")
 _MODEL = re.compile(r"/v1/models(?:/(?P<model>.+))?")
 _RESPONSE = re.compile(r"/v1/responses/(?P<id>resp_[A-Za-z0-9]+)(?:/(?P<rest>input_items|cancel))?")
 _OF_ANSWERS: dict[str | None, tuple[Action, str, str]] = {
@@ -96,14 +97,14 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
 
 def with_one_version(path: str) -> str:
     """Give a path as its vendor writes it: the base address that a client was told may name the version, or not."""
-    if path in _FIXED:
-        return path
     if (twice := _TWICE.fullmatch(path)) is not None:
         return twice["path"]
-    if _BARE.fullmatch(path) is None:
+    if path in _FIXED or _GEMINI.fullmatch(path) is not None:
         return path
     gemini = _GEMINI.fullmatch(f"/v1beta{path}")
-    return f"/v1beta{path}" if gemini is not None and gemini["verb"] else f"/v1{path}"
+    if gemini is not None and gemini["verb"]:
+        return f"/v1beta{path}"
+    return f"/v1{path}" if _BARE.fullmatch(path) is not None else path
 
 
 def vendor_of(headers: Mapping[str, str]) -> str | None:
