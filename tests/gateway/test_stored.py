@@ -14,7 +14,7 @@ from tests.testing.sdks import TLS
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.stored import Turns, whole
 from toolwire.testing import Cut, Fail, Scenario, simulate
-from toolwire.types import Error, Text, ToolCall
+from toolwire.types import Error, Text, Thinking, ToolCall
 
 __all__ = ["guarded"]
 
@@ -69,6 +69,52 @@ def test_a_conversation_goes_on_from_an_answer_of_any_wire(wire: str, stream: bo
         with pytest.raises(openai.BadRequestError) as lost:  # its beginning is gone
             client.responses.create(input="More", previous_response_id=third.id, model=body["model"])
         assert lost.value.code == "previous_response_not_found"
+
+
+def reference(item: Any) -> Any:
+    return {"type": "item_reference", "id": item.id}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("wire", "then"), [("anthropic", "anthropic"), ("gemini", "openai-responses")])
+def test_items_are_referred_to_instead_of_repeated(wire: str, then: str, stream: bool, strict_model: Playing) -> None:
+    """As AI SDK does (@ai-sdk/openai 3.0.141), unless it is told that nothing is stored."""
+    turns = [[Thinking("Hm."), Text("I look."), ToolCall(None, "look", {})], ["Two."], ["Three."], ["Four."]]
+    with strict_model(turns) as stood:
+        client, body = client_of(stood.url), dict[str, Any](model=f"{NAMES[wire]}/m", tools=[TOOL])
+        first = asked(client, stream=stream, input="Hello", **body)
+        call = first.output[-1]
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": "seen"}
+        given = [{"role": "user", "content": "Hello"}, *map(reference, first.output), result]
+        second = asked(client, stream=stream, input=given, **body)
+        asked(client, stream=stream, input="On", previous_response_id=second.id, **body)
+        assert [text for _, text in said(stood.requests[-1]) if text] == ["Hello", "I look.", "Two.", "On"]
+        more: Any = [*given, *map(reference, second.output), {"role": "user", "content": "More"}]
+        asked(client, stream=stream, input=more, **{**body, "model": f"{NAMES[then]}/m"})
+        told: Any = stood.requests[-1].request
+        assert [message.text for message in told.messages if message.text] == ["Hello", "I look.", "Two.", "More"]
+        assert [call.name for message in told.messages for call in message.tool_calls] == ["look"]
+
+
+def test_an_item_that_is_not_kept_is_not_found(strict_model: Playing) -> None:
+    with strict_model([["One."], ["Two."]]) as stood:
+        client = client_of(stood.url)
+        first = client.responses.create(model="anthropic/m", input="Hello", store=False)
+        second = client.responses.create(model="anthropic/m", input="Hello")
+        client.responses.delete(second.id)
+        for answer in (first, second):
+            with pytest.raises(openai.NotFoundError, match=f"Item with id '{answer.output[0].id}' not found"):
+                client.responses.create(model="anthropic/m", input=[reference(answer.output[0])])
+        assert len(stood.requests) == 2
+
+
+@pytest.mark.parametrize("before", ["", ', "previous_response_id": "resp_0"'])
+def test_a_number_that_nobody_can_read_is_refused(before: str, strict_model: Playing) -> None:
+    with strict_model([["One."]]) as stood:
+        first = client_of(stood.url).responses.create(model="anthropic/m", input="Hello")
+        items = '[{"type": "item_reference", "id": 1e999}]'
+        body = f'{{"model": "anthropic/m", "input": {items}{before.replace("resp_0", first.id)}}}'
+        assert post(stood.url, "/v1/responses", body.encode()).status == 400
 
 
 @pytest.mark.parametrize("wire", FOREIGN)
@@ -325,7 +371,7 @@ async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
     assert kept is not None
     await place.keep(name, kept)
     body = b'{"model": "m", "input": "More", "previous_response_id": "resp_1"}'
-    return whole(await Turns([memory], owner).earlier("resp_1"), body, PROVIDERS["anthropic"])
+    return whole(await Turns([memory], owner).earlier("resp_1"), body, PROVIDERS["anthropic"], {})
 
 
 @pytest.mark.parametrize(

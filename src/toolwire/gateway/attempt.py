@@ -126,7 +126,8 @@ class Attempt:
     def _recall(self) -> None:
         """Bring what a request goes on from, where its provider does not hold it."""
         if self.wire.DIALECT == WIRE and self.incoming.asked.action == "answer":
-            body = whole(self.incoming.turns, self.incoming.body, self.goal.provider)
+            incoming = self.incoming
+            body = whole(incoming.turns, incoming.body, self.goal.provider, incoming.items)
             if body is not None:
                 self.incoming, self.members = replace(self.incoming, body=body), members_of(body)
 

@@ -13,7 +13,7 @@ Sources: openai 3.52.0, ResponseCreateParams.store and previous_response_id, Com
 import base64
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
@@ -29,6 +29,7 @@ from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of, url_of
 from toolwire.streams.accumulation import events_of
 from toolwire.types.readable import readable
+from toolwire.wire.bodies import read_body
 from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
 
@@ -46,6 +47,7 @@ _FIRST_ELSE, _FIRST_ERROR = 300, 400
 _LAST = frozenset({b"response.completed", b"response.incomplete"})
 _ENDS = (b"event: response.completed\n", b"event: response.incomplete\n")
 _OURS = "toolwire-summary:"
+_REFERS = b"item_reference"
 _SHORT = "What was said before, in short:\n\n"
 _SUMMARISE = (
     "Sum up the conversation so far for somebody who goes on with it and sees nothing else of it: what was asked, what "
@@ -77,6 +79,15 @@ class StoredTurn(Struct, frozen=True, omit_defaults=True):
         return [*as_items(_read(self.asked)), *as_items(_read(self.answer).get("output"))]
 
 
+@readable
+class StoredItem(Struct, frozen=True):
+    """An item of an answer that a client may refer to: who has made it, and whether its server holds it."""
+
+    maker: str
+    there: bool
+    item: Raw
+
+
 class Turns(NamedTuple):
     """Where the turns of one who asks are kept, in the order in which they are looked for."""
 
@@ -104,21 +115,51 @@ class Turns(NamedTuple):
             name = kept.before
         return turns
 
+    async def items(self, inputs: Iterable[bytes]) -> dict[str, StoredItem]:
+        """Give the items that inputs refer to, as far as they are known."""
+        given = (item for told in inputs if _REFERS in told for item in as_items(read_body(told)))
+        keys = [_item_key(name) for item in given if (name := _reference(item)) is not None]
+        found = dict[str, bytes]()
+        for memory in self.memories if keys else ():
+            kept = await memory.find(self.owner, keys)
+            found |= {key.partition(":")[2]: value for key, value in kept.items() if value}
+        return {name: msgspec.json.decode(value, type=StoredItem) for name, value in found.items()}
+
     async def keep(self, name: str, kept: StoredTurn) -> bool:
-        """Keep a turn, and say whether it is small enough for that."""
+        """Keep a turn and each item of its answer, and say whether it is small enough for that."""
         value = _write(kept)
         fits = len(value) <= _MOST and len(name) <= _LONGEST_ID
         if fits:
-            await self.memories[0].keep(self.owner, [(_key(name), value)])
+            items = {key: _write(StoredItem(kept.maker, kept.there, item)) for key, item in _named(kept)}
+            await self.memories[0].keep(self.owner, [(_key(name), value), *items.items()])
         return fits
 
     async def forget(self, name: str) -> None:
-        """Forget a turn."""
-        await self.memories[0].keep(self.owner, [(_key(name), b"")])
+        """Forget a turn and the items of its answer."""
+        kept = await self.find(name)
+        keys = [key for key, _ in _named(kept)] if kept is not None else []
+        await self.memories[0].keep(self.owner, [(key, b"") for key in (_key(name), *keys)])
 
 
 def _key(name: str) -> str:
     return f"resp:{name}"
+
+
+def _item_key(name: str) -> str:
+    return f"item:{name[:_LONGEST_ID]}"
+
+
+def _named(kept: StoredTurn) -> Iterator[tuple[str, Raw]]:
+    """Give the items of an answer, each under its key."""
+    for item in as_items(_read(kept.answer).get("output")) if kept.answer else ():
+        if type(item) is dict and type(name := item.get("id")) is str and len(name) <= _LONGEST_ID:
+            yield _item_key(name), Raw(_write(item))
+
+
+def _reference(item: Any) -> str | None:
+    """Give the id of the item that stands elsewhere; None where this is the item itself."""
+    named = type(item) is dict and item.get("type") == "item_reference" and type(item.get("id")) is str
+    return item["id"] if named else None
 
 
 def as_items(value: Any) -> list[Any]:
@@ -137,24 +178,45 @@ def text_of(member: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def whole(turns: Sequence[StoredTurn], body: bytes, provider: Provider) -> bytes | None:
-    """Give a request with the turns that it goes on from and its provider does not hold; None if it stays as it is."""
+def whole(
+    turns: Sequence[StoredTurn], body: bytes, provider: Provider, known: Mapping[str, StoredItem]
+) -> bytes | None:
+    """Give a request with what it goes on from and its provider does not hold; None if it stays as it is."""
     held = next((at for at, kept in enumerate(turns) if kept.there and kept.maker == provider.name), len(turns))
     missing = turns[:held]
     before = missing[-1].before if missing else ""
     if any(not kept.answer for kept in missing) or (before and held == len(turns)):
         raise Refused.forgotten(WIRE)
-    if not missing and _OURS.encode() not in body:
+    if not missing and _OURS.encode() not in body and _REFERS not in body:
         return None
-    read = _read(body)
+    read = read_body(body)
     items = [item for kept in reversed(missing) for item in kept.items]
     if provider.dialect == WIRE:
         items = [_unnamed(item) for item in items if not _is_bare(item)]
-    read["input"] = [_said(item) for item in (*items, *as_items(read.get("input")))]
+    given = as_items(read.get("input"))
+    told = [_said(one) for item in (*items, *given) for one in _recalled(item, known, provider)]
+    if not missing and told == given:
+        return None
+    read["input"] = told
     if missing:
         read.pop("previous_response_id", None)
         read.pop("conversation", None)
     return _write({**read, "previous_response_id": before} if before else read)
+
+
+def _recalled(item: Any, known: Mapping[str, StoredItem], provider: Provider) -> Iterator[Any]:
+    """Give the item that one refers to, where the provider does not hold it."""
+    name, own = _reference(item), provider.dialect == WIRE
+    kept = None if name is None else known.get(name)
+    if name is None or (own and (kept is None or (kept.there and kept.maker == provider.name))):
+        yield item
+    elif kept is None:
+        message = f"Item with id '{name[:_LONGEST_ID]}' not found: it is not kept any more, or was not to be (`store`)."
+        raise Refused("not_found", f"{message} Send the item itself.")
+    elif not own:
+        yield _read(kept.item)
+    elif not _is_bare(recalled := _read(kept.item)):
+        yield _unnamed(recalled)
 
 
 def _is_bare(item: Any) -> bool:

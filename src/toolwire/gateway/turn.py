@@ -13,7 +13,7 @@ from toolwire.gateway.memory import Memory
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Goal, Routes
-from toolwire.gateway.stored import StoredTurn
+from toolwire.gateway.stored import StoredItem, StoredTurn
 from toolwire.translation.paths import Asked
 from toolwire.translation.reuse import Reuse
 from toolwire.types import Loss, Part, Usage
@@ -61,6 +61,7 @@ class Incoming(Struct):
     key: Key | None = None
     held: Memory | None = None  # what a connection keeps of its own turns
     turns: list[StoredTurn] = []  # what it goes on from, the last one first
+    items: dict[str, StoredItem] = {}  # what it refers to
 
     @property
     def owner(self) -> str:
@@ -75,7 +76,8 @@ class Incoming(Struct):
     @property
     def size(self) -> int:
         """How many bytes a provider reads for it."""
-        return len(self.body) + sum(kept.size for kept in self.turns)
+        referred = sum(len(bytes(kept.item)) for kept in self.items.values())
+        return len(self.body) + sum(kept.size for kept in self.turns) + referred
 
 
 class Served(Struct):

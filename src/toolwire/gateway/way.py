@@ -53,6 +53,8 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
         foreign = any(goal.provider.dialect != WIRE for goal in goals)
         _check_background(incoming, members, foreign=foreign)
         incoming.turns = await _earlier(place, incoming, members, foreign=foreign)
+        inputs = [members.get("input") or b"", *(kept.asked for kept in incoming.turns)]
+        incoming.items = await place.items(map(bytes, inputs))
     reservation = await _reserve(tools, incoming, members, [*goals, *(longer.goals if longer is not None else ())])
     try:
         await _Asking(tools, incoming, members, client, served, place).ask(replace(way, goals=tuple(goals)))
