@@ -466,8 +466,7 @@ def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body.pop("id", None)
     if items.response is not None and not mine:
         body["id"] = items.made_id("ctc" if call.custom else "fc", call.id)
-        if not call.custom:
-            body.setdefault("status", "completed")
+        body.setdefault("status", "completed")
     return body
 
 
