@@ -226,7 +226,8 @@ def _is_bare(item: Any) -> bool:
 
 def _unnamed(item: Any) -> Any:
     """Give an item without its id: another server knows none of that name."""
-    return {key: value for key, value in item.items() if key != "id"} if type(item) is dict else item
+    named = type(item) is dict and _reference(item) is None
+    return {key: value for key, value in item.items() if key != "id"} if named else item
 
 
 def _said(item: Any) -> Any:
