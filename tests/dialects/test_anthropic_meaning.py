@@ -175,7 +175,16 @@ def test_what_tools_mean() -> None:
         ),
         Tool("srv/list", None, SCHEMA, opaque=Opaque("anthropic", {}, {"escaped": True})),
         ServerTool("web_search_20250305", "anthropic", bodies[4]),
-        ServerTool("bash_20250124", "anthropic", bodies[5]),
+        Tool(
+            "bash",
+            "Run a `command` in a bash session, which goes on from call to call; `restart` begins a new one.",
+            {
+                "type": "object",
+                "properties": {"command": {"type": "string"}, "restart": {"type": "boolean"}},
+                "required": [],
+            },
+            opaque=Opaque("anthropic", {}, {"said": {"type": "bash_20250124"}}),
+        ),
         ServerTool("custom", "anthropic", bodies[6]),
         ServerTool("", "anthropic", bodies[7]),
     ]

@@ -20,6 +20,7 @@ from toolwire import (
     ToolCall,
     ToolChoice,
     ToolResult,
+    translate,
 )
 from toolwire.dialects import anthropic
 
@@ -95,6 +96,76 @@ TOOLS: dict[str, tuple[Tool | ServerTool, list[Any], list[Said]]] = {
         [],
     ),
 }
+
+
+# Tools that the client runs: the declaration, then what another model is told (words of it, fields, what is required),
+# and the losses of that.
+CLIENTS_TOOLS: dict[str, tuple[dict[str, Any], str, set[str], list[str], list[Any]]] = {
+    "bash": ({"type": "bash_20250124", "name": "bash"}, "bash session", {"command", "restart"}, [], []),
+    "an old editor": (
+        {"type": "text_editor_20250124", "name": "str_replace_editor", "cache_control": {"type": "ephemeral"}},
+        "puts `new_str` after",
+        {"command", "path", "view_range", "file_text", "old_str", "new_str", "insert_line"},
+        ["command", "path"],
+        [("tools[0].cache", "dropped", "formal")],
+    ),
+    "an editor": (
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 90},
+        "A view shows at most 90 characters.",
+        {"command", "path", "view_range", "file_text", "old_str", "new_str", "insert_line", "insert_text"},
+        ["command", "path"],
+        [],
+    ),
+    "memory": (
+        {"type": "memory_20250818", "name": "memory", "defer_loading": True},
+        "/memories",
+        {
+            *("command", "path", "view_range", "file_text", "old_str", "new_str", "insert_line", "insert_text"),
+            *("old_path", "new_path"),
+        },
+        ["command"],
+        [("tools[0].opaque.defer_loading", "dropped", "minor")],
+    ),
+    "a screen": (
+        {"type": "computer_20251124", "name": "computer", "display_width_px": 800, "display_height_px": 600},
+        "The screen is 800 pixels wide. The screen is 600 pixels high.",
+        {
+            *("action", "coordinate", "text", "start_coordinate", "duration", "scroll_direction", "scroll_amount"),
+            "region",
+        },
+        ["action"],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLIENTS_TOOLS)
+def test_a_tool_that_the_client_runs_is_told_to_another_model(case: str) -> None:
+    body, words, fields, required, lost = CLIENTS_TOOLS[case]
+    choice = {"type": "tool", "name": body["name"]}
+    asked = {"model": "m", "max_tokens": 9, "messages": [], "tools": [body], "tool_choice": choice}
+    encoded = translate.request(asked, source="anthropic", target="openai-chat")
+    (tool,) = encoded.body["tools"]
+    function = tool["function"]
+    assert (tool["type"], function["name"]) == ("function", body["name"])
+    assert words in function["description"]
+    assert function["parameters"]["properties"].keys() == fields
+    assert function["parameters"]["required"] == required
+    assert losses(encoded) == lost
+    assert encoded.body["tool_choice"] == {"type": "function", "function": {"name": body["name"]}}
+    assert anthropic.encode_request(anthropic.decode_request(asked)).body == asked
+
+
+def test_what_claude_knows_of_a_clients_tool_cannot_be_said() -> None:
+    (tool,) = anthropic.decode_request({"messages": [], "tools": [{"type": "bash_20250124", "name": "bash"}]}).tools
+    changed = replace(tool, description="d", parameters=SCHEMA, metadata={"a": 1}, strict=True)
+    encoded = anthropic.encode_request(asking([], tools=[changed]))
+    assert encoded.body["tools"] == [{"type": "bash_20250124", "name": "bash", "strict": True}]
+    assert [path for path, *_ in losses(encoded) if path != DEFAULTED[0]] == [
+        "tools[0].description",
+        "tools[0].parameters",
+        "tools[0].metadata",
+    ]
 
 
 @pytest.mark.parametrize("case", TOOLS)

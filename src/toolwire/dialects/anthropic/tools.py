@@ -1,22 +1,147 @@
-"""Tool declarations and the choice among them, in Messages."""
+"""Tool declarations and the choice among them, in Messages.
+
+Rules of this file:
+- A tool with a type of its own is run by the provider, but for those that the client runs (`OWN_TOOLS`). Claude knows
+  what these take; another model is told in a description and a schema.
+- What their declaration says of a screen or of files stands in the description.
+"""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
+from toolwire.types.frozen import copied
 
 # api.anthropic.com: "Property keys should match pattern" (2026-09-19).
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
+class _OwnTool(Struct, frozen=True):
+    """A tool of this wire that the client runs: what a model is told of it that does not know it."""
+
+    description: str
+    required: tuple[str, ...]
+    properties: dict[str, Any]
+
+    def told(self, said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Give its description, with what a declaration says of it, and its schema."""
+        words = [self.description, *(text.format(said[key]) for key, text in _TOLD.items() if key in said)]
+        schema = {"type": "object", "properties": copied(self.properties), "required": list(self.required)}
+        return " ".join(words), schema
+
+
+_TOLD = {
+    "display_width_px": "The screen is {} pixels wide.",
+    "display_height_px": "The screen is {} pixels high.",
+    "max_characters": "A view shows at most {} characters.",
+}
+_TEXT, _COUNT, _NUMBER, _FLAG = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+_POINT, _REGION = ({"type": "array", "items": _COUNT, "minItems": size, "maxItems": size} for size in (2, 4))
+
+
+def _editor(*more: str, inserted: str = "new_str") -> _OwnTool:
+    properties = {"path": _TEXT, "view_range": _POINT, "file_text": _TEXT, "old_str": _TEXT, "new_str": _TEXT}
+    commands = {"command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", *more]}}
+    return _OwnTool(
+        "View, create and edit text files. `view` takes a `view_range` of lines if not all are wanted, `create` takes "
+        "`file_text`, `str_replace` replaces `old_str`, which stands there once, by `new_str`, and `insert` puts "
+        f"`{inserted}` after the line `insert_line` (0 is the beginning).",
+        ("command", "path"),
+        {**commands, **properties, "insert_line": _COUNT, inserted: _TEXT},
+    )
+
+
+_MEMORY = _OwnTool(
+    "Keep what is to be remembered in files under /memories. `view` shows a file or a folder, `create` writes "
+    "`file_text`, `str_replace` replaces `old_str` by `new_str`, `insert` puts `insert_text` after the line "
+    "`insert_line`, `delete` takes a `path` away, and `rename` moves `old_path` to `new_path`.",
+    ("command",),
+    {
+        "command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", "delete", "rename"]},
+        **dict.fromkeys(("path", "file_text", "old_str", "new_str", "insert_text", "old_path", "new_path"), _TEXT),
+        "insert_line": _COUNT,
+        "view_range": _POINT,
+    },
+)
+
+
+def _computer(actions: Sequence[str], **more: Any) -> _OwnTool:
+    return _OwnTool(
+        "Use the screen, the mouse and the keyboard of a computer. A `coordinate` is [x, y] in pixels from the upper "
+        "left; `text` is what is typed, or the keys that are pressed. A `screenshot` shows what there is now.",
+        ("action",),
+        {"action": {"type": "string", "enum": [*actions]}, "coordinate": _POINT, "text": _TEXT, **more},
+    )
+
+
+_CLICKS = ("left_click", "left_click_drag", "right_click", "middle_click", "double_click")
+_ACTIONS = ("key", "type", "mouse_move", *_CLICKS, "screenshot", "cursor_position")
+_MORE_ACTIONS = (*_ACTIONS, "left_mouse_down", "left_mouse_up", "triple_click", "scroll", "hold_key", "wait")
+_MOVES = {
+    "start_coordinate": _POINT,
+    "duration": {**_NUMBER, "description": "Seconds, for `wait` and `hold_key`."},
+    "scroll_direction": {"type": "string", "enum": ["up", "down", "left", "right"]},
+    "scroll_amount": _COUNT,
+}
+_ZOOMED = {"region": {**_REGION, "description": "What `zoom` shows: [x1, y1, x2, y2]."}}
+_BASH = _OwnTool(
+    "Run a `command` in a bash session, which goes on from call to call; `restart` begins a new one.",
+    (),
+    {"command": _TEXT, "restart": _FLAG},
+)
+# anthropic 2.14.0, BetaToolUnionParam, BetaMemoryTool20250818Command; platform.claude.com/docs/en/agents-and-tools
+# (bash-tool, text-editor-tool, computer-use-tool) for what the others take (2026-11-26).
+OWN_TOOLS: Mapping[str, _OwnTool] = {
+    "bash_20241022": _BASH,
+    "bash_20250124": _BASH,
+    "text_editor_20241022": _editor("undo_edit"),
+    "text_editor_20250124": _editor("undo_edit"),
+    "text_editor_20250429": _editor(),
+    "text_editor_20250728": _editor(inserted="insert_text"),
+    "memory_20250818": _MEMORY,
+    "computer_20241022": _computer(_ACTIONS),
+    "computer_20250124": _computer(_MORE_ACTIONS, **_MOVES),
+    "computer_20251124": _computer((*_MORE_ACTIONS, "zoom"), **_MOVES, **_ZOOMED),
+}
+
+
+def _decode_own_tool(body: dict[str, Any]) -> Tool:
+    """Read a tool that the client runs; what is told of it in words is no loss elsewhere."""
+    rest, form = body.copy(), {"said": {"type": body["type"]}}
+    form["said"] |= {key: rest.pop(key) for key in _TOLD if type(rest.get(key)) is int}
+    del rest["type"]
+    name = WIRE.read_name(rest.pop("name"), form)
+    description, schema = OWN_TOOLS[body["type"]].told(form["said"])
+    strict, cache = take(rest, "strict", bool), WIRE.take_cache(rest)
+    return Tool(name, description, schema, strict=strict, cache=cache, opaque=WIRE.own(rest, form))
+
+
+def _encode_own_tool(tool: Tool, said: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
+    """Write a tool that the client runs as it was declared: what Claude knows of it cannot be said."""
+    body = begin_tool(tool, ledger)
+    description, schema = OWN_TOOLS[said["type"]].told(said)
+    for field, known in (("description", description), ("parameters", schema)):
+        if getattr(tool, field) != known:
+            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {said['type']}")
+    ledger.lose_fields(tool, "own_tool", "custom", "format")
+    lose_metadata(tool, ledger)
+    strict = {} if tool.strict is None else {"strict": tool.strict}
+    return ledger.finish({"name": body["name"], **strict}, tool)
+
+
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration; one with a type of its own is run by the provider."""
+    """Read one declaration; one with a type of its own is run by the provider, or by the client if it is known."""
     kind = body.get("type", "custom") if type(body) is dict else None
+    if type(kind) is str and kind in OWN_TOOLS and type(body.get("name")) is str:
+        return _decode_own_tool(body)
     if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
     description, schema = body.get("description"), body.get("input_schema")
@@ -39,6 +164,9 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
     opaque = tool.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
+    said = form_of(opaque, DIALECT).get("said", {})
+    if said.get("type") in OWN_TOOLS:
+        return _encode_own_tool(tool, said, ledger)
     tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
     if not mine:
