@@ -383,6 +383,23 @@ def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     assert "tool 'stubborn' does not end when it is cancelled" in caplog.text
 
 
+@FACES
+def test_a_thread_that_ends_soon_after_it_was_stopped_is_not_left_behind(
+    run: Face, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancel = Cancel()
+
+    @tool
+    def heeds() -> str:
+        cancel()
+        time.sleep(0.02)
+        return "stopped"
+
+    [result] = run([call(1, "heeds")], AgentResolver([heeds]), cancel=cancel)
+    assert "it may have run" in str(result.content)
+    assert caplog.text == ""
+
+
 class Speechless(Exception):
     """Cannot be shown, and stops who tries."""
 

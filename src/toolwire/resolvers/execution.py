@@ -14,6 +14,7 @@ import contextlib
 import inspect
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
@@ -406,7 +407,10 @@ async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
 async def _end(task: "asyncio.Future[Any]", job: _Job, threads: Sequence[threading.Event]) -> bool:
     """Cancel what runs, and whether it has ended, with what it had begun in threads."""
     task.cancel()
+    late = time.monotonic() + GRACE
     await asyncio.wait({task}, timeout=GRACE)
+    while time.monotonic() < late and not all(ended.is_set() for ended in threads):  # noqa: ASYNC110 - of threads
+        await asyncio.sleep(_SOON / 5)
     if not task.done():
         _left_behind.add(task)
         task.add_done_callback(_forget)
