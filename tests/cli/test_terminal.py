@@ -50,6 +50,24 @@ def test_a_question_is_asked_with_the_change_and_its_answer_counts(tmp_path: Pat
     assert (project(tmp_path) / "more.txt").read_text() == "x\n"
 
 
+def test_an_end_of_the_input_at_a_question_is_a_no(tmp_path: Path) -> None:
+    turns: list[Any] = [
+        [WROTE],
+        [Expect(results={"write_file": "the call was not approved: the user said no"}), "Done."],
+    ]
+    with simulate(turns) as model, terminal(tmp_path, "run", "do it", *at(model, tmp_path)) as shown:
+        shown.until(ASKED)
+        shown.type("\x04")
+        assert shown.end() == 0, shown.said
+
+
+def test_ctrl_c_at_a_question_leaves_nothing_behind(tmp_path: Path) -> None:
+    with simulate([[WROTE]]) as model, terminal(tmp_path, "run", "do it", *at(model, tmp_path)) as shown:
+        shown.until(ASKED)
+        shown.interrupt()
+        assert (shown.end(), "left behind" in shown.said) == (130, False)
+
+
 def test_what_was_typed_before_a_question_is_no_answer_to_it(tmp_path: Path) -> None:
     turns = [
         ["Wait for it. ", Wait(1.0), WROTE],

@@ -80,7 +80,7 @@ class Approving:
         answer = typed(self.cancel)
         if answer is None:
             screen.fresh()
-            return _STOPPED
+            return _STOPPED if self.cancel.is_set() else verdict("")
         screen.entered()
         if answer.strip().lower() in ("a", "always"):
             self.always.add(call.name)
