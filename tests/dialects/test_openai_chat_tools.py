@@ -167,6 +167,8 @@ READ: list[tuple[Any, ToolChoice | None]] = [
     ("required", ToolChoice("required")),
     ("any", ToolChoice("required")),
     (NAMED, ToolChoice("required", ["find"])),
+    (allowed("auto", {"type": "web_search"}, NAMED), ToolChoice("auto", ["find"])),
+    (allowed("auto", {"type": "web_search"}), None),
     ({"type": "custom", "custom": {"name": "run"}}, ToolChoice("required", ["run"])),
     (allowed("auto", NAMED), ToolChoice("auto", ["find"])),
     (

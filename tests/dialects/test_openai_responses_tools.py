@@ -178,3 +178,21 @@ def test_a_chosen_name_is_the_name_of_the_tool() -> None:
     back = openai_responses.decode_request(body)
     assert back.tool_choice == request.tool_choice
     assert openai_chat.encode_request(back).body["tool_choice"]["function"]["name"] == "srv_look__tw3-2f"
+
+
+def test_a_choice_of_functions_and_hosted_tools_keeps_the_functions_elsewhere() -> None:
+    tools: list[Any] = [{"type": "function", "name": "look"}, {"type": "web_search"}, {"type": "apply_patch"}]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": tools}
+    body = {"model": "m", "input": "Hi", "tools": tools, "tool_choice": choice}
+    request = openai_responses.decode_request(body)
+    assert request.tool_choice == ToolChoice("auto", ["look", "apply_patch"])
+    assert openai_responses.encode_request(request).body == body
+    encoded = openai_chat.encode_request(request)
+    assert encoded.body["tool_choice"]["allowed_tools"]["tools"] == [
+        {"type": "function", "function": {"name": "look"}},
+        {"type": "function", "function": {"name": "apply_patch"}},
+    ]
+    assert losses(encoded) == [
+        ("tools[1]", "dropped", "semantic"),
+        ("opaque.tool_choice", "dropped", "semantic"),
+    ]

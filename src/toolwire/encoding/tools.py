@@ -102,6 +102,12 @@ def lose_metadata(tool: Tool, ledger: Ledger) -> None:
         ledger.lose("metadata", "tool_metadata", "metadata stays here")
 
 
+def read_allowed(tools: Sequence[Any], name_of: Callable[[Any], str | None]) -> tuple[list[str], list[Any]]:
+    """Tell apart what a choice allows: the names of tools that are called here, and all others, as they came."""
+    named = [(name_of(tool), tool) for tool in tools]
+    return [name for name, _ in named if name is not None], [tool for name, tool in named if name is None]
+
+
 def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], Any], allow: Callable[..., Any]) -> Any:
     """Write a choice as OpenAI's two wires do: a mode; else one tool, or a list of those that are allowed."""
     choice = request.tool_choice

@@ -3,10 +3,20 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.settings import ABSENT, Understood
-from toolwire.encoding.tools import as_function, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
+from toolwire.encoding.tools import (
+    as_function,
+    begin_tool,
+    encode_tools,
+    keep_tool,
+    lose_metadata,
+    read_allowed,
+    write_choice,
+)
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
@@ -145,9 +155,9 @@ def decode_choice(value: Any) -> Understood | None:
         case {"type": "custom", "custom": {"name": str(name)}}:
             return _named([name], keep=True)
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)}}:
-            names = [_allowed_name(tool) for tool in tools]
-            if names and None not in names:
-                return _named(names, mode, keep=True)
+            names, others = read_allowed(tools, _allowed_name)
+            left = {**value, "allowed_tools": {**value["allowed_tools"], "tools": others}} if others else ABSENT
+            return replace(_named(names, mode, keep=True), left=left) if names else None
     return None
 
 

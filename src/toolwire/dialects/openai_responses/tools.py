@@ -19,8 +19,16 @@ from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
 from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
-from toolwire.encoding.settings import Understood
-from toolwire.encoding.tools import as_function, begin_tool, encode_tools, keep_tool, lose_metadata, write_choice
+from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.tools import (
+    as_function,
+    begin_tool,
+    encode_tools,
+    keep_tool,
+    lose_metadata,
+    read_allowed,
+    write_choice,
+)
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
 from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint
@@ -433,10 +441,10 @@ def decode_choice(value: Any) -> Understood | None:
         case {"type": "function" | "custom", "name": str(name)} if value.keys() == {"type", "name"}:
             choice = ToolChoice("required", [WIRE.read_name(name, {})])
             return Understood({"tool_choice": choice}, keep=True)
-        case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list(tools)}:
-            names = [_allowed_name(tool) for tool in tools]
-            if names and None not in names and value.keys() == {"type", "mode", "tools"}:
-                return Understood({"tool_choice": ToolChoice(mode, names)}, keep=True)  # type: ignore[arg-type]
+        case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list(tools)} if len(value) == 3:
+            names, others = read_allowed(tools, _allowed_name)
+            left = {**value, "tools": others} if others else ABSENT
+            return Understood({"tool_choice": ToolChoice(mode, names)}, left, keep=True) if names else None
         case {"type": "apply_patch" | "shell" as name} if len(value) == 1:
             return Understood({"tool_choice": ToolChoice("required", [name])}, keep=True)
     return None
@@ -446,6 +454,8 @@ def _allowed_name(tool: Any) -> str | None:
     match tool:
         case {"type": "function" | "custom", "name": str(name)}:
             return WIRE.read_name(name, {})
+        case {"type": str(kind)} if is_clients(kind, tool):
+            return kind
     return None
 
 
