@@ -233,8 +233,10 @@ class Exchange:
         return self._encoded
 
     def _encode(self, known: Again | None) -> Encoded:
-        request, left = without_thoughts(self._asked(), self._unread, self.target.DIALECT)
-        losses, provider, quirks = tuple[Loss, ...](), self.provider, self._quirks
+        request, left, losses = self._asked(), tuple[Loss, ...](), tuple[Loss, ...]()
+        provider, quirks = self.provider, self._quirks
+        if self._unread:
+            request, left = without_thoughts(request, self._unread, self.target.DIALECT)
         if provider is not None:
             request, losses = adapted(request, provider)
             quirks = {**quirks_for(request, provider), **quirks}
