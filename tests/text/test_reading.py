@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.amounts import FULL
 from tests.text.offers import SHAPES, TOOLS, raw_block, read
 from tests.timing import least
-from toolwire import CallEnd, TextDelta, Thinking, ToolCall
+from toolwire import CallEnd, TextDelta, Thinking, Tool, ToolCall
 from toolwire.text import format, names
 from toolwire.text.rows import core, rows
 
@@ -255,3 +255,10 @@ def test_every_name_of_the_engines_is_known() -> None:
     assert format("gpt-oss").name == "harmony"
     assert len(names()) >= 40
     assert all(row.source and row.as_of for row in rows().values())
+
+
+def test_a_schema_that_refers_to_itself_often_is_read_once() -> None:
+    often = [{"$ref": "#/$defs/n"}] * 4
+    schema = {"properties": {"n": {"anyOf": often}}, "$defs": {"n": {"anyOf": [*often, {"type": "integer"}]}}}
+    text = "<tool_call>\n<function=f>\n<parameter=n>\n7\n</parameter>\n</function>\n</tool_call>"
+    assert calls(read(format("qwen3-coder"), text, tools=[Tool("f", None, schema)])) == [("f", {"n": 7})]

@@ -38,47 +38,55 @@ def _resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     """Follow a reference inside of a tool's schema."""
     if type(schema) is not dict:
         return {}
-    place = pointed_at(root, schema["$ref"]) if "$ref" in schema and depth < _DEEPEST else None
+    place = pointed_at(root, schema.get("$ref")) if depth <= _DEEPEST else None
     return schema if place is None else _resolved(place, root, depth + 1)
 
 
-def types_of(schema: Any, root: Any, depth: int = 0) -> set[str]:
+def _alternatives(schema: Any, root: Any, until: str = "") -> Iterator[dict[str, Any]]:
+    """Give a schema and its choices, each once and where its reference leads; what says `until` has no choices."""
+    seen, waiting = set[int](), [schema]
+    while waiting:
+        node = _resolved(waiting.pop(), root)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if node.get(until) is None:
+            choices = [choice for word in _CHOICES if type(node.get(word)) is list for choice in node[word]]
+            waiting += reversed(choices)
+
+
+def types_of(schema: Any, root: Any) -> set[str]:
     """Give the types that a schema allows; none where it does not say."""
-    schema = _resolved(schema, root)
-    said = schema.get("type")
+    return {kind for node in _alternatives(schema, root, "type") for kind in _types_said(node)}
+
+
+def _types_said(node: dict[str, Any]) -> set[str]:
+    said = node.get("type")
     if said is not None:
         names = said if type(said) is list else [said]
         types = {_ALIASES.get(str(name).lower(), str(name).lower()) for name in names}
-        return types | ({"null"} if schema.get("nullable") is True else set())
-    listed = schema["enum"] if type(schema.get("enum")) is list else [schema["const"]] if "const" in schema else []
-    types = {_KINDS.get(type(value), "null") for value in listed}
-    for word in _CHOICES if depth < _DEEPEST else ():
-        for choice in schema.get(word) or ():
-            types |= types_of(choice, root, depth + 1)
-    return types
+        return types | ({"null"} if node.get("nullable") is True else set())
+    listed = node["enum"] if type(node.get("enum")) is list else [node["const"]] if "const" in node else []
+    return {_KINDS.get(type(value), "null") for value in listed}
 
 
 def properties_of(schema: Any, root: Any) -> dict[str, Any]:
     """Give the properties that a schema, or one of its choices, names."""
     found: dict[str, Any] = {}
-    for said in _under("properties", schema, root, 0):
+    for said in _under("properties", schema, root):
         found = {**said, **found} if type(said) is dict else found
     return found
 
 
 def items_of(schema: Any, root: Any) -> Any:
     """Give the schema of what stands in a list."""
-    return next(_under("items", schema, root, 0), None)
+    return next(_under("items", schema, root), None)
 
 
-def _under(key: str, schema: Any, root: Any, depth: int) -> Iterator[Any]:
+def _under(key: str, schema: Any, root: Any) -> Iterator[Any]:
     """Give what a schema and its choices say under a key."""
-    schema = _resolved(schema, root)
-    if key in schema:
-        yield schema[key]
-    for word in _CHOICES if depth < _DEEPEST else ():
-        for choice in schema.get(word) or ():
-            yield from _under(key, choice, root, depth + 1)
+    return (node[key] for node in _alternatives(schema, root) if key in node)
 
 
 def typed(text: str, schema: Any, root: Any) -> Any:
