@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct, json
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
@@ -92,8 +92,8 @@ def whole_reply(script: Script, name: str) -> Reply:
     losses: tuple[Loss, ...] = ()
     if script.answers:
         encoded = dialect(name).encode_response(script.response)
-        body, losses = {**WIRES[name].times, **encoded.body}, encoded.losses
-        data = json.encode(body)
+        encoded = replace(encoded, body={**WIRES[name].times, **encoded.body})
+        body, data, losses = encoded.body, encoded.json, encoded.losses
     else:
         data = b"".join(cue.data for cue in raw)
     status, kind = (raw[0].status, raw[0].content_type) if raw and body is None else (200, None)

@@ -97,9 +97,11 @@ def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
 
 def with_one_version(path: str) -> str:
     """Give a path as its vendor writes it: the base address that a client was told may name the version, or not."""
+    if path in _FIXED:
+        return path
     if (twice := _TWICE.fullmatch(path)) is not None:
         return twice["path"]
-    if path in _FIXED or _GEMINI.fullmatch(path) is not None:
+    if _GEMINI.fullmatch(path) is not None:
         return path
     gemini = _GEMINI.fullmatch(f"/v1beta{path}")
     if gemini is not None and gemini["verb"]:
