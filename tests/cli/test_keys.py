@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import httpx2
 import pytest
 
@@ -65,16 +64,14 @@ def test_an_argument_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.C
 
 async def storm(urls: list[str], key: str, count: int, patience: float = 60) -> Counter[int]:
     """Ask so often at once, at each address in turn; count what was answered."""
-    connector = aiohttp.TCPConnector(limit=300)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(patience)) as session:
+    limits = httpx2.Limits(max_connections=300)
+    async with httpx2.AsyncClient(timeout=patience, limits=limits, trust_env=False) as session:
 
         async def ask(number: int) -> int:
             url = f"{urls[number % len(urls)]}/v1/chat/completions"
             try:
-                async with session.post(url, json=QUESTION, headers={"x-api-key": key}) as answer:
-                    await answer.read()
-                    return answer.status
-            except (aiohttp.ClientError, TimeoutError):
+                return (await session.post(url, json=QUESTION, headers={"x-api-key": key})).status_code
+            except httpx2.HTTPError:
                 return 0
 
         return Counter(await asyncio.gather(*[ask(number) for number in range(count)]))

@@ -1,8 +1,15 @@
 """Requests as they are written to a provider's connection, and what becomes of the connection."""
 
 import asyncio
+import base64
 import contextlib
+import socket
+import ssl
+import subprocess
+import time
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +20,7 @@ from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.upstream import Uplink
 from toolwire.wire.transport import HttpRequest, Timeouts, TransportError
 
+RESTED = 0.08  # longer than a connection rests after a short answer
 ANSWER = b"HTTP/1.1 200 OK\r\nX-Said: it\r\ncontent-length: 2\r\n\r\n{}"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
 
@@ -39,11 +47,17 @@ class Server:
     @contextlib.asynccontextmanager
     async def standing(self) -> AsyncIterator[str]:
         """Stand on a port; give the address."""
-        server = await asyncio.start_server(self.talk, "127.0.0.1", 0)
+        talks = list[asyncio.Task[Any]]()
+
+        async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            talks.append(asyncio.ensure_future(self.talk(reader, writer)))
+
+        server = await asyncio.start_server(begin, "127.0.0.1", 0)
         try:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         finally:
             server.close()
+            await asyncio.wait_for(asyncio.gather(*talks, return_exceptions=True), 5)
 
 
 @contextlib.asynccontextmanager
@@ -106,6 +120,7 @@ def test_a_connection_is_used_again_when_all_of_its_answer_was_read(
                 if asked == "whole":
                     assert await heard(answer) == b"{}"
                 await answer.aclose()
+                await asyncio.sleep(RESTED)
             assert server.connections == connections
 
     asyncio.run(run())
@@ -129,8 +144,6 @@ def test_a_connection_on_which_the_request_was_not_all_written_is_closed_at_once
         async with server.standing() as url, uplink() as up:
             answer = await up.asend(posting(url + "/", body=b"x" * (8 << 20)), Timeouts())
             assert await heard(answer) == b"{}"
-            assert up._connector is not None
-            assert not up._connector._conns
             asked.set()
             await asyncio.wait_for(server.closed.wait(), 1)
 
@@ -143,10 +156,11 @@ def test_what_changes_nothing_is_asked_again_where_a_kept_connection_was_lost(me
         server = Server(ANSWER, b"", ANSWER)
         async with server.standing() as url, uplink() as up:
             await heard(await up.asend(posting(url + "/"), Timeouts()))
+            await asyncio.sleep(RESTED)
             if again:
                 assert await heard(await up.asend(posting(url + "/", method), Timeouts())) == b"{}"
                 return
-            with pytest.raises(TransportError, match="ServerDisconnectedError") as raised:
+            with pytest.raises(TransportError, match="Ended") as raised:
                 await up.asend(posting(url + "/", method), Timeouts())
             assert raised.value.kind == "reset"
 
@@ -235,5 +249,186 @@ def test_a_proxy_is_told_its_password_and_the_whole_address_each_time() -> None:
             for said in server.heard:
                 assert said.startswith(b"POST http://models.example/v1/a HTTP/1.1\r\nhost: models.example\r\n")
                 assert b"\r\nproxy-authorization: Basic bWU6d29yZA==\r\n" in said
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def identity(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Make a certificate for 127.0.0.1: what a server shows, and what a client trusts."""
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made += ["-keyout", "key.pem", "-out", "ca.pem", "-days", "2", "-subj", "/CN=localhost"]
+    made += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    return shown, ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+
+class Proxy:
+    """A proxy that connects to whatever it is asked for."""
+
+    def __init__(self, answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> None:
+        self.answer, self.heads = answer, list[bytes]()
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(self.answer)
+        place = self.heads[-1].split(b" ")[1].decode()
+        there, away = await asyncio.open_connection(place.partition(":")[0], int(place.rpartition(":")[2]))
+        await asyncio.gather(_pump(reader, away), _pump(there, writer))
+
+
+async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(65_536):
+            target.write(data)
+    target.close()
+
+
+needs_openssl = pytest.mark.skipif(not Path("/usr/bin/openssl").exists(), reason="openssl makes the certificates")
+
+
+@needs_openssl
+def test_an_encrypted_connection_is_used_again_and_an_unknown_authority_is_refused(identity: Any) -> None:
+    async def run() -> None:
+        server = Server(ANSWER, ANSWER)
+        listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, ssl=identity[0])
+        url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        async with listening, uplink(Upward(trusted=identity[1])) as up, uplink() as suspicious:
+            for _ in range(2):
+                assert await heard(await up.asend(posting(url), Timeouts())) == b"{}"
+                await asyncio.sleep(RESTED)
+            assert server.connections == 1
+            with pytest.raises(TransportError) as raised:
+                await suspicious.asend(posting(url), Timeouts())
+            assert raised.value.kind == "connect"
+            await up.aclose()
+            await asyncio.wait_for(server.closed.wait(), 5)
+
+    asyncio.run(run())
+
+
+@needs_openssl
+def test_an_encrypted_connection_goes_through_a_tunnel_of_the_proxy(identity: Any) -> None:
+    async def run() -> None:
+        server, proxy = Server(ANSWER), Proxy()
+        listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, ssl=identity[0])
+        between = await asyncio.start_server(proxy.talk, "127.0.0.1", 0)
+        port, near = (one.sockets[0].getsockname()[1] for one in (listening, between))
+        way = Upward(f"http://me:w%2Frd@127.0.0.1:{near}", trusted=identity[1])
+        async with listening, between, uplink(way) as up:
+            assert await heard(await up.asend(posting(f"https://127.0.0.1:{port}/a"), Timeouts())) == b"{}"
+            login = base64.b64encode(b"me:w/rd").decode()
+            head = f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n"
+            assert proxy.heads == [f"{head}proxy-authorization: Basic {login}\r\n\r\n".encode()]
+            assert b"proxy-authorization" not in server.heard[0]
+            await up.aclose()
+            await asyncio.wait_for(server.closed.wait(), 5)
+
+    asyncio.run(run())
+
+
+def test_a_proxy_that_refuses_is_told() -> None:
+    async def run() -> None:
+        refusing = Server(b"HTTP/1.1 407 Who?\r\ncontent-length: 0\r\n\r\n")
+        async with refusing.standing() as url, uplink(Upward(url)) as up:
+            with pytest.raises(TransportError, match="ProxyError") as raised:
+                await up.asend(posting("https://models.example/v1/a"), Timeouts())
+            assert raised.value.kind == "connect"
+
+    asyncio.run(run())
+
+
+def compressed(data: bytes, bits: int) -> bytes:
+    writer = zlib.compressobj(wbits=bits)
+    body = writer.compress(data) + writer.flush()
+    name = b"gzip" if bits == 31 else b"deflate"
+    return b"HTTP/1.1 200 OK\r\ncontent-encoding: %s\r\ncontent-length: %d\r\n\r\n%s" % (name, len(body), body)
+
+
+@pytest.mark.parametrize("bits", [31, 15])
+def test_what_a_server_compressed_unasked_is_read_a_piece_at_a_time(bits: int) -> None:
+    """64 MiB of zeros in 64 KB: whoever reads decides how much of it is decompressed."""
+
+    async def run() -> None:
+        data = bytes(64 << 20)
+        async with Server(compressed(data, bits)).standing() as url, uplink() as up:
+            answer = await up.asend(posting(url + "/"), Timeouts())
+            start = time.process_time()
+            pieces = [await answer.aread() for _ in range(16)]
+            assert time.process_time() - start < 0.1
+            assert b"".join(pieces) == data[: 16 * 65_536]
+            await answer.aclose()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\n{}", "protocol"),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}", "protocol"),
+        (compressed(b"x" * 1000, 31)[:-4].replace(b"length: ", b"length: 0"), "reset"),
+        (b"HTTP/1.1 101 Other\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "protocol"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000 + b"\r\n", "protocol"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "protocol"),
+    ],
+    ids=["unknown encoding", "not compressed", "cut", "upgrade", "long head", "two lengths"],
+)
+def test_what_cannot_be_read_is_an_error_of_the_transport(answer: bytes, kind: str) -> None:
+    async def run() -> None:
+        async with Server(answer, b"").standing() as url, uplink() as up:
+            with pytest.raises(TransportError) as raised:
+                await heard(await up.asend(posting(url + "/"), Timeouts(first=1, between=1)))
+            assert raised.value.kind in (kind, "timeout" if kind == "reset" else kind)
+
+    asyncio.run(run())
+
+
+def test_a_body_that_ends_with_its_connection_is_read_to_its_end() -> None:
+    async def run() -> None:
+        server = Server(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+        server.answers.append(b"")
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(server.answers[0])
+            writer.close()
+
+        server.talk = talk  # type: ignore[method-assign]
+        async with server.standing() as url, uplink() as up:
+            assert await heard(await up.asend(posting(url + "/"), Timeouts())) == b"all of it"
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_waits_holds_the_server_back() -> None:
+    async def run() -> None:
+        written = 0
+
+        async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal written
+            await reader.readuntil(b"\r\n\r\n")
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+            writer.transport.set_write_buffer_limits(0)
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                while True:
+                    writer.write(b"4000\r\n" + bytes(0x4000) + b"\r\n")
+                    await writer.drain()
+                    written += 0x4000
+
+        server = Server()
+        server.talk = pour  # type: ignore[method-assign]
+        async with server.standing() as url, uplink() as up:
+            answer = await up.asend(posting(url + "/"), Timeouts())
+            read = sum([len(await answer.aread()) for _ in range(10)])
+            before = -1
+            while before != written:
+                before = written
+                await asyncio.sleep(0.2)
+            await answer.aclose()
+            assert 0 < written - read < 600_000
 
     asyncio.run(run())

@@ -12,22 +12,22 @@ import asyncio
 import contextlib
 import functools
 import os
-import socket
 import ssl
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import httpcore2
 import httpx2
 
+from toolwire.client.connections import LATE, STOPPED, AsyncioBackend, BlockingBackend, Exchanges, Guard
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
 from toolwire.work.waiting import stop_future
 
 T = TypeVar("T")
-_KEPT = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
+_POOL: Mapping[str, Any] = {"max_connections": None, "max_keepalive_connections": 100, "keepalive_expiry": 30.0}
 _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.ConnectError, "connect"),
     (httpx2.UnsupportedProtocol, "protocol"),
@@ -39,93 +39,14 @@ _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.DecodingError, "reset"),
 )
 _FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError)  # the last of a name that no host can have
-_STOPPED = "the request was stopped"
-_LATE = "it took too long"
+_CORE_FAILURES = (
+    httpcore2.TimeoutException,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.UnsupportedProtocol,
+)
 _MOMENT = 0.05
-
-
-class _Guard:
-    """What the blocking calls of one exchange keep to: a time, and somebody who may say stop."""
-
-    def __init__(self, stop: Stop | None) -> None:
-        self.stop: Stop | None = stop
-        self.deadline: float | None = None
-        self.stopped = False
-        self.stream: Any = None
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Keep the calls of this thread to it."""
-        _present.guard = self
-        try:
-            with contextlib.nullcontext() if self.stop is None else self.stop.telling(self._give_up):
-                yield
-        finally:
-            _present.guard = None
-
-    def left(self, timeout: float | None) -> float | None:
-        """Give the seconds that a call may take."""
-        if self.stopped:
-            raise httpcore2.ReadError(_STOPPED)
-        if self.deadline is None:
-            return timeout
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise httpcore2.ReadTimeout(_LATE)
-        return left if timeout is None else min(left, timeout)
-
-    def _give_up(self) -> None:
-        """Wake who waits: what they read is over."""
-        self.stopped = True
-        connection = self.stream.get_extra_info("socket") if self.stream is not None else None
-        if connection is not None:
-            with contextlib.suppress(OSError):  # it is closed already
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-class _Present(threading.local):
-    guard: _Guard | None = None
-
-
-_present = _Present()
-
-
-class _GuardedStream(httpcore2.NetworkStream):
-    """A connection whose reads and writes keep to the guard of the thread."""
-
-    def __init__(self, stream: httpcore2.NetworkStream) -> None:
-        self._stream = stream
-
-    def _limit(self, timeout: float | None) -> float | None:
-        guard = _present.guard
-        if guard is None:
-            return timeout
-        guard.stream = self._stream
-        return guard.left(timeout)
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._limit(timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._limit(timeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(self, *args: Any, **options: Any) -> httpcore2.NetworkStream:
-        return _GuardedStream(self._stream.start_tls(*args, **options))
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-
-class _Backend(httpcore2.SyncBackend):
-    def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, *args: Any, **options: Any
-    ) -> httpcore2.NetworkStream:
-        guard = _present.guard
-        limit = timeout if guard is None else guard.left(timeout)
-        return _GuardedStream(super().connect_tcp(host, port, limit, *args, **options))
 
 
 @functools.cache
@@ -134,17 +55,86 @@ def trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-class _Pool(httpx2.HTTPTransport):
-    """Connections of sync code, guarded."""
+@contextlib.contextmanager
+def _as_httpx() -> Iterator[None]:
+    """Raise what httpcore2 raises as the exception of the same name that httpx2 has."""
+    try:
+        yield
+    except _CORE_FAILURES as problem:
+        raise getattr(httpx2, type(problem).__name__)(str(problem)) from problem
+
+
+def _core_request(request: httpx2.Request) -> httpcore2.Request:
+    address = request.url
+    url = httpcore2.URL(scheme=address.raw_scheme, host=address.raw_host, port=address.port, target=address.raw_path)
+    return httpcore2.Request(
+        request.method, url, headers=request.headers.raw, content=request.stream, extensions=request.extensions
+    )
+
+
+class _BlockingBody(httpx2.SyncByteStream):
+    def __init__(self, response: httpcore2.Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _as_httpx():
+            yield from self._response.iter_stream()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class _BlockingPool(httpx2.BaseTransport):
+    """The connections of sync code."""
 
     def __init__(self) -> None:
-        self._pool = httpcore2.ConnectionPool(
-            ssl_context=trusted(),
-            max_connections=_KEPT.max_connections,
-            max_keepalive_connections=_KEPT.max_keepalive_connections,
-            keepalive_expiry=_KEPT.keepalive_expiry,
-            network_backend=_Backend(),
+        self._pool = httpcore2.ConnectionPool(**_POOL, ssl_context=trusted(), network_backend=BlockingBackend())
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        with _as_httpx():
+            response = self._pool.handle_request(_core_request(request))
+        return httpx2.Response(
+            response.status,
+            headers=response.headers,
+            stream=_BlockingBody(response),
+            extensions=dict(response.extensions),
         )
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _AsyncioBody(httpx2.AsyncByteStream):
+    def __init__(self, response: httpcore2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _as_httpx():
+            async for piece in self._response.aiter_stream():
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+class _AsyncioPool(httpx2.AsyncBaseTransport):
+    """The connections of an event loop."""
+
+    def __init__(self) -> None:
+        self._pool = httpcore2.AsyncConnectionPool(**_POOL, ssl_context=trusted(), network_backend=AsyncioBackend())
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        with _as_httpx():
+            response = await self._pool.handle_async_request(_core_request(request))
+        return httpx2.Response(
+            response.status,
+            headers=response.headers,
+            stream=_AsyncioBody(response),
+            extensions=dict(response.extensions),
+        )
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
 
 
 def _transport_error(problem: Exception, where: str) -> TransportError:
@@ -154,7 +144,7 @@ def _transport_error(problem: Exception, where: str) -> TransportError:
 
 
 class _HttpxResponse:
-    def __init__(self, response: httpx2.Response, guard: _Guard, between: float | None) -> None:
+    def __init__(self, response: httpx2.Response, guard: Guard, between: float | None) -> None:
         self.status: int = response.status_code
         self.headers = {name.lower(): value for name, value in response.headers.items()}
         self._response, self._guard = response, guard
@@ -163,6 +153,11 @@ class _HttpxResponse:
         self._apieces: AsyncGenerator[bytes, None] | None = None
         response.request.extensions["timeout"] = {"read": between}
         guard.stream = response.extensions.get("network_stream")
+        # A caller's own client has streams of its own.
+        self._exchanges: Exchanges | None = getattr(guard.stream, "exchanges", None)
+        if self._exchanges is not None:
+            self._exchanges.see_status(self.status)
+            self._number = self._exchanges.number
 
     def read(self) -> bytes:
         try:
@@ -170,11 +165,11 @@ class _HttpxResponse:
                 if self._pieces is None:
                     self._pieces = self._response.iter_bytes()
                 piece = next(self._pieces, b"")
-                self._is_over = not piece
+                self._note_end(piece)
                 return piece
         except _FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
-        raise TransportError("cancelled", _STOPPED) if self._guard.stopped else failure
+        raise TransportError("cancelled", STOPPED) if self._guard.stopped else failure
 
     async def aread(self) -> bytes:
         if self._apieces is None:
@@ -184,9 +179,15 @@ class _HttpxResponse:
         except _FAILURES as problem:
             failure = _transport_error(problem, "the answer broke off")
         else:
-            self._is_over = not piece
+            self._note_end(piece)
             return piece
         raise failure
+
+    def _note_end(self, piece: bytes) -> None:
+        """Note the end of the answer, if `piece` is it."""
+        self._is_over = not piece
+        if self._is_over and self._exchanges is not None:
+            self._exchanges.end(self._number)
 
     def finish(self) -> None:
         """Read what is on its way, for a moment; then let go of the connection."""
@@ -240,7 +241,7 @@ class HttpxTransport:
             return self._client
         with self._lock:
             if self._own is None:
-                self._own = httpx2.Client(transport=_Pool(), trust_env=False)
+                self._own = httpx2.Client(transport=_BlockingPool(), trust_env=False)
             return self._own
 
     def _async_client(self) -> httpx2.AsyncClient:
@@ -252,12 +253,12 @@ class HttpxTransport:
             for old in [one for one in self._async if one.is_closed()]:
                 del self._async[old]
             if loop not in self._async:
-                self._async[loop] = httpx2.AsyncClient(verify=trusted(), trust_env=False, limits=_KEPT)
+                self._async[loop] = httpx2.AsyncClient(transport=_AsyncioPool(), trust_env=False)
             return self._async[loop]
 
     def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
-        client, guard = self._sync_client(), _Guard(stop)
+        client, guard = self._sync_client(), Guard(stop)
         over = _deadlines(guard, timeouts)
         try:
             with guard.watching():
@@ -266,11 +267,11 @@ class HttpxTransport:
                 return _HttpxResponse(response, guard, timeouts.between)
         except _FAILURES as problem:
             failure = _transport_error(problem, _where(request))
-        raise TransportError("cancelled", _STOPPED) if guard.stopped else failure
+        raise TransportError("cancelled", STOPPED) if guard.stopped else failure
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
         """Send a request, and give the head of the answer."""
-        client, guard = self._async_client(), _Guard(stop)
+        client, guard = self._async_client(), Guard(stop)
         over = _deadlines(guard, timeouts)
 
         async def sending() -> _HttpxResponse:
@@ -314,7 +315,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def _deadlines(guard: _Guard, timeouts: Timeouts) -> float | None:
+def _deadlines(guard: Guard, timeouts: Timeouts) -> float | None:
     """Set the time until the answer begins, and give the one for all of it."""
     now = time.monotonic()
     over = None if timeouts.total is None else now + timeouts.total
@@ -323,14 +324,14 @@ def _deadlines(guard: _Guard, timeouts: Timeouts) -> float | None:
     return over
 
 
-async def _guarded(work: Awaitable[T], guard: _Guard) -> T:
+async def _guarded(work: Awaitable[T], guard: Guard) -> T:
     """Await something for as long as the guard lets it."""
     left = None if guard.deadline is None else max(0.0, guard.deadline - time.monotonic())
     try:
         async with asyncio.timeout(left):
             return await (work if guard.stop is None else _unless(guard.stop, work))
     except TimeoutError:
-        late = TransportError("timeout", _LATE)
+        late = TransportError("timeout", LATE)
     raise late
 
 
@@ -347,7 +348,7 @@ async def _unless(stop: Stop, work: Awaitable[T]) -> T:
     if not is_stopped:
         return task.result()  # type: ignore[no-any-return]
     await _drop(task)
-    raise TransportError("cancelled", _STOPPED)
+    raise TransportError("cancelled", STOPPED)
 
 
 async def _drop(task: "asyncio.Future[Any]") -> None:
