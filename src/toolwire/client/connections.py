@@ -26,7 +26,7 @@ from toolwire.wire.transport import Stop
 
 STOPPED = "the request was stopped"
 LATE = "it took too long"
-SHORTEST_REST = 0.05
+_SHORTEST_REST = 0.05
 """Seconds of silence after an answer, before the connection is used again."""
 _READ_AHEAD = 65_536  # bytes that wait for a reader that is slow; the system holds _SYSTEM_BUFFER besides
 _SYSTEM_BUFFER = 131_072
@@ -80,7 +80,7 @@ class Exchanges:
     @property
     def may_follow(self) -> bool:
         """Whether the connection was silent for long enough after its last answer."""
-        self._longest = max(self._longest, SHORTEST_REST, self._last_read - self._began)
+        self._longest = max(self._longest, _SHORTEST_REST, self._last_read - self._began)
         return not self.is_spent and time.monotonic() - self._last_read >= self._longest
 
 
