@@ -63,7 +63,7 @@ def offered(package: griffe.Object | None = None) -> Names:
     package = package or _package()
     homes: dict[str, str] = toolwire.__dict__["_HOME"]
     found = {name: _target(package[f"{home.removeprefix('toolwire.')}.{name}"]) for name, home in homes.items()}
-    found |= {door: _target(package[door]) for door in toolwire.__dict__["_DOORS"].split()}
+    found |= {door: _target(package[home]) for door, home in toolwire.__dict__["_DOORS"].items()}
     return dict(sorted(found.items(), key=lambda pair: (pair[0].lower(), pair[0])))
 
 

@@ -13,8 +13,10 @@ HEAD = "# Made by `make docs` from the table of public names in __init__.py.\n\n
 def stub() -> str:
     """Give the imports that say where each public name comes from, as a checker reads them."""
     homes = {f"toolwire.{home}": names.split() for home, names in toolwire.__dict__["_HOMES"].items()}
-    homes["toolwire"] = toolwire.__dict__["_DOORS"].split()
     imports = [f"from {home} import ({_listed(homes[home], ALIASED)})\n" for home in sorted(homes)]
+    for name, home in sorted(toolwire.__dict__["_DOORS"].items()):
+        room, _, module = f"toolwire.{home}".rpartition(".")
+        imports.append(f"from {room} import {module} as {name}\n")
     return HEAD + "".join(imports) + f"\n__version__: str\n__all__ = [{_listed(toolwire.__all__, QUOTED)}]\n"
 
 

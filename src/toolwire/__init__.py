@@ -1,7 +1,8 @@
 """toolwire speaks every LLM's tool-calling format, loses nothing in silence, and runs the tools.
 
-Every public name stands here once, under the module that it comes from. The canonical types are imported at
-once, everything else when it is first used. Type checkers read `__init__.pyi`, which `make docs` writes.
+Every public name stands here once, under the module that it comes from, and every public module with its file. The
+canonical types are imported at once, everything else when it is first used. Type checkers read `__init__.pyi`, which
+`make docs` writes.
 """
 
 from importlib import import_module as _import_module
@@ -47,22 +48,30 @@ _HOMES = {
     "work.keys": "CallKey",
     "work.results": "Ran",
 }
-_DOORS = (
-    "aio catalogue codec declarations errors loop mcp providers repair resolvers schema session_tools "
-    "testing text text_tagged tool_calls traces translate"
-)
+_DOORS = {
+    **{
+        name: name
+        for name in (
+            "aio catalogue declarations errors loop mcp providers resolvers schema testing text text_tagged "
+            "tool_calls traces translate"
+        ).split()
+    },
+    "codec": "translation.codec",
+    "repair": "encoding.repair",
+    "session_tools": "resolvers.session",
+}
 _HOME = {name: f"toolwire.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 # What needs an extra is not listed: `from toolwire import *` takes what is there.
 _UNLISTED = {"Store"}
-__all__ = sorted({*_HOME, *_DOORS.split()} - _UNLISTED)  # noqa: PLE0605 - the table above is the list
+__all__ = sorted({*_HOME, *_DOORS} - _UNLISTED)  # noqa: PLE0605 - the table above is the list
 
 
 def __getattr__(name: str) -> _Any:
     if name in _HOME:
         value = getattr(_import_module(_HOME[name]), name)
-    elif name in _DOORS.split():
-        value = _import_module(f"toolwire.{name}")
+    elif name in _DOORS:
+        value = _import_module(f"toolwire.{_DOORS[name]}")
     else:
         raise AttributeError(f"module 'toolwire' has no attribute {name!r}")
     return globals().setdefault(name, value)

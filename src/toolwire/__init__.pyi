@@ -1,11 +1,5 @@
 # Made by `make docs` from the table of public names in __init__.py.
 
-from toolwire import (
-    aio as aio, catalogue as catalogue, codec as codec, declarations as declarations, errors as errors,
-    loop as loop, mcp as mcp, providers as providers, repair as repair, resolvers as resolvers,
-    schema as schema, session_tools as session_tools, testing as testing, text as text,
-    text_tagged as text_tagged, tool_calls as tool_calls, traces as traces, translate as translate,
-)
 from toolwire.client.clearing import (
     Clearing as Clearing,
 )
@@ -104,6 +98,24 @@ from toolwire.work.keys import (
 from toolwire.work.results import (
     Ran as Ran,
 )
+from toolwire import aio as aio
+from toolwire import catalogue as catalogue
+from toolwire.translation import codec as codec
+from toolwire import declarations as declarations
+from toolwire import errors as errors
+from toolwire import loop as loop
+from toolwire import mcp as mcp
+from toolwire import providers as providers
+from toolwire.encoding import repair as repair
+from toolwire import resolvers as resolvers
+from toolwire import schema as schema
+from toolwire.resolvers import session as session_tools
+from toolwire import testing as testing
+from toolwire import text as text
+from toolwire import text_tagged as text_tagged
+from toolwire import tool_calls as tool_calls
+from toolwire import traces as traces
+from toolwire import translate as translate
 
 __version__: str
 __all__ = [

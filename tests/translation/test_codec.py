@@ -323,5 +323,4 @@ def test_the_codec_needs_no_network_and_runs_nothing(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.row("R000-02")
 def test_the_operations_are_few_and_in_one_place() -> None:
-    here = {name for name, value in vars(toolwire.codec).items() if callable(value) and not name.startswith("_")}
-    assert here == {"encode_definitions", "decode_tool_calls", "encode_result", "encode_results"}
+    assert set(toolwire.codec.__all__) == {"encode_definitions", "decode_tool_calls", "encode_result", "encode_results"}

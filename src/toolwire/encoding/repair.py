@@ -19,6 +19,8 @@ from toolwire.encoding.ledger import Ledger
 from toolwire.encoding.severities import weigh
 from toolwire.types import Action, Loss, Message, Output, Part, Text, ToolCall, ToolResult
 
+__all__ = ["repair"]
+
 NO_RESULT = "no result was provided for this call"
 BEGINNING = "(the conversation begins)"
 _REMINDER = "<system-reminder>", "</system-reminder>"

@@ -14,6 +14,8 @@ from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.waiting import Work, answer, arun
 
+__all__ = ["Session", "prepare"]
+
 
 class Session:
     """Resolves the calls of one turn: `resolve(call)`. A tool with a recipe runs by its recipe."""

@@ -19,6 +19,8 @@ from toolwire.types import Context, Message, Opaque, Part, Request, Response, Se
 from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import was_made
 
+__all__ = ["decode_tool_calls", "encode_definitions", "encode_result", "encode_results"]
+
 _UNKNOWN = "unknown"
 # What links a result to its call: the id; in Gemini the name; in Ollama the order alone.
 _LINKS = {
