@@ -7,7 +7,8 @@ import pytest
 from toolwire import Context, Loss, Opaque, Request, dialect
 from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import Ledger, Wire
-from toolwire.encoding.settings import ABSENT, NUMBER, Setting, Settings, Understood, merge, plain
+from toolwire.encoding.request_fields import ABSENT
+from toolwire.encoding.settings import NUMBER, Setting, Settings, Understood, merge, plain
 
 WIRE = Wire("test")
 

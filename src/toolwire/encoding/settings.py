@@ -7,8 +7,7 @@ Rules of this file:
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Sized
-from functools import cached_property
+from collections.abc import Callable, Container, Iterable, Mapping, Sized
 from operator import attrgetter
 from typing import Any
 
@@ -17,54 +16,28 @@ from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.reasoning import (
+    WITH_EFFORT,
+    limit_reasoning,
+    nearest_effort,
+    will_reason,
+    without_progress_notes,
+)
+from toolwire.encoding.request_fields import ABSENT, REQUEST_FIELDS
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
 from toolwire.wire.names import WORDS, Grammar, escape, shorten
 
-ABSENT: Any = object()
 NUMBER = (int, float)
 # openai 3.52.0, ResponseFormatJSONSchema.name (2026-11-20).
 _FORM_NAMES = Grammar(WORDS, 64)
 _NOT_SETTINGS = frozenset({"context", "opaque"})
 # All but the first and the last field of a request, which hold what is said and what was left.
 _FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)
-# What every server does anyway: to lose one of these is no loss of meaning. Where a sampling setting is refused,
-# its default is 1 (OpenAI's models that reason, the newest of Anthropic; 2026-11-22).
-_DEFAULTS: Mapping[str, Any] = {
-    "n": 1,
-    "parallel_tool_calls": True,
-    "logprobs": False,
-    "stream": False,
-    "store": False,
-    "frequency_penalty": 0,
-    "presence_penalty": 0,
-    "temperature": 1,
-    "top_p": 1,
-    "top_logprobs": 0,
-    "service_tier": "auto",
-    "verbosity": "medium",
-}
-# What says how much to think, as effort does.
-_WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
-UNTHINKING = frozenset({"disabled", "between_tools"})
-# The wires that know no other word for it, and what a budget is there: the levels that each of their models takes that
-# reasons, each in the middle of what Messages and generateContent give for it (see `_BUDGETS` of both).
-_EFFORT_ALONE = frozenset({"openai-chat", "openai-responses"})
-_LEVELS = ((4096, "low"), (16384, "medium"), (float("inf"), "high"))
+_values = attrgetter(*_FIELDS)
 # The wire on which top_logprobs stands without logprobs: what is asked for is in `include`.
 _TOP_ALONE = "openai-responses"
 _CHOICE = ("tool_choice", "parallel_tool_calls")
-# From the least to the most.
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-# What asks a model to reason, and the values that ask for none of it.
-_REASONING: Mapping[str, Any] = {
-    "thinking": "disabled",
-    "thinking_budget": 0,
-    "thinking_display": None,
-    "effort": "none",
-}
-_wishes = attrgetter(*_REASONING)
-_NO_WISHES = (None,) * len(_REASONING)
 
 
 class Understood(Struct):
@@ -142,7 +115,7 @@ def unless_reasoning(setting: Setting, neutral: Any = ABSENT) -> Setting:
 
     def encode(request: Request, ledger: Ledger) -> Any:
         if (
-            not _reasons(request, ledger)
+            not will_reason(request, ledger)
             or getattr(request, field) == neutral
             or made_by(request.opaque, ledger.dialect)
         ):
@@ -151,14 +124,6 @@ def unless_reasoning(setting: Setting, neutral: Any = ABSENT) -> Setting:
         return ABSENT
 
     return setting.written(encode)
-
-
-def nearest_effort(effort: str, levels: Sequence[str]) -> str:
-    """Find the level that is nearest to an effort, and the higher of two; one that nobody knows stays as it is."""
-    if effort not in EFFORTS:
-        return effort
-    meant = EFFORTS.index(effort)
-    return min(reversed(levels), key=lambda level: abs(EFFORTS.index(level) - meant))
 
 
 def effort(setting: Setting) -> Setting:
@@ -225,15 +190,6 @@ def identifier(field: str) -> Setting:
     return plain(field, field, str).written(encode)
 
 
-def _reasons(request: Request, ledger: Ledger) -> bool | None:
-    """Whether a model reasons at a request, as its quirks say, or else as is known of its family."""
-    family = family_of(request.model)
-    if request.effort == "none" and "none" in (family.efforts or EFFORTS):
-        return False
-    unasked = family.reasons_unasked is not False or request.effort is not None
-    return family.reasons and unasked if ledger.quirks.reasons is None else ledger.quirks.reasons
-
-
 def at_least(key: str, field: str, least: int) -> Setting:
     """Make a setting of a whole number that this wire wants not to be smaller."""
 
@@ -250,7 +206,7 @@ def at_least(key: str, field: str, least: int) -> Setting:
 def lose_setting(request: Request, field: str, detail: str, ledger: Ledger, *, carried: bool = False) -> None:
     """Lose a setting; one that says what every server does anyway asked for nothing, others may have carried it."""
     severity: Severity | None = "minor" if carried else None
-    if _DEFAULTS.get(field, ABSENT) == getattr(request, field):
+    if REQUEST_FIELDS[field].usual == getattr(request, field):
         severity = "formal"
     ledger.lose(field, field, detail, severity=severity)
 
@@ -324,77 +280,24 @@ def texts(key: str, field: str, most: int | None = None) -> Setting:
 
 
 def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
-    """Give a request from elsewhere without what is refused: a choice among no tools, reasoning of none.
+    """Return a request from elsewhere without what this wire refuses: a choice among no tools, reasoning of none.
 
-    `declared` is what was written of its tools. Whether its model reasons the quirks say, if anyone knows.
+    `declared` is what was written of its tools.
     """
-    opaque, choice, quirks, left = request.opaque, request.tool_choice, ledger.quirks, None
+    opaque, choice, changed = request.opaque, request.tool_choice, dict[str, Any]()
     if opaque is not None and opaque.dialect == ledger.dialect:
-        return request if quirks.custom_tools else _respelled(request)
-    request = _without_news(request, ledger)
+        return request if ledger.quirks.custom_tools else _respelled(request)
+    request = without_progress_notes(request, ledger)
     if not declared:
         if choice is not None or request.parallel_tool_calls is not None:
-            left = _without_choice(request, ledger)
+            changed = _without_choice(request, ledger)
     elif choice is not None and choice.names is not None:
-        left = _settle_names(request, ledger)
-    if _wishes(request) != _NO_WISHES and can_reason(request, ledger) is False:
-        left = left or {}
-        for field, none in _REASONING.items():
-            given = getattr(request, field)
-            if given is not None:
-                severity: Severity | None = "formal" if given == none else None
-                ledger.lose(field, field, f"{request.model} does not reason", severity=severity)
-                left[field] = None
-    elif (request.thinking is not None or request.thinking_budget is not None) and request.effort is None:
-        left = {**(left or {}), **_as_effort(request, ledger)}
+        changed = _settle_names(request, ledger)
+    changed |= limit_reasoning(request, ledger)
     if request.top_logprobs is not None and request.logprobs is not True and ledger.dialect != _TOP_ALONE:
         ledger.lose("top_logprobs", "top_logprobs", "no logprobs are asked for", severity="minor")
-        left = {**(left or {}), "top_logprobs": None}
-    return replace(request, **left) if left else request
-
-
-def _without_news(request: Request, ledger: Ledger) -> Request:
-    """Turn thinking off for what only tells of work with tools (anthropic 2.11.0, ThinkingTypes, 2026-11-20)."""
-    if request.thinking != "between_tools" or ledger.dialect == "anthropic":
-        return request
-    ledger.lose("thinking", "thinking", f"{ledger.dialect} tells nothing between tools", "approximated", "minor")
-    return replace(request, thinking="disabled")
-
-
-def can_reason(request: Request, ledger: Ledger) -> bool | None:
-    """Whether the model of a request reasons: as its server says, else as its name does; None if nobody knows."""
-    return family_of(request.model).reasons if ledger.quirks.reasons is None else ledger.quirks.reasons
-
-
-def _as_effort(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Say as an effort how much to think, where the model takes no number of tokens and no other word for it."""
-    family, budget, alone = family_of(request.model), request.thinking_budget, ledger.dialect in _EFFORT_ALONE
-    if budget == 0 or request.thinking in UNTHINKING:
-        return _without_nothing(request, ledger)
-    levelled = can_reason(request, ledger) if alone else family.thinking_budget is False
-    if not levelled:
-        return {}
-    if budget is not None and budget > 0:
-        effort, field = next(level for most, level in _LEVELS if budget < most), "thinking_budget"
-    elif alone and family.reasons_unasked is False:
-        effort, field = "medium", "thinking_budget" if request.thinking is None else "thinking"
-    else:
-        return {}
-    ledger.lose(field, field, f"said as effort {effort}", "approximated")
-    thinking = None if alone else request.thinking or "adaptive"
-    return {"thinking": thinking, "thinking_budget": None, "effort": effort}
-
-
-def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Leave out that a model is not to think, where it does so only when it is asked to, or say it as an effort."""
-    family = family_of(request.model)
-    left = [field for field in _WITH_EFFORT if getattr(request, field) in ("disabled", 0)]
-    if family.reasons_unasked is False:
-        for field in left:
-            ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
-        return dict.fromkeys(left)
-    off = family.reasons and family.efforts and ledger.dialect in _EFFORT_ALONE
-    return {**dict.fromkeys(left), "effort": "none"} if off else {}
+        changed["top_logprobs"] = None
+    return replace(request, **changed) if changed else request
 
 
 def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -443,11 +346,26 @@ class Settings:
                 self.by_field.setdefault(field, []).append(setting)
         alone = {field: found[0] for field, found in self.by_field.items() if len(found) == 1}
         self._fields = {(one.key, kind): field for field, one in alone.items() for kind in one.kinds}
+        self._writers = {
+            field: [(one, [other for other in _FIELDS[:place] if other in one.fields]) for one in self.by_field[field]]
+            for place, field in enumerate(_FIELDS)
+            if field in self.by_field
+        }
 
-    @cached_property
-    def encode(self) -> Callable[[Request, Ledger, dict[str, Any]], None]:
+    def encode(self, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
         """Write every setting that is set; what the dialect has no key for is a loss."""
-        return _make_writer(self.by_field)
+        for field, value in zip(_FIELDS, _values(request), strict=True):
+            if value is None:
+                continue
+            for setting, earlier in self._writers.get(field, ()):
+                if any(getattr(request, other) is not None for other in earlier):
+                    continue  # a setting of several fields is written where the first of them is
+                if setting.plain:
+                    body[setting.key] = value
+                else:
+                    _write(setting, request, ledger, body)
+            if field not in self.by_field:
+                _lose_unknown(field, request, ledger)
 
     def paths(self, within: str = "") -> dict[str, str]:
         """Say where in a body each canonical field stands."""
@@ -477,29 +395,6 @@ class Settings:
         return fields, form
 
 
-def _make_writer(by_field: Mapping[str, Sequence[Setting]]) -> Callable[[Request, Ledger, dict[str, Any]], None]:
-    """Make the function that writes what is set.
-
-    It asks for each field by its name, in a line of its own, so that a field that is not set costs next to nothing.
-    A setting of several fields is written where the first of them is.
-    """
-    known: dict[str, Any] = {"write": _write, "lose": _lose_unknown}
-    lines = ["def encode(request, ledger, body):"]
-    for place, field in enumerate(_FIELDS):
-        lines.append(f" if request.{field} is not None:")
-        for number, setting in enumerate(by_field.get(field, ())):
-            name = f"{field}_{number}"
-            known[name] = setting
-            before = [f"request.{other} is None" for other in _FIELDS[:place] if other in setting.fields]
-            as_it_is = f"body[{setting.key!r}] = request.{field}"
-            write = as_it_is if setting.plain else f"write({name}, request, ledger, body)"
-            lines.append(f"  if {' and '.join(before)}: {write}" if before else f"  {write}")
-        if field not in by_field:
-            lines.append(f"  lose({field!r}, request, ledger)")
-    exec("\n".join(lines), known)  # noqa: S102 - nothing but the names of fields and keys stands in it
-    return known["encode"]  # type: ignore[no-any-return]
-
-
 def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
     value = setting.encode(request, ledger)
     if value is not ABSENT:
@@ -509,8 +404,8 @@ def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, A
 
 
 def _lose_unknown(field: str, request: Request, ledger: Ledger) -> None:
-    thinks = request.effort is not None or _reasons(request, ledger) is True
-    carried = field in _WITH_EFFORT and thinks and getattr(request, field) not in ("disabled", 0)
+    thinks = request.effort is not None or will_reason(request, ledger) is True
+    carried = field in WITH_EFFORT and thinks and getattr(request, field) not in ("disabled", 0)
     form = request.opaque.form if request.opaque is not None else None
     carried = carried or (form is not None and form.get("implied") == field)
     lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)

@@ -12,20 +12,21 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal
 
+from toolwire.encoding.request_fields import REQUEST_FIELDS
 from toolwire.types import Action, Severity
 
 Body = Literal["request", "response", "error"]
 
 _IN_OTHER_WORDS = frozenset({"moved", "renamed", "merged", "defaulted"})
 _CONCEPTS: Mapping[str, Severity] = {
+    **{name: field.lost for name, field in REQUEST_FIELDS.items() if field.lost != "semantic"},
     **dict.fromkeys(
-        "cache cache_key cache_mark created id metadata output_text request_id safety_identifier schema_form store "
-        "tool_metadata usage usage_details user".split(),
+        "cache cache_mark created id output_text request_id schema_form tool_metadata usage usage_details".split(),
         "formal",
     ),
     **dict.fromkeys(
         "blank developer document_name empty error_detail error_kind image_detail image_type media_detail "
-        "media_source media_transcript media_type service_tier stop_sequence thinking_display".split(),
+        "media_source media_transcript media_type stop_sequence".split(),
         "minor",
     ),
 }
@@ -40,7 +41,7 @@ _ACTED: Mapping[tuple[str, Action], Severity] = {
     ),
     ("effort", "defaulted"): "semantic",
     ("max_tokens", "defaulted"): "formal",
-    ("tool_choice", "dropped"): "minor",
+    ("tool_choice", "approximated"): "semantic",
 }
 _OF: Mapping[Body, Mapping[str, Severity]] = {
     "request": {"thinking_signature": "minor"},

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, made_by
-from toolwire.encoding.settings import ABSENT
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.types import Request, ServerTool, Tool
 
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}

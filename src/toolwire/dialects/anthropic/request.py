@@ -11,12 +11,11 @@ from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_part
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_request, take, take_entries
+from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
-    ABSENT,
-    EFFORTS,
     NUMBER,
-    UNTHINKING,
     Setting,
     Settings,
     Understood,

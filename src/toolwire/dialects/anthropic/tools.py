@@ -15,7 +15,8 @@ from msgspec import Struct
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.request_fields import ABSENT
+from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 from toolwire.types.frozen import copied

@@ -25,16 +25,16 @@ from toolwire.dialects.gemini.tools import (
 )
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
+from toolwire.encoding.reasoning import nearest_effort
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
-    ABSENT,
     NUMBER,
     Setting,
     Settings,
     Understood,
     at_least,
     checked,
-    nearest_effort,
     plain,
     settle,
     texts,

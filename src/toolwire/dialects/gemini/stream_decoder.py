@@ -31,7 +31,7 @@ from toolwire.dialects.gemini.response import (
     read_finish,
 )
 from toolwire.encoding.finish import refuse
-from toolwire.encoding.settings import ABSENT
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.calls import STRAY_TEXT, index_of

@@ -12,7 +12,8 @@ from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, snake_of, spelling
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood, lose_beside_schema
+from toolwire.encoding.request_fields import ABSENT
+from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
 from toolwire.errors import InvalidSchema
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice

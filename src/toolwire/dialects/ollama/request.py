@@ -13,8 +13,8 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
 from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, open_request, take_entries
 from toolwire.encoding.repair import repair
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
-    ABSENT,
     NUMBER,
     Setting,
     Settings,

@@ -19,7 +19,7 @@ from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.encoding.finish import refuse
-from toolwire.encoding.settings import ABSENT
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.merging import join_pieces, news_of

@@ -27,7 +27,7 @@ from toolwire.dialects.openai_chat.parts import (
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decode_response, decode_shell, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
-from toolwire.encoding.settings import ABSENT
+from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, encode_json, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
 from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of

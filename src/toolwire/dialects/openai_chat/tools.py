@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.request_fields import ABSENT
+from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
     as_function,
     begin_tool,

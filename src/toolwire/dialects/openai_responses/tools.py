@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
 from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
-from toolwire.encoding.settings import ABSENT, Understood
+from toolwire.encoding.request_fields import ABSENT
+from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
     as_function,
     begin_tool,

@@ -1,0 +1,53 @@
+"""One row for each setting of a request: how much it matters that a server is not told of it.
+
+Rule: each field of `Request` has a row, so that a new one cannot change unnoticed what `strict` refuses.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolwire.types import Severity
+
+ABSENT: Any = object()
+
+
+class RequestField(Struct, frozen=True):
+    """A setting: the severity of losing it, and the value that every server uses anyway, so that it says nothing."""
+
+    lost: Severity
+    usual: Any = ABSENT
+
+
+# Where sampling is refused, its usual value is 1 (OpenAI's models that reason, Anthropic's newest; 2026-11-22).
+REQUEST_FIELDS: Mapping[str, RequestField] = {
+    "model": RequestField("semantic"),
+    "stream": RequestField("semantic", usual=False),
+    "tool_choice": RequestField("minor"),
+    "parallel_tool_calls": RequestField("semantic", usual=True),
+    "max_tokens": RequestField("semantic"),
+    "temperature": RequestField("semantic", usual=1),
+    "top_p": RequestField("semantic", usual=1),
+    "top_k": RequestField("semantic"),
+    "stop": RequestField("semantic"),
+    "seed": RequestField("semantic"),
+    "n": RequestField("semantic", usual=1),
+    "frequency_penalty": RequestField("semantic", usual=0),
+    "presence_penalty": RequestField("semantic", usual=0),
+    "logprobs": RequestField("semantic", usual=False),
+    "top_logprobs": RequestField("semantic", usual=0),
+    "logit_bias": RequestField("semantic"),
+    "thinking": RequestField("semantic"),
+    "thinking_budget": RequestField("semantic"),
+    "thinking_display": RequestField("minor"),
+    "effort": RequestField("semantic"),
+    "output": RequestField("semantic"),
+    "verbosity": RequestField("semantic", usual="medium"),
+    "metadata": RequestField("formal"),
+    "user": RequestField("formal"),
+    "safety_identifier": RequestField("formal"),
+    "service_tier": RequestField("minor", usual="auto"),
+    "store": RequestField("formal", usual=False),
+    "cache_key": RequestField("formal"),
+}
