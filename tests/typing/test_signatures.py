@@ -46,7 +46,7 @@ def test_the_settings_of_a_request_are_those_that_are_taken() -> None:
 
 def test_the_settings_of_a_run_are_those_that_are_taken() -> None:
     run, request = names(settings.RunSettings, settings.RequestSettings)
-    taken = {*options.RUNNING, *options.AROUND, "messages", "tools", "tool_choice", "on_event", "on_chunk"}
+    taken = {*options.OPTIONS_OF_A_RUN, "messages", "tools", "tool_choice"}
     assert run - request == taken - {"output"}
     joined = names(settings.ClientSettings, settings.ClientTyped, settings.ClientSchema)
     assert [one - run for one in joined] == [{"model", "output"}] * 3

@@ -18,7 +18,7 @@ from toolwire.client.clearing import Clearing, ConversationClearing, native, win
 from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
 from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchanging
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
-from toolwire.client.options import AROUND, RUNNING, check_able, check_kinds, check_options, names_of, value_of
+from toolwire.client.options import RunOptions, check_able, check_kinds, check_options, names_of, value_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
@@ -33,7 +33,6 @@ from toolwire.types import (
     ErrorEnd,
     Event,
     MessageEnd,
-    Output,
     RefusalDelta,
     Request,
     Response,
@@ -146,20 +145,19 @@ class Dialogue:
         A `journal` keeps what became of each question and call, and gives it again where the run goes on.
         """
         settings = dict(settings)
-        on_event: OnEvent | None = settings.pop("on_event", None)
-        check_able(on_event, "on_event", "__call__")
-        on_chunk: OnChunk | None = settings.pop("on_chunk", None)
-        check_able(on_chunk, "on_chunk", "__call__")
-        stream = stream or on_chunk is not None
+        options = RunOptions.take(settings)
+        on_chunk = options.on_chunk
+        if stream or on_chunk is not None:
+            settings["stream"] = True
         since: list[float] = []
 
-        def begin(one: Dialogue, options: dict[str, Any], last: bool) -> Work[Any]:
+        def begin(one: Dialogue, asked: dict[str, Any], last: bool) -> Work[Any]:
             since.append(time.monotonic())
-            upstream, setup = one.prepared(prompt, options, stream=stream, covered=getattr(journal, "files", ()))
+            upstream, setup = one.prepared(prompt, options, asked, covered=getattr(journal, "files", ()))
             setup = replace(setup, begun=since[0])
             if journal is not None:
                 upstream, setup = journal.bound(upstream, setup)
-            done = yield from _conversation(upstream, setup, on_event, on_end, last=last)
+            done = yield from _conversation(upstream, setup, options.on_event, on_end, last=last)
             if done.error is not None and _failed(done):
                 raise exception_of(done.error, upstream.provider.name)
             return setup.form.value(done) if value and setup.form is not None else done
@@ -168,33 +166,30 @@ class Dialogue:
         return steps if on_chunk is None else through(steps, partial(_showing, on_chunk))
 
     def prepared(
-        self, prompt: Prompt, settings: Mapping[str, Any], *, stream: bool = False, covered: Sequence[str | Path] = ()
+        self, prompt: Prompt, options: RunOptions, settings: dict[str, Any], *, covered: Sequence[str | Path] = ()
     ) -> tuple[Upstream, RunSetup]:
-        """Say what is asked for, and of whom; `covered` are files that no tool may touch."""
-        settings = {**settings, "stream": True} if stream else dict(settings)
-        leads = _taken(settings, RUNNING)
-        check_kinds(leads)
-        check_able(leads.get("cancel"), "cancel", "is_set", "telling")
-        # An `Output` is just a setting of the wire.
-        options = _taken(settings, AROUND[:-1] if isinstance(settings.get("output"), Output) else AROUND)
-        check_able(options.get("approve"), "approve", "__call__")
+        """Return whom a run asks and how: `settings` are its requests', `covered` are files that no tool may touch."""
         upstream = self._upstream(settings)
-        given = None if options.get("resolver") is None else runner_of(options["resolver"], "resolver")
+        given = None if options.resolver is None else runner_of(options.resolver, "resolver")
         if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
             settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
         request, own = self._request(prompt, settings)
-        turns, limits = leads.pop("max_iterations", None), leads.get("limits")
-        told = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
-        leads["limits"] = value_of(LoopLimits, *told)
-        leads["running"] = value_of(Limits, leads.get("running"), "running")
         resolver = own if given is None else _instead_of(own, given)
-        setup = RunSetup(request, _resolving(resolver, request, options), **leads)
-        if options.get("output") is not None:
-            setup = _formed(setup, upstream, options["output"])
-        if options.get("clearing") is not None:
-            upstream, setup = _with_clearing(upstream, setup, options["clearing"])
-        if options.get("traces") is not None:
-            setup = replace(setup, recording=_recording(setup, upstream, options["traces"]))
+        setup = RunSetup(
+            request,
+            _resolving(resolver, request, options),
+            auto_tools=options.auto_tools,
+            limits=options.limits,
+            running=options.running,
+            terminal_tool=options.terminal_tool,
+            cancel=options.cancel,
+        )
+        if options.output is not None:
+            setup = _formed(setup, upstream, options.output)
+        if options.clearing is not None:
+            upstream, setup = _with_clearing(upstream, setup, options.clearing)
+        if options.traces is not None:
+            setup = replace(setup, recording=_recording(setup, upstream, options.traces))
             covered = (*covered, *setup.recording.files)
         cover_files(resolver, covered)
         return upstream, setup
@@ -230,15 +225,15 @@ def _taken(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: settings.pop(name) for name in names if name in settings}
 
 
-def _resolving(resolver: Any, request: Any, options: dict[str, Any]) -> Any:
+def _resolving(resolver: Any, request: Any, options: RunOptions) -> Any:
     """Give what runs the calls: bound to the tools that are declared and to the context, and approved."""
-    ask = options.get("approve")
+    ask = options.approve
     if hasattr(resolver, "available_tools"):
         from toolwire.resolvers.session import Session, prepare  # noqa: PLC0415 - only where there is a resolver
 
         if not isinstance(resolver, Session):
             resolver = resolver if ask is None else approved(resolver, ask)
-            return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.get("context"))[1]
+            return prepare(resolver, [getattr(tool, "name", "") for tool in request.tools], options.context)[1]
     if ask is not None and resolver is not None:
         raise InvalidField("approve", "needs tools or a resolver that lists its tools", path="run")
     return resolver

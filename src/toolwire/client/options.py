@@ -13,9 +13,12 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from toolwire.client.settings import OnChunk, OnEvent
 from toolwire.errors import InvalidField, meant
+from toolwire.loop import LoopLimits
 from toolwire.providers import Provider
-from toolwire.types import Request
+from toolwire.resolvers.execution import Cancel, Limits
+from toolwire.types import Output, Request
 
 T = TypeVar("T", bound=msgspec.Struct)
 # Of a provider, what a caller of `generate` may say of it.
@@ -28,9 +31,6 @@ _ABLE = {
     "on_event": "a function of an event",
     "on_chunk": "a function of what a stream shows",
 }
-RUNNING = ("auto_tools", "limits", "max_iterations", "running", "terminal_tool", "cancel")
-AROUND = ("context", "resolver", "approve", "traces", "clearing", "output")
-_OF_A_RUN = (*RUNNING, *AROUND[:-1], "on_event", "on_chunk")
 _OTHER_KINDS = {
     "provider_state": dict[str, Any] | None,
     "auto_tools": bool | None,
@@ -40,6 +40,45 @@ _OTHER_KINDS = {
 }
 _GIVEN = ("messages", "system", "tools", "provider_state", "capabilities")
 _SETTINGS = (*_GIVEN, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run was asked for, apart from the settings of its requests."""
+
+    auto_tools: bool = True
+    limits: LoopLimits
+    running: Limits
+    terminal_tool: str | None = None
+    cancel: Cancel | None = None
+    context: Any = None
+    resolver: Any = None
+    approve: Any = None
+    traces: Any = None
+    clearing: Any = None
+    output: Any = None
+    on_event: OnEvent | None = None
+    on_chunk: OnChunk | None = None
+
+    @classmethod
+    def take(cls, settings: dict[str, Any]) -> "RunOptions":
+        """Take the options of a run out of `settings`, and check them. An `Output` stays: it is a request's setting."""
+        names = set(OPTIONS_OF_A_RUN)
+        if isinstance(settings.get("output"), Output):
+            names.remove("output")
+        given = {name: settings.pop(name) for name in names & settings.keys()}
+        check_kinds(given)
+        check_able(given.get("cancel"), "cancel", "is_set", "telling")
+        for function in ("approve", "on_event", "on_chunk"):
+            check_able(given.get(function), function, "__call__")
+        turns, limits = given.pop("max_iterations", None), given.get("limits")
+        named = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
+        given["limits"] = value_of(LoopLimits, *named)
+        given["running"] = value_of(Limits, given.get("running"), "running")
+        return cls(**given)
+
+
+OPTIONS_OF_A_RUN = (*RunOptions.__struct_fields__, "max_iterations")
+_ONLY_OF_A_RUN = tuple(name for name in OPTIONS_OF_A_RUN if name != "output")
 
 
 def options_among(settings: dict[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -88,9 +127,9 @@ def _is_word(hint: Any) -> bool:
 def _unknown_setting(unknown: str) -> InvalidField:
     if unknown in (*OF_A_SERVER, *OF_A_CLIENT):
         return InvalidField(unknown, f"is an option of the client: Client(..., {unknown}=...)", path="settings")
-    if unknown in _OF_A_RUN:
+    if unknown in _ONLY_OF_A_RUN:
         return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
-    known = (*_SETTINGS, *_OF_A_RUN)
+    known = (*_SETTINGS, *_ONLY_OF_A_RUN)
     hint = meant(unknown, (*known, *OF_A_SERVER, *OF_A_CLIENT))
     return InvalidField(unknown, f"is not a setting; there are: {', '.join(known)}{hint}", path="settings")
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
-from toolwire.client.options import options_among
+from toolwire.client.options import RunOptions, options_among
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
 from toolwire.runs.records import packed, plain_request, unpacked, value_of
@@ -61,7 +61,8 @@ def spec_of(given: Given, prompt: Any, queue: str | None, texts: dict[str, str])
         _check_crossing(given)
     settings = {name: value for name, value in given.settings.items() if name != "on_event"}
     with given.client() as client:
-        _, setup = client.prepared(prompt, settings)
+        asked = dict(settings)
+        _, setup = client.prepared(prompt, RunOptions.take(asked), asked)
         check_price(setup.limits, setup.request.model)
     spec = {
         "provider": _name_of(given.provider),
