@@ -32,7 +32,7 @@ SETTINGS = (
     ("Options of a tool", "`@tool(...)`.", ("resolvers.functions.declare.ToolOptions",)),
     ("Options of the code tools", "`CodeTools(...)`.", ("codetools.kit.CodeToolOptions",)),
     ("Limits of calls", "`execute(...)`.", ("resolvers.execution.LimitOptions",)),
-    ("Quirks", "`dialect(name, ...)`, and `quirks={...}`.", ("encoding.ledger.QuirkOptions",)),
+    ("Quirks", "`dialect(name, ...)`, and `quirks={...}`.", ("encoding.quirk_options.QuirkOptions",)),
 )
 # Bases of a library, and those whose fields are shown as the class's own.
 _UNSAID = ("Struct", "Generic", "TypedDict", "Protocol", "_")

@@ -1,5 +1,6 @@
-"""Write `__init__.pyi`, which type checkers read, from the table of public names in `__init__.py`."""
+"""Write what type checkers read: `__init__.pyi` from the table of public names, `quirk_options.py` from `Quirks`."""
 
+import ast
 from pathlib import Path
 
 import toolwire
@@ -30,6 +31,36 @@ def _listed(names: list[str], form: str) -> str:
     return "".join(f"\n   {row}" for row in [*rows, row]) + "\n"
 
 
+QUIRKS = STUB.parent / "encoding" / "quirks.py"
+QUIRK_OPTIONS = QUIRKS.with_name("quirk_options.py")
+_OPTIONS_HEAD = '''"""The fields of `Quirks` as keyword arguments. Made by `make docs` from quirks.py."""
+
+from typing import TypedDict
+
+from toolwire.wire.names import Grammar
+
+
+class QuirkOptions(TypedDict, total=False):
+    """The fields of `Quirks`, one by one."""
+
+'''
+
+
+def quirk_options() -> str:
+    """Return the module of `QuirkOptions`: each field of `Quirks`, its type, and its sentence with the default."""
+    tree = ast.parse(QUIRKS.read_text())
+    [quirks] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Quirks"]
+    fields = [node for node in quirks.body if isinstance(node, ast.AnnAssign)]
+    sentences = [ast.literal_eval(node.value) for node in quirks.body[1:] if isinstance(node, ast.Expr)]
+    lines = []
+    for field, words in zip(fields, sentences, strict=True):
+        default = "None" if field.value is None else ast.unparse(field.value)
+        shown = "" if default == "None" else f" Default: `{default}`."
+        lines.append(f'    {ast.unparse(field.target)}: {ast.unparse(field.annotation)}\n    """{words}{shown}"""\n')
+    return _OPTIONS_HEAD + "".join(lines)
+
+
 if __name__ == "__main__":
     STUB.write_text(stub())
-    print(f"wrote {STUB.name}")
+    QUIRK_OPTIONS.write_text(quirk_options())
+    print(f"wrote {STUB.name} and {QUIRK_OPTIONS.name}")

@@ -46,6 +46,7 @@ def test_the_support_matrix_is_what_the_code_says() -> None:
 
 def test_type_checkers_read_the_same_public_names() -> None:
     assert stub.STUB.read_text() == stub.stub(), "run `make docs`"
+    assert stub.QUIRK_OPTIONS.read_text() == stub.quirk_options(), "run `make docs`"
 
 
 def test_the_matrix_judges_each_dialect_for_itself() -> None:

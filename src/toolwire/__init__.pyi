@@ -28,8 +28,11 @@ from toolwire.codetools import (
 from toolwire.dialects import (
     Dialect as Dialect, dialect as dialect,
 )
-from toolwire.encoding.ledger import (
-    QuirkOptions as QuirkOptions, Quirks as Quirks,
+from toolwire.encoding.quirk_options import (
+    QuirkOptions as QuirkOptions,
+)
+from toolwire.encoding.quirks import (
+    Quirks as Quirks,
 )
 from toolwire.errors import (
     LossyTranslation as LossyTranslation, NoStructuredOutput as NoStructuredOutput,

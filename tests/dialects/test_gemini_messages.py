@@ -22,7 +22,7 @@ from toolwire import (
     ToolResult,
 )
 from toolwire.dialects import gemini
-from toolwire.encoding.ledger import Quirks
+from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import NO_RESULT
 
 PNG = "iVBORw0KGgo="

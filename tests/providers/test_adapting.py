@@ -9,7 +9,7 @@ from tests.client.faces import DIALECTS, FACES, RUN, TOKYO, chat, get_weather, l
 from toolwire import Context, Message, Request, Tool, ToolCall, ToolChoice, catalogue, dialect, tool
 from toolwire.client import sync
 from toolwire.client.failures import ChoiceIgnored
-from toolwire.encoding.ledger import PLAIN
+from toolwire.encoding.quirks import PLAIN
 from toolwire.loop import AskModel, Done, RunTools
 from toolwire.providers import provider_of
 from toolwire.providers.adapting import MOST_TOKENS, adapted

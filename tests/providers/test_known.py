@@ -8,7 +8,7 @@ import pytest
 
 from toolwire import Client, Context, Message, Request, Tool, aio, catalogue, dialect
 from toolwire.dialects import NAMES
-from toolwire.encoding.ledger import PLAIN, tuned
+from toolwire.encoding.quirks import PLAIN, tuned
 from toolwire.errors import InvalidField
 from toolwire.providers import (
     ALIASES,

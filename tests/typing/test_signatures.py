@@ -9,7 +9,7 @@ import pytest
 from scripts import reference
 from toolwire import Limits, Provider, Quirks, Request
 from toolwire.client import dialogue, options, settings
-from toolwire.encoding.ledger import QuirkOptions
+from toolwire.encoding.quirk_options import QuirkOptions
 from toolwire.providers import ProviderOptions
 from toolwire.resolvers.execution import LimitOptions
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Protocol, Unpack
 
-from toolwire.encoding.ledger import PLAIN, QuirkOptions, Quirks, tuned
+from toolwire.encoding.quirk_options import QuirkOptions
+from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.errors import UnknownDialect
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response

@@ -10,13 +10,14 @@ Rules of this file:
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
-from toolwire.errors import InvalidBody, InvalidField, InvalidSchema
+from toolwire.errors import InvalidBody, InvalidSchema
 from toolwire.schema import fit
 from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
@@ -113,80 +114,6 @@ def _read(written: str, grammar: Grammar | None, form: dict[str, Any]) -> str:
     if name is not written:
         form["escaped"] = True
     return name
-
-
-class Quirks(Struct, frozen=True, kw_only=True):
-    """How a server deviates from its dialect, or which version of it the server speaks."""
-
-    api_version: str | None = None
-    reasoning_key: str | None = None
-    developer_role: bool = True
-    custom_tools: bool = True
-    mid_system: bool = False
-    cache_marks: bool = False
-    joined_texts: bool = False
-    arguments_object: bool = False
-    arguments_json: bool = False
-    id_grammar: Grammar | str | None = None
-    max_tokens_key: str | None = None
-    default_max_tokens: int = 8192
-    reasons: bool | None = None
-    skip_signature: bool = True
-    stream_usage: bool = True
-    stream_array: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.id_grammar, str):
-            read_grammar(self.id_grammar)
-
-
-class QuirkOptions(TypedDict, total=False):
-    """The fields of `Quirks`, one by one."""
-
-    api_version: str | None
-    """The version of Messages to write for: `2023-06-01` or `2026-10-21`."""
-    reasoning_key: str | None
-    """The field in which a Chat Completions server takes thinking: `reasoning_content` or `reasoning`."""
-    developer_role: bool
-    """Whether the server knows that role (`True`)."""
-    mid_system: bool
-    """Whether the model takes system messages inside the conversation (Messages; `False`)."""
-    cache_marks: bool
-    """Whether to send cache marks to a Chat Completions or Responses server (`False`)."""
-    joined_texts: bool
-    """Whether to join the texts of a message, for a server that wants a string (`False`)."""
-    custom_tools: bool
-    """Whether the server takes tools of free text (`True`); else they are functions with one text."""
-    arguments_object: bool
-    """Whether arguments are an object instead of text (some Chat Completions servers; `False`)."""
-    arguments_json: bool
-    """Whether the server fails at arguments that are not JSON (llama.cpp; `False`); then none are sent."""
-    id_grammar: Grammar | str | None
-    """A pattern of the call ids that the server takes, also as text."""
-    max_tokens_key: str | None
-    """`max_tokens` for a Chat Completions server that does not know `max_completion_tokens`."""
-    default_max_tokens: int
-    """The `max_tokens` for Messages if the request has none (`8192`)."""
-    reasons: bool | None
-    """Whether the model reasons. A model that does not is sent no effort and no thinking; a model of OpenAI that does
-    is sent no temperature. With None, for a model that is not known, everything is sent."""
-    skip_signature: bool
-    """Whether calls of other providers get Gemini's mark for "no signature" (`True`)."""
-    stream_usage: bool
-    """Whether a Chat Completions stream ends with its counts (`True`)."""
-    stream_array: bool
-    """Whether a Gemini stream is one JSON array instead of server-sent events (`False`)."""
-
-
-PLAIN = Quirks()
-
-
-def tuned(quirks: Quirks, settings: Mapping[str, Any]) -> Quirks:
-    """Give quirks with some of them set otherwise."""
-    unknown = settings.keys() - set(Quirks.__struct_fields__)
-    if unknown:
-        raise InvalidField(", ".join(sorted(unknown)), f"is not a quirk; known: {', '.join(Quirks.__struct_fields__)}")
-    return replace(quirks, **settings)
 
 
 _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})

@@ -24,7 +24,7 @@ from msgspec.structs import asdict, replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import QuirkOptions
+from toolwire.encoding.quirk_options import QuirkOptions
 from toolwire.errors import InvalidField, UserError, meant
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, tuned
+from toolwire.encoding.ledger import Ledger, Wire
+from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,

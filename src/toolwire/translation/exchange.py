@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.finish import GAVE_UP, ending
-from toolwire.encoding.ledger import PLAIN, Quirks, tuned
+from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from toolwire.encoding.ledger import PLAIN, Quirks
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.translation.declared import is_minded
 from toolwire.translation.formed import asks_for_value, asks_for_word

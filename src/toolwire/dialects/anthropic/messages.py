@@ -26,7 +26,8 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,

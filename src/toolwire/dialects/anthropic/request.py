@@ -10,7 +10,8 @@ from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks,
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_request, take, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_request, take, take_entries
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.request_fields import ABSENT

@@ -17,7 +17,8 @@ from toolwire.encoding.finish import (
     settle_calls,
     wants_calls,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, made_by, open_body, take
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Message, Opaque, Part, Response, ToolCall, Usage
 from toolwire.wire.names import fingerprint, number_of
 

@@ -15,7 +15,7 @@ from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import reads_as_whole, says_all
-from toolwire.encoding.ledger import Quirks
+from toolwire.encoding.quirks import Quirks
 from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallDelta,

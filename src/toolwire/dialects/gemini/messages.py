@@ -37,7 +37,8 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import remind
 from toolwire.types import (
     Audio,

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire, form_of, kind_of_part, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, Wire, form_of, kind_of_part, left_of, made_by, take
 from toolwire.encoding.parts import GOOGLES, as_text, data_of, image_kind, lose_document_text, read_data, unpack
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar

@@ -24,7 +24,8 @@ from toolwire.dialects.gemini.tools import (
     take_output,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, left_of, made_by, open_body, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, open_body, take_entries
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import nearest_effort
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
 from toolwire.encoding.request_fields import ABSENT

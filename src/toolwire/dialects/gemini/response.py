@@ -24,7 +24,8 @@ from toolwire.encoding.finish import (
     made_in_all,
     wants_calls,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
 from toolwire.types.answer import is_count
 

@@ -18,7 +18,8 @@ from toolwire.dialects.gemini.error import encode_error
 from toolwire.dialects.gemini.messages import encode_parts
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
-from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.encoding.ledger import form_of
+from toolwire.encoding.quirks import Quirks
 from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallEnd,

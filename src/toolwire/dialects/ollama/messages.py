@@ -18,7 +18,8 @@ from toolwire.dialects.ollama.calls import (
     encode_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
-from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.quirks import Quirks
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
 _SPEAKERS = ("user", "assistant", "system", "developer")

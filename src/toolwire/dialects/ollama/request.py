@@ -11,7 +11,8 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, open_request, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, open_request, take_entries
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.repair import repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (

@@ -14,7 +14,8 @@ from toolwire.encoding.finish import (
     lose_stop_sequence,
     wants_calls,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.types.answer import is_count
 from toolwire.wire.names import number_of

@@ -18,7 +18,8 @@ from toolwire.dialects.ollama.error import encode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
-from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.encoding.ledger import form_of
+from toolwire.encoding.quirks import Quirks
 from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallEnd,

@@ -30,7 +30,8 @@ from toolwire.dialects.openai_chat.parts import (
     shortest,
     words_of,
 )
-from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})

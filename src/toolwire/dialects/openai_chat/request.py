@@ -17,7 +17,8 @@ from toolwire.dialects.openai_chat.tools import (
     write_tools,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_request, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_request, take_entries
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (

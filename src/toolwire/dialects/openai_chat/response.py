@@ -18,7 +18,8 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, open_body, take
+from toolwire.encoding.ledger import Ledger, open_body, take
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Response, ToolCall
 from toolwire.wire.names import fingerprint, number_of
 

@@ -24,7 +24,8 @@ from toolwire.dialects.openai_chat.response import (
     showing,
 )
 from toolwire.encoding.finish import reads_as_whole, says_all
-from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.encoding.ledger import form_of
+from toolwire.encoding.quirks import Quirks
 from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     Audio,

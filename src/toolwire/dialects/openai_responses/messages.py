@@ -49,7 +49,8 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
-from toolwire.encoding.ledger import Ledger, Quirks, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.quirks import Quirks
 from toolwire.types import (
     Message,
     Opaque,

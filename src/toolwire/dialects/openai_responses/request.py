@@ -18,7 +18,8 @@ from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.request_fields import ABSENT

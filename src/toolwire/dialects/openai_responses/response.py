@@ -30,7 +30,8 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
 from toolwire.errors import FrameTooLarge
 from toolwire.streams.accumulation import WORDS

@@ -17,7 +17,8 @@ from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
-from toolwire.encoding.ledger import Quirks, form_of
+from toolwire.encoding.ledger import form_of
+from toolwire.encoding.quirks import Quirks
 from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,

@@ -14,7 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.encoding.ledger import PLAIN, Quirks, form_of
+from toolwire.encoding.ledger import form_of
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.errors import FrameTooLarge, InvalidField
 from toolwire.providers import Provider
 from toolwire.streams import StreamDecoder, StreamEncoder

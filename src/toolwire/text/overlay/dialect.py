@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.encoding.ledger import PLAIN, Ledger, Quirks, Wire
+from toolwire.encoding.ledger import Ledger, Wire
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.text.calls import Answer, offer_of
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
