@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger
+from toolwire.encoding.linking import link_results
 from toolwire.encoding.severities import weigh
 from toolwire.types import Action, Loss, Message, Output, Part, Text, ToolCall, ToolResult
 
@@ -127,19 +128,16 @@ class _Repair:
         return repaired
 
     def _match(self) -> None:
-        waiting: list[tuple[int, int, ToolCall]] = []
+        links = link_results(self.messages)
         for place, message in enumerate(self.messages):
             words = 0 if message.parts else 1
             for index, part in enumerate(message.parts):
-                if type(part) is ToolCall and message.role == "assistant":
-                    waiting.append((place, index, part))
                 if type(part) is not ToolResult:
                     words += 1
-                elif (found := _answered(part, waiting)) is None:
+                elif (link := links.get((place, index))) is None:
                     self.orphans.add((place, index))
                 else:
-                    waiting.remove(found)
-                    self.answers[found[:2]] = _Answer(place, index, words > 0, message, part)
+                    self.answers[link[0]] = _Answer(place, index, words > 0, message, part)
             self.words_before.append(self.words_before[-1] + words)
 
     def _without_results(self, place: int, message: Message) -> list[Message]:
@@ -187,14 +185,6 @@ class _Repair:
 
     def _lose(self, place: int, concept: str, detail: str, action: Action = "repaired") -> None:
         self.losses.append(Loss(f"messages[{place}]", concept, action, detail, weigh(concept, action)))
-
-
-def _answered(result: ToolResult, waiting: list[tuple[int, int, ToolCall]]) -> tuple[int, int, ToolCall] | None:
-    """Find the call that a result answers: by id, else by name, else by order."""
-    if result.tool_call_id is not None:
-        return next((entry for entry in waiting if entry[2].id == result.tool_call_id), None)
-    named = next((entry for entry in waiting if entry[2].name == result.name), None)
-    return named or (waiting[0] if waiting and result.name is None else None)
 
 
 def _as_words(result: ToolResult) -> list[Part]:

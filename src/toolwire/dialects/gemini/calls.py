@@ -2,7 +2,7 @@
 
 Rules of this file:
 - An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
-- A result without an id answers the first open call of its name, else the first open call.
+- A result without an id answers the next waiting call of its name, else the next waiting call.
 - What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection. `{"result": value}`, which Google's own clients make, is read
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
 from toolwire.encoding.calls import put_below, read_arguments, say_object
@@ -24,28 +25,20 @@ from toolwire.wire.names import fingerprint, number_of, was_made
 
 _NO_NAME = "unknown_tool"
 _NO_ID = Opaque(DIALECT, {}, {"no_id": True})
+_NOT_LINKED = Opaque(DIALECT, {}, {"id": [None, None]})
 
 # Ids made in one response are numbered below this, so that those of the next do not meet them.
 _CALLS_OF_A_RESPONSE = 1000
 
 
-class Links(Struct, eq=False):
-    """What is known of the calls while contents are read: their ids, and which still wait for a result."""
+class MadeIds(Struct, eq=False):
+    """The ids that are made for calls without one while contents are read; `index` is that of the next call."""
 
     contents: Iterable[Any]
     body: dict[str, Any] | None = None
     made: int = 0
-    waiting: list[tuple[str, str, bool]] = []
-    answering: bool = False
     index: int = 0
     _taken: set[str] | None = None
-
-    def turn(self, *, of_model: bool) -> None:
-        """Begin a content; the calls of the model's last turn wait for results."""
-        self.index = 0
-        if of_model and self.answering:
-            self.waiting = []
-        self.answering = not of_model
 
     def make_id(self) -> str:
         """Make an id for a call that came without one: its number in the conversation, or in the response."""
@@ -60,23 +53,6 @@ class Links(Struct, eq=False):
             made = f"gemini_{self.made}"
         return made
 
-    def answer(self, given: str | None, name: str | None) -> str | None:
-        """Find the call that a result answers: by id, else by name, else by order."""
-        waiting = self.waiting
-        if given is not None:
-            if waiting and waiting[0][0] == given:
-                del waiting[0]
-                return given
-            found = next((entry for entry in waiting if entry[0] == given), None)
-            found = found or next((entry for entry in waiting if not entry[2] and entry[1] == name), None)
-        else:
-            found = next((entry for entry in waiting if entry[1] == name), None)
-            found = found or (waiting[0] if waiting else None)
-        if found is None:
-            return given
-        waiting.remove(found)
-        return found[0]
-
 
 def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
     for content in contents:
@@ -87,28 +63,25 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
-def read_call(value: dict[str, Any], links: Links) -> ToolCall | None:
+def read_call(value: dict[str, Any], ids: MadeIds) -> ToolCall | None:
     """Read a `functionCall` of the usual shape that says nothing else; None where it is another."""
     name, arguments = value.get("name"), value.get("args")
     if type(name) is not str or type(arguments) is not dict or "__tw" in name:
         return None
-    index = links.index
+    index = ids.index
     if len(value) == 3:
         call_id = value.get("id")
         if type(call_id) is not str or not call_id:
             return None
-        links.waiting.append((call_id, name, True))
-        links.index = index + 1
+        ids.index = index + 1
         return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
     if len(value) == 2:
-        made = links.make_id()
-        links.waiting.append((made, name, False))
-        links.index = index + 1
-        return ToolCall(made, name, arguments, index, opaque=_NO_ID)
+        ids.index = index + 1
+        return ToolCall(ids.make_id(), name, arguments, index, opaque=_NO_ID)
     return None
 
 
-def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
+def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: MadeIds) -> Part | None:
     """Read a `functionCall`."""
     if type(value) is not dict or type(value.get("name")) is not str:
         return None
@@ -121,13 +94,12 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], links: L
         form["no_args"] = arguments = fields.pop("arguments", {})
     if call_id is None:
         form["no_id"] = True
-    made = links.make_id() if call_id is None else call_id
+    made = ids.make_id() if call_id is None else call_id
     if left:
         rest["functionCall"] = left
     complete = left.get("willContinue", left.get("will_continue")) is not True
-    links.waiting.append((made, name, call_id is not None))
-    links.index += 1
-    return ToolCall(made, name, arguments, links.index - 1, complete=complete, opaque=WIRE.own(rest, form), **fields)
+    ids.index += 1
+    return ToolCall(made, name, arguments, ids.index - 1, complete=complete, opaque=WIRE.own(rest, form), **fields)
 
 
 def came_whole(call: ToolCall) -> bool:
@@ -173,7 +145,7 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     return finish({"functionCall": inner}, call, ledger)
 
 
-def read_result(value: dict[str, Any], links: Links) -> ToolResult | None:
+def read_result(value: dict[str, Any]) -> ToolResult | None:
     """Read a `functionResponse` of text that says nothing else; None where it is another."""
     name, response = value.get("name"), value.get("response")
     if type(name) is not str or type(response) is not dict or len(response) != 1 or "__tw" in name:
@@ -181,35 +153,22 @@ def read_result(value: dict[str, Any], links: Links) -> ToolResult | None:
     text = response.get("output")
     if type(text) is not str:
         return None
-    if len(value) == 3:
-        given = value.get("id")
-        if type(given) is not str or not given:
-            return None
-        waiting = links.waiting
-        if waiting and waiting[0][0] == given:
-            del waiting[0]
-            return ToolResult(given, name, text, opaque=WIRE.plain)
-    elif len(value) == 2:
-        given = None
-    else:
-        return None
-    call_id = links.answer(given, name)
-    known = given is not None and given == call_id
-    opaque = WIRE.plain if known else Opaque(DIALECT, {}, {"id": [given, call_id]})
-    return ToolResult(call_id, name, text, opaque=opaque)
+    if len(value) == 2:
+        return ToolResult(None, name, text, opaque=_NOT_LINKED)
+    given = value.get("id") if len(value) == 3 else None
+    return ToolResult(given, name, text, opaque=WIRE.plain) if type(given) is str and given else None
 
 
-def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links: Links) -> Part | None:
+def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
     """Read a `functionResponse`."""
     if type(value) is not dict:
         return None
     left = value.copy()
     name = take(left, "name", str)
     name = None if name is None else WIRE.read_name(name, form)
-    given = take(left, "id", str) if left.get("id") else None
-    call_id = links.answer(given, name)
-    if given is None or given != call_id:
-        form["id"] = [given, call_id]
+    call_id = take(left, "id", str) if left.get("id") else None
+    if call_id is None:
+        form["id"] = [None, None]
     content: str | list[Part] = []
     response, is_error = left.get("response"), False
     if response is not None:
@@ -226,6 +185,13 @@ def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any], links:
     if left:
         rest["functionResponse"] = left
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
+
+
+def link_result(result: ToolResult, call: ToolCall) -> ToolResult:
+    """Link a result to the call which it answers; the id that it came with, or without, is kept."""
+    opaque = result.opaque or WIRE.plain
+    form = {**(opaque.form or {}), "id": [result.tool_call_id, call.id]}
+    return replace(result, tool_call_id=call.id, opaque=WIRE.own(opaque.value, form))
 
 
 def _decode_media(body: Any) -> Part:

@@ -15,12 +15,13 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.dialects.gemini.calls import (
-    Links,
+    MadeIds,
     came_whole,
     decode_call,
     decode_result,
     encode_call,
     encode_result,
+    link_result,
     read_call,
     read_result,
 )
@@ -38,6 +39,7 @@ from toolwire.dialects.gemini.parts import (
     split,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import remind
 from toolwire.types import (
@@ -69,29 +71,58 @@ _COMMON = frozenset({"user", "model"})
 
 
 def decode_messages(bodies: list[Any], made: int = 0) -> list[Message]:
-    """Read the contents of a request; so many ids were `made` before."""
-    links = Links(bodies, made=made)
-    return [_decode_message(body, links) for body in bodies]
+    """Read the contents of a request; so many ids were `made` before. Link results to the calls before them."""
+    ids = MadeIds(bodies, made=made)
+    return _linked([_decode_message(body, ids) for body in bodies])
 
 
-def _decode_message(body: Any, links: Links) -> Message:
+def _linked(messages: list[Message]) -> list[Message]:
+    """Give each result that names no call the id of the call which it answers."""
+    if _names_its_calls(messages):
+        return messages
+    linked: dict[int, list[Part]] = {}
+    for (place, index), (_, call) in link_results(messages, by_order=True).items():
+        parts = linked.get(place) or messages[place].parts
+        result: Any = parts[index]
+        if result.tool_call_id != call.id:
+            linked[place] = [*parts[:index], link_result(result, call), *parts[index + 1 :]]
+    return [
+        Message(message.role, linked[place], opaque=message.opaque) if place in linked else message
+        for place, message in enumerate(messages)
+    ]
+
+
+def _names_its_calls(messages: list[Message]) -> bool:
+    """Return True if each result has the id of a call before it."""
+    ids = set[str | None]()
+    for message in messages:
+        content: Any = message.content
+        for part in () if type(content) is str else content:
+            if type(part) is ToolCall:
+                ids.add(part.id)
+            elif type(part) is ToolResult and part.tool_call_id not in ids:
+                return False
+    return True
+
+
+def _decode_message(body: Any, ids: MadeIds) -> Message:
     """Read one content; one that is not understood is kept whole."""
     if type(body) is dict and len(body) == 2:
         role, given = body.get("role"), body.get("parts")
         if type(given) is list and given and role in ("user", "model"):
-            links.turn(of_model=(model := role == "model"))
-            content = _decode_parts(given, links)
-            speaker: Role = "assistant" if model else _speaker(content)
+            ids.index = 0
+            content = _decode_parts(given, ids)
+            speaker: Role = "assistant" if role == "model" else _speaker(content)
             return Message(speaker, content, None, None, WIRE.plain)
-    return _decode_odd_message(body, links)
+    return _decode_odd_message(body, ids)
 
 
-def _decode_odd_message(body: Any, links: Links) -> Message:
+def _decode_odd_message(body: Any, ids: MadeIds) -> Message:
     role = body.get("role") if type(body) is dict else 0
     speaker = _ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
-    links.turn(of_model=speaker == "assistant")
+    ids.index = 0
     rest, form = body.copy(), {}
     if role in _COMMON:
         del rest["role"]
@@ -99,7 +130,7 @@ def _decode_odd_message(body: Any, links: Links) -> Message:
         form["role"] = rest.pop("role", None)
         if "role" in body and role is None:
             rest["role"] = None
-    content = take_parts(rest, form, links)
+    content = take_parts(rest, form, ids)
     if speaker == "user":
         speaker = _speaker(content)
     return Message(speaker, content, opaque=WIRE.own(rest, form))
@@ -115,7 +146,7 @@ def _speaker(content: str | list[Part]) -> Role:
     return "tool"
 
 
-def take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str | list[Part]:
+def take_parts(rest: dict[str, Any], form: dict[str, Any], ids: MadeIds) -> str | list[Part]:
     """Take the parts out of what is left of a content."""
     given = rest.get("parts")
     if type(given) is dict:
@@ -124,10 +155,10 @@ def take_parts(rest: dict[str, Any], form: dict[str, Any], links: Links) -> str 
     if type(given) is not list or not given:
         return []
     del rest["parts"]
-    return _decode_parts(given, links) if "one" not in form else [read_part(given[0], links)]
+    return _decode_parts(given, ids) if "one" not in form else [read_part(given[0], ids)]
 
 
-def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
+def _decode_parts(given: list[Any], ids: MadeIds) -> str | list[Part]:
     if len(given) == 1 and type(given[0]) is dict and len(given[0]) == 1:
         text = given[0].get("text")
         if type(text) is str:
@@ -137,14 +168,14 @@ def _decode_parts(given: list[Any], links: Links) -> str | list[Part]:
         part: Part | None = None
         if type(body) is dict and len(body) == 1:
             if type(call := body.get("functionCall")) is dict:
-                part = read_call(call, links)
+                part = read_call(call, ids)
             elif type(result := body.get("functionResponse")) is dict:
-                part = read_result(result, links)
-        parts.append(read_part(body, links) if part is None else part)
+                part = read_result(result)
+        parts.append(read_part(body, ids) if part is None else part)
     return parts
 
 
-def read_part(body: Any, links: Links) -> Part:
+def read_part(body: Any, ids: MadeIds) -> Part:
     """Read one part; a part that is not understood is kept whole."""
     said = split(body) if type(body) is dict else None
     if said is None:
@@ -152,9 +183,9 @@ def read_part(body: Any, links: Links) -> Part:
     kind, value, rest, form = said
     match kind:
         case "functionCall":
-            part = decode_call(value, rest, form, links)
+            part = decode_call(value, rest, form, ids)
         case "functionResponse":
-            part = decode_result(value, rest, form, links)
+            part = decode_result(value, rest, form)
         case _:
             part = decode_kind(kind, value, rest, form)
     return Opaque(DIALECT, body) if part is None else part

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.gemini.calls import Links
+from toolwire.dialects.gemini.calls import MadeIds
 from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
 from toolwire.encoding.finish import (
@@ -66,8 +66,8 @@ def decode_response(body: dict[str, Any]) -> Response:
     choices: list[Choice] = []
     if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
         del rest["candidates"]
-        links = Links((entry.get("content") for entry in entries), body)
-        choices = [decode_choice(entry, links) for entry in entries]
+        ids = MadeIds((entry.get("content") for entry in entries), body)
+        choices = [decode_choice(entry, ids) for entry in entries]
     elif type(feedback := rest.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
     usage = take(rest, "usageMetadata", dict)
@@ -89,12 +89,12 @@ def _blocked(feedback: dict[str, Any]) -> list[Choice]:
     return [Choice(Message("assistant", []), "content_filter", raw, opaque=WIRE.own({}, {"blocked": True}))]
 
 
-def decode_choice(entry: dict[str, Any], links: Links) -> Choice:
+def decode_choice(entry: dict[str, Any], ids: MadeIds) -> Choice:
     """Read a candidate."""
     rest, snakes = read_keys(entry)
     form: dict[str, Any] = {"snake": snakes} if snakes else {}
     if type(rest.get("content")) is dict:
-        message = _decode_answer(rest.pop("content"), links)
+        message = _decode_answer(rest.pop("content"), ids)
     else:
         message, form["no_content"] = Message("assistant", [], opaque=WIRE.plain), True
     if not SOURCES.isdisjoint(rest):
@@ -171,13 +171,13 @@ def read_finish(reason: Any, raw: str | None, *, called: bool) -> Any:
     return wants_calls(None if called and raw in _CALLED else reason, called=called)
 
 
-def _decode_answer(body: dict[str, Any], links: Links) -> Message:
+def _decode_answer(body: dict[str, Any], ids: MadeIds) -> Message:
     """Read the content of a candidate."""
-    links.turn(of_model=True)
+    ids.index = 0
     rest, form = body.copy(), {}
     if rest.get("role") == "model":
         form["said"] = {"role": rest.pop("role")}
-    content = take_parts(rest, form, links)
+    content = take_parts(rest, form, ids)
     return Message("assistant", content, opaque=WIRE.own(rest, form))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolwire.dialects.gemini.calls import Links
+from toolwire.dialects.gemini.calls import MadeIds
 from toolwire.dialects.gemini.error import decode_error
 from toolwire.dialects.gemini.messages import read_part
 from toolwire.dialects.gemini.parts import CAMEL, DIALECT, WIRE
@@ -203,7 +203,7 @@ class _PartialCall(Struct):
         """Give the call; one that is not whole has no arguments, but what came of their text."""
         arguments = self.pieces.value()
         inner = {**self.inner, "args": arguments} if arguments else self.inner
-        made = read_part({key: inner if key in _CALL else self.body[key] for key in self.body}, Links(()))
+        made = read_part({key: inner if key in _CALL else self.body[key] for key in self.body}, MadeIds(()))
         known = made if type(made) is ToolCall else self.start
         call = replace(known, id=self.start.id, index=self.start.index)
         problem = self.damage or self.problem or (_UNENDED if self.pieces.open else None)
@@ -223,7 +223,7 @@ class Decoder(WireDecoder):
         super().__init__()
         self._counts: dict[str, Any] = {}
         self._answers: dict[int, _CandidateReader] = {}
-        self._links = Links(())
+        self._ids = MadeIds(())
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
@@ -231,7 +231,7 @@ class Decoder(WireDecoder):
         entries, usage, error, first = body.get("candidates"), body.get("usageMetadata"), None, None
         if self._shell is None:
             named = body.get("responseId") or body.get("response_id") or fingerprint(body)
-            self._links = Links((), {"responseId": named})
+            self._ids = MadeIds((), {"responseId": named})
         if entries is None or (type(entries) is list and all([type(entry) is dict for entry in entries])):  # noqa: C419 - a list is faster
             body.pop("candidates", None)
         else:
@@ -324,9 +324,9 @@ class Decoder(WireDecoder):
                 answer.close()
 
     def _build(self, part: Any, answer: _CandidateReader) -> Any:
-        self._links.index = answer.index
-        made = read_part(part, self._links)
-        answer.index = self._links.index
+        self._ids.index = answer.index
+        made = read_part(part, self._ids)
+        answer.index = self._ids.index
         return made
 
     def _tell_call(self, call: ToolCall, answer: _CandidateReader) -> None:
@@ -400,7 +400,7 @@ class Decoder(WireDecoder):
         answers = self._answers.values()
         self.events += [ChoiceEnd(answer.choice, _end(answer, reason)) for answer in answers]
         if not answers:
-            silent = replace(decode_choice({}, Links(())), finish_reason=reason)
+            silent = replace(decode_choice({}, MadeIds(())), finish_reason=reason)
             blocked = decode_response(self._shell).choices
             self.events += [ChoiceEnd(0, choice) for choice in blocked or [silent]]
 
@@ -427,7 +427,7 @@ class Decoder(WireDecoder):
 def _end(answer: _CandidateReader, reason: str | None) -> Choice:
     """Give the shell of an answer, from what was said beside its parts."""
     entry = answer.entry if answer.content is None else {**answer.entry, "content": answer.content}
-    choice = decode_choice(entry, Links(()))
+    choice = decode_choice(entry, MadeIds(()))
     finish = read_finish(choice.finish_reason, choice.raw_finish_reason, called=answer.called)
     if reason is not None and (reason == "error" or not answer.ended):
         finish = reason

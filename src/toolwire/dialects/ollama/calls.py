@@ -3,10 +3,12 @@
 Rules of this file:
 - Arguments are an object here; the text that some servers give is read too, and written back as it came.
 - Ids came late to this wire: one that was given goes along, one that was made here is never sent.
-- A result without an id answers the first open call of its name, else the first open call.
+- A result without an id answers the next waiting call of its name, else the next waiting call.
 """
 
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
 from toolwire.encoding.calls import (
@@ -114,8 +116,8 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
     return ledger.finish(entry, call)
 
 
-def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
-    """Read a tool message: the result of one of the calls that wait for theirs."""
+def decode_result(body: dict[str, Any]) -> Message:
+    """Read a tool message: the result of one call."""
     name, call_id, content = body.get("tool_name"), body.get("tool_call_id"), body.get("content")
     if (
         type(content) is not str
@@ -125,12 +127,7 @@ def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
         or not (name is None or type(name) is str)
         or was_made(call_id)
     ):
-        return decode_odd_result(body, waiting)
-    if waiting:
-        if waiting[0].id == call_id:
-            del waiting[0]
-        elif (call := _answered(call_id, name, waiting)) is not None:
-            waiting.remove(call)
+        return decode_odd_result(body)
     if content[:1] not in STARTS:
         result = ToolResult(call_id, name, content)
     else:
@@ -138,7 +135,7 @@ def decode_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     return Message("tool", [result], name, call_id, WIRE.plain)
 
 
-def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
+def decode_odd_result(body: dict[str, Any]) -> Message:
     """Read a tool message that spells anything in another way than most do."""
     rest = body.copy()
     spelled = rest.pop("role")
@@ -147,11 +144,6 @@ def decode_odd_result(body: dict[str, Any], waiting: list[ToolCall]) -> Message:
     if key != _NAME_KEYS[0]:
         form["name"] = key
     name, call_id = take(rest, key, str), _take_id(rest, "tool_call_id", form)
-    call = _answered(call_id, name, waiting)
-    if call is not None:
-        waiting.remove(call)
-        if call_id is None:
-            call_id = form["linked"] = call.id
     content, is_error = _take_content(rest, form)
     result = ToolResult(call_id, name, content, is_error)
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
@@ -165,11 +157,16 @@ def _take_content(rest: dict[str, Any], form: dict[str, Any]) -> tuple[str | lis
     return [Text(text=words, opaque=WIRE.plain), *images] if images else words, is_error
 
 
-def _answered(call_id: str | None, name: str | None, waiting: list[ToolCall]) -> ToolCall | None:
-    if call_id is not None:
-        return next((call for call in waiting if call.id == call_id), None)
-    named = next((call for call in waiting if call.name == name), None)
-    return named or (waiting[0] if waiting else None)
+def link_result(message: Message, call: ToolCall) -> Message:
+    """Link a result that came without an id to the call which it answers; the id is not sent back."""
+    [result] = message.parts
+    opaque = message.opaque or WIRE.plain
+    return replace(
+        message,
+        content=[replace(result, tool_call_id=call.id)],
+        tool_call_id=call.id,
+        opaque=WIRE.own(opaque.value, {**(opaque.form or {}), "linked": call.id}),
+    )
 
 
 def encode_bare_results(

@@ -16,9 +16,11 @@ from toolwire.dialects.ollama.calls import (
     encode_bare_results,
     encode_call,
     encode_result,
+    link_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
 from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
@@ -27,24 +29,30 @@ _SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
 
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
-    """Read the messages of a request, the `first` of this number; a result is linked to a call of the last answer."""
+    """Read the messages of a request, the `first` of this number; link results without ids to the calls before."""
     messages: list[Message] = []
-    waiting: list[ToolCall] = []
     plain = WIRE.plain
+    unlinked = False
     for place, body in enumerate(bodies, first):
         role: Any = body.get("role") if type(body) is dict else None
-        if role == "tool":
-            messages.append(decode_result(body, waiting))
-            continue
         if role in _SPEAKERS and len(body) == 2 and type(body.get("content")) is str:
             message = Message(role, body["content"], None, None, plain)
+        elif role == "tool":
+            message = decode_result(body)
         else:
-            message = _decode_calling(body, role, place) or _decode_odd_message(body, role, place, waiting)
-        if message.role == "assistant":
-            content: Any = message.content
-            waiting = [] if type(content) is str else [part for part in content if type(part) is ToolCall]
+            message = _decode_calling(body, role, place) or _decode_odd_message(body, role, place)
+        unlinked = unlinked or (message.role == "tool" and message.tool_call_id is None)
         messages.append(message)
-    return messages
+    return _linked(messages) if unlinked else messages
+
+
+def _linked(messages: list[Message]) -> list[Message]:
+    """Give each result without an id that of the call which it answers."""
+    linked = list(messages)
+    for (place, _), (_, call) in link_results(messages, by_order=True).items():
+        if messages[place].tool_call_id is None:
+            linked[place] = link_result(messages[place], call)
+    return linked
 
 
 def _decode_calling(body: Any, role: Any, place: int) -> Message | None:
@@ -60,10 +68,10 @@ def _decode_calling(body: Any, role: Any, place: int) -> Message | None:
     return Message("assistant", [Text(words, opaque=WIRE.plain), *parts], None, None, WIRE.plain)
 
 
-def _decode_odd_message(body: Any, spelled: Any, place: int, waiting: list[ToolCall]) -> Message:
+def _decode_odd_message(body: Any, spelled: Any, place: int) -> Message:
     role = spelled.lower() if type(spelled) is str else None
     if role == "tool":
-        return decode_odd_result(body, waiting)
+        return decode_odd_result(body)
     if role not in ROLES:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     rest = body.copy()

@@ -23,6 +23,7 @@ from toolwire.encoding.calls import (
     take_value,
 )
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import made_id, was_made
@@ -31,10 +32,10 @@ NO_IDS = frozenset({"", "null"})
 
 
 class CallsSoFar(Struct):
-    """The messages read so far, and what their calls say of the results that follow."""
+    """The messages read so far, and the names of their calls; `legacy` are the places of results without ids."""
 
     messages: list[Message] = []
-    legacy: list[ToolCall] = []
+    legacy: list[int] = []
     _names: dict[str | None, str] = {}
     _read: int = 0
 
@@ -233,20 +234,27 @@ def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
 
 
 def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
-    """Read a message of the deprecated function role; it answers the first open call of its name."""
+    """Read a message of the deprecated function role, which names the tool and no call."""
     rest = body.copy()
     del rest["role"]
     form: dict[str, Any] = {"role": "function"}
     name, value, content = take(rest, "name", str), take_value(rest, "content", form), take(rest, "content", str)
-    call = next((call for call in asked.legacy if call.name == name), None)
-    if call is not None:
-        asked.legacy.remove(call)
+    asked.legacy.append(len(asked.messages))
     words: str | list[Part] = [] if value is None else value
     is_error = False
     if content is not None:
         words, is_error = read_error(content)
-    result = ToolResult(None if call is None else call.id, name, words, is_error)
-    return Message("tool", [result], name, result.tool_call_id, Opaque(DIALECT, rest, form))
+    return Message("tool", [ToolResult(None, name, words, is_error)], name, None, Opaque(DIALECT, rest, form))
+
+
+def link_legacy_results(asked: CallsSoFar) -> None:
+    """Link the results of the deprecated function role to the calls which they answer."""
+    links = link_results(asked.messages)
+    for place in asked.legacy:
+        if (link := links.get((place, 0))) is not None:
+            message, call_id = asked.messages[place], link[1].id
+            content = [replace(part, tool_call_id=call_id) for part in message.parts]
+            asked.messages[place] = replace(message, content=content, tool_call_id=call_id)
 
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:

@@ -16,6 +16,7 @@ from toolwire.dialects.openai_chat.calls import (
     decode_result,
     encode_call,
     encode_result,
+    link_legacy_results,
 )
 from toolwire.dialects.openai_chat.parts import (
     DIALECT,
@@ -50,6 +51,8 @@ def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
             messages.append(Message(role, content, None, None, plain))
         else:
             messages.append(_decode_message(body, asked, place))
+    if asked.legacy:
+        link_legacy_results(asked)
     return messages
 
 
@@ -59,7 +62,7 @@ def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
     if role in _WORDS_OF:
         return _decode_words(body, role)
     if role == "assistant":
-        return decode_answer(body, place, asked)
+        return decode_answer(body, place)
     if role == "tool":
         return decode_result(body, asked)
     if role == "function":
@@ -87,11 +90,11 @@ def _decode_words(body: dict[str, Any], role: Any) -> Message:
     return Message(role, [], name, None, WIRE.own(rest))
 
 
-def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None = None) -> Message:
+def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     """Read an assistant's message, in a request or in a response."""
     content = body.get("content")
     if body.get("role") != "assistant":
-        return _decode_odd_answer(body, place, asked)
+        return _decode_odd_answer(body, place)
     if len(body) == 2 and type(content) is str:
         return Message("assistant", content, None, None, WIRE.plain)
     calls = body.get("tool_calls")
@@ -100,13 +103,13 @@ def decode_answer(body: dict[str, Any], place: int = 0, asked: CallsSoFar | None
             return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS[content])
         if type(content) is str:
             return Message("assistant", [Text(content), *decode_calls(calls, place)], None, None, WIRE.plain)
-    return _decode_odd_answer(body, place, asked)
+    return _decode_odd_answer(body, place)
 
 
 _NO_WORDS = {said: Opaque(DIALECT, {}, {"said": {"content": said}}) for said in (None, "")}
 
 
-def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | None) -> Message:
+def _decode_odd_answer(body: dict[str, Any], place: int) -> Message:
     content = body.get("content")
     rest = body.copy()
     form: dict[str, Any] = {}
@@ -133,7 +136,8 @@ def _decode_odd_answer(body: dict[str, Any], place: int, asked: CallsSoFar | Non
         del rest["tool_calls"]
         parts += decode_calls(calls, place)
     if rare and type(rest.get("function_call")) is dict:
-        parts += _take_legacy_call(rest, place, asked)
+        call = decode_legacy_call(rest, place)
+        parts += [] if call is None else [call]
     name = take(rest, "name", str) if rare else None
     alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
     if type(content) is str and alone:
@@ -175,15 +179,6 @@ def take_audio(rest: dict[str, Any]) -> list[Part]:
         return []
     del rest["audio"]
     return [Audio(data, file_id=file_id, transcript=words, opaque=Opaque(DIALECT, left, {"key": "audio"}))]
-
-
-def _take_legacy_call(rest: dict[str, Any], place: int, asked: CallsSoFar | None) -> list[Part]:
-    call = decode_legacy_call(rest, place)
-    if call is None:
-        return []
-    if asked is not None:
-        asked.legacy.append(call)
-    return [call]
 
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
