@@ -40,7 +40,8 @@ from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
 BRIEFLY = 0.2
 """Seconds after which a provider that was away for a moment may be asked again."""
 
-_DATED = frozenset({"openai-chat", "openai-responses", "ollama"})  # wires that say when an answer was made
+# How the vendors' ids of answers begin. Claude Code takes answers of one id for one (2.1.197).
+_ID_PREFIXES = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_"}
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
@@ -86,7 +87,7 @@ class Attempt:
         self.request_losses: tuple[Loss, ...] = ()
         self.full_path = incoming.full_path
         self.began = time.monotonic_ns()
-        self._created = int(time.time())
+        self._now = int(time.time())
 
     async def ask(self, served: Served) -> AwaitedResponse | Failure:
         """Send the request; give the answer's head, or what went wrong."""
@@ -232,7 +233,7 @@ class Attempt:
     def exchange_with(self, goal: Goal) -> Exchange:
         """Take the request to a goal's wire, and its answer back."""
         incoming = self.incoming
-        made = exchange(
+        return exchange(
             incoming.body,
             source=self.wire,
             target=goal.provider,
@@ -240,11 +241,9 @@ class Attempt:
             model=goal.model,
             over=wording(goal.provider, goal.format),
             reuse=self.tools.reuse.of(incoming.owner),
+            response_id=_ID_PREFIXES.get(self.wire.DIALECT, "") + incoming.identity.removeprefix("tw_"),
+            now=self._now,
         )
-        if goal.provider.dialect != self.wire.DIALECT:
-            made.created = self._created if self.wire.DIALECT in _DATED else None
-            made.answer_id = f"resp_{incoming.identity.removeprefix('tw_')}" if self.wire.DIALECT == WIRE else None
-        return made
 
 
 def _unsigned(message: Message, foreign: set[str]) -> Message:

@@ -77,6 +77,9 @@ from toolwire.wire.bodies import read_body
 _OF_CALLS = (CallStart, CallDelta, CallEnd)
 _OF_TEXT = (PartStart, TextDelta, PartEnd)
 _FIRST_ERROR = 400
+# The wires whose answers have an id, and those whose answers say when they were made.
+_WITH_IDS = frozenset({"openai-chat", "openai-responses", "anthropic", "gemini"})
+_DATED = frozenset({"openai-chat", "openai-responses", "ollama"})
 _Head = TypeVar("_Head", bound=MessageStart | MessageDelta)
 _Learned = list[tuple[str, bytes]]
 _Over = Callable[[Dialect, Request], Dialect]
@@ -130,8 +133,8 @@ class Exchange:
         self.usage: Usage | None = None
         self.choices: int = 0
         self.failed = False
-        self.answer_id: str | None = None
-        self.created: int | None = None
+        self._response_id: str | None = how.get("response_id")
+        self._now: float | None = how.get("now")
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._given, self._path, self._billed = body, path, Billed()
         if source.DIALECT == "anthropic" != self.target.DIALECT:
@@ -319,15 +322,18 @@ class Exchange:
         return self.source.encode_error(error)
 
     def named(self, response: Response) -> Response:
-        """Give an answer of another wire its name, and its time where its provider told none, if they are wanted."""
-        if self.answer_id is not None:
-            response = replace(response, id=self.answer_id, provider_state=None)
-        if self.created is not None and response.created is None:
-            response = replace(response, created=self.created)
+        """Return an answer of another wire with the id of this exchange, and its time if the provider gave none."""
+        wire = self.source.DIALECT
+        if wire == self.target.DIALECT:
+            return response
+        if self._response_id is not None and wire in _WITH_IDS:
+            response = replace(response, id=self._response_id)
+        if self._now is not None and wire in _DATED and response.created is None:
+            response = replace(response, created=self._now)
         return response
 
     def headed(self, event: _Head) -> _Head:
-        """Give an event with the head of an answer as it is named."""
+        """Return an event with the head of an answer that has its id and its time."""
         named = self.named(event.response)
         return event if named is event.response else replace(event, response=named)
 
@@ -481,6 +487,8 @@ def exchange(  # noqa: PLR0913 - a keyword each
     over: _Over | None = None,
     strict: bool = False,
     reuse: Reuse | None = None,
+    response_id: str | None = None,
+    now: float | None = None,
 ) -> Exchange:
     """Take one request to another wire, and its answer back.
 
@@ -488,9 +496,14 @@ def exchange(  # noqa: PLR0913 - a keyword each
     keys that an exchange asks for. `over` lays a dialect over the target's, knowing the request (`text.over`). `strict`
     raises LossyTranslation. What was translated before is found in `reuse`, by default in what this process holds: give
     each owner one of its own.
+
+    `response_id` is the id of the answer where the wires differ: another server may give one id to several answers, and
+    clients take answers of one id for one. `now` is its time, in seconds of the epoch, if the provider gives none. An
+    answer of the client's own wire keeps its id and its time.
     """
     here, there = dialect(source), target if isinstance(target, Provider) else dialect(target)
     how: dict[str, Any] = {"model": model, "quirks": quirks, "memory": memory, "over": over}
+    how |= {"response_id": response_id, "now": now}
     made = Exchange(body, here, there, path, reuse=reuse, **how)
     if strict:
         refuse(made.encoded.losses)
