@@ -1,6 +1,9 @@
 """Scenarios: what they may be made of, how they are played, and how they fail."""
 
 import asyncio
+import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,32 @@ def test_what_a_script_leaves_out_is_filled_in_the_same_way_each_time() -> None:
     first = told()
     assert first == told()
     assert len(set(first[:4])) == 4
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_each_answer_of_ollama_has_a_time_of_its_own(stream: bool) -> None:
+    body = {**BODIES["ollama"], "stream": stream}
+
+    def times(**given: Any) -> list[str]:
+        with simulate(Scenario(["Hi there."], repeat=True), **given) as model:
+            answers = [send(model.url, "ollama", body).data.decode().splitlines() for _ in range(3)]
+        told = [{json.loads(line)["created_at"] for line in lines} for lines in answers]
+        assert all(len(one) == 1 for one in told), "every line of an answer says the same"
+        return [one.pop() for one in told]
+
+    assert times() == ["2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"]
+    assert times(clock=lambda: 1_800_000_000) == [
+        "2027-01-15T08:00:00Z",
+        "2027-01-15T08:00:00.000001Z",
+        "2027-01-15T08:00:00.000002Z",
+    ]
+    before = datetime.now(UTC)
+    assert before <= datetime.fromisoformat(times(clock=time.time)[0]) <= datetime.now(UTC)
+
+
+def test_an_answer_keeps_the_time_that_its_script_gives() -> None:
+    with simulate(Response.of(Message("assistant", "Hi."), created=5.0)) as model:
+        assert send(model.url, "ollama", BODIES["ollama"]).body["created_at"] == "1970-01-01T00:00:05Z"
 
 
 def test_a_function_sees_the_request_and_where_it_stands() -> None:

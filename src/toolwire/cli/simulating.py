@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from toolwire.testing.server import simulate  # noqa: PLC0415 - other commands need no server
 
     try:
-        with simulate(options.scenario, port=options.port, strict=not options.lenient) as model:
+        with simulate(options.scenario, port=options.port, strict=not options.lenient, clock=time.time) as model:
             _introduce(model.url, options.dialect)
             with contextlib.suppress(KeyboardInterrupt):
                 _report(model, options.requests)

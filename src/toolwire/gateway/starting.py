@@ -7,6 +7,7 @@ import contextlib
 import os
 import ssl
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -201,7 +202,7 @@ def simulated(scenario: Any = None) -> Iterator[dict[str, Provider]]:
     """Give providers whose model is simulated, one for each wire, while this lasts."""
     from toolwire.testing.server import simulate  # noqa: PLC0415 - other gateways need no simulated model
 
-    with simulate(scenario, strict=False) as model:
+    with simulate(scenario, strict=False, clock=time.time) as model:
         yield {
             name: PROVIDERS[name].with_options(
                 base_url=model.url, api_key="simulated", paths=(), headers={}, base_url_env=None

@@ -125,8 +125,8 @@ def script_of(steps: list[ScriptStep]) -> Script:
     return Script(gathered.whole(), gathered.cues, gathered.expected)
 
 
-def fill_in(response: Response, request: WireRequest, number: int) -> Response:
-    """Fill in what a server would say of an answer."""
+def fill_in(response: Response, request: WireRequest, number: int, now: float) -> Response:
+    """Fill in what a server would say of an answer; Ollama's has no id, and is dated `now`."""
     wire = WIRES[request.dialect]
     choices = []
     for place, choice in enumerate(response.choices):
@@ -136,9 +136,8 @@ def fill_in(response: Response, request: WireRequest, number: int) -> Response:
         count_tokens(request.body), count_tokens([_plain(choice.message.parts) for choice in choices])
     )
     name = make_id(wire.answer_id, 24, number, request.body) if request.dialect != "ollama" else None
-    return replace(
-        response, choices=choices, usage=usage, model=response.model or request.model, id=response.id or name
-    )
+    dated = replace(response, created=now) if request.dialect == "ollama" and response.created is None else response
+    return replace(dated, choices=choices, usage=usage, model=response.model or request.model, id=response.id or name)
 
 
 def _plain(parts: list[Part]) -> list[Any]:

@@ -5,7 +5,7 @@ Rule: when it has been closed, nothing of it is left: no thread, no socket, no t
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from toolwire.errors import ScenarioFailed
@@ -32,8 +32,9 @@ class SimulatedModel:
         strict: bool = True,
         allow: Sequence[str] = (),
         port: int = 0,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        self._service = Service(scenario, api_key=api_key, models=models, strict=strict, allow=allow)
+        self._service = Service(scenario, api_key=api_key, models=models, strict=strict, allow=allow, clock=clock)
         self._port = port
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -144,12 +145,14 @@ def simulate(
     strict: bool = True,
     allow: Sequence[str] = (),
     port: int = 0,
+    clock: Callable[[], float] | None = None,
 ) -> SimulatedModel:
     """Make a simulated model, for a `with`: `url` is its address, `requests` are those that it got.
 
     The scenario is a list of turns, a function `(request, turn)` that gives one, a `Scenario`, the path of a
     file, or None for an echo. `api_key` is the only key that is taken; None takes any. `models` are the only
     ones there are; none takes any name. `strict=False` refuses nothing that can be read; `allow` names fields
-    of a request that the vendor does not have and its imitators do, such as `reasoning`.
+    of a request that the vendor does not have and its imitators do, such as `reasoning`. `clock` returns the time of
+    an answer of Ollama, in seconds of the epoch; without one its answers have the same times in every run.
     """
-    return SimulatedModel(scenario, api_key=api_key, models=models, strict=strict, allow=allow, port=port)
+    return SimulatedModel(scenario, api_key=api_key, models=models, strict=strict, allow=allow, port=port, clock=clock)

@@ -8,7 +8,8 @@ Rules of this file:
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -47,6 +48,8 @@ _UNKNOWN_MODEL = {
 }
 _NO_THREADS = "thread: no thread is held here; send the whole conversation without it"
 _USUAL_MODELS = ("toy",)
+_FIRST_MOMENT = 1_767_225_600  # 2026-01-01T00:00:00Z
+_MICROSECOND = 1e-6
 
 
 class Received:
@@ -91,6 +94,7 @@ class Service:
         models: Sequence[str] = (),
         strict: bool = True,
         allow: Sequence[str] = (),
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.api_key: str | None = api_key
         self.models: tuple[str, ...] = tuple(models)
@@ -102,6 +106,8 @@ class Service:
         self.memory: ServerMemory = ServerMemory()
         self.scenario: Scenario = Scenario.of(scenario)
         self.played: int = 0
+        self._clock: Callable[[], float] = count(_FIRST_MOMENT).__next__ if clock is None else clock
+        self._last = 0.0
 
     def play(self, scenario: Any) -> None:
         """Go on with another scenario, from its first turn."""
@@ -205,7 +211,8 @@ class Service:
             script = script_of(await self.scenario.play(request, turn))
             problem = next(filter(None, (unmet(expected, request) for expected in script.expected)), None)
             if problem is None:
-                return self._remember(asking, _reply_of(script, asking, turn.number, streams=streams))
+                reply = _reply_of(script, asking, turn.number, self._now(), streams=streams)
+                return self._remember(asking, reply)
         except NoTurnLeft as raised:
             problem = str(raised)
         except Exception as raised:  # noqa: BLE001 - a scenario may raise anything
@@ -213,6 +220,11 @@ class Service:
             self.causes.append(raised)
         self.problems.append(f"request {turn.number + 1}: {problem}")
         raise Rejection(f"The scenario was not kept to: {self.problems[-1]}")
+
+    def _now(self) -> float:
+        """Return the time of an answer; no two answers have the same one."""
+        self._last = round(max(self._clock(), self._last + _MICROSECOND), 6)
+        return self._last
 
     def _remember(self, asking: WireRequest, reply: Reply) -> Reply:
         """Keep an answer of Responses, unless it was asked not to."""
@@ -245,10 +257,10 @@ def _remembered(asking: WireRequest, received: Received) -> Any:
     return dialect(asking.dialect).decode_request(whole, received.path)
 
 
-def _reply_of(script: Script, asking: WireRequest, number: int, *, streams: bool) -> Reply:
+def _reply_of(script: Script, asking: WireRequest, number: int, now: float, *, streams: bool) -> Reply:
     if isinstance(script.first, Fail):
         return error_reply(script.first, asking.dialect, script.cues)
-    script = replace(script, response=fill_in(script.response, asking, number))
+    script = replace(script, response=fill_in(script.response, asking, number, now))
     if not streams:
         return whole_reply(script, asking.dialect)
     query = "&".join(f"{name}={value}" for name, value in asking.query.items())
