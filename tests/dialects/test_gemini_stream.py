@@ -250,8 +250,8 @@ def test_candidates_are_told_apart_by_their_index() -> None:
     first, second = [both(1, "a"), both(0, "x")], [both(0, "y", finishReason="STOP"), both(1, "b")]
     events = read({"candidates": first}, {"candidates": second})
     told = accumulate(events)
-    assert [choice.message.text for choice in told.choices] == ["ab", "xy"]
-    assert [choice.finish_reason for choice in told.choices] == ["incomplete", "stop"]
+    assert [choice.message.text for choice in told.choices] == ["xy", "ab"]
+    assert [choice.finish_reason for choice in told.choices] == ["stop", "incomplete"]
     assert accumulate(decode("gemini", encode(*events)[0])) == told
 
 

@@ -131,8 +131,9 @@ def test_what_a_response_means() -> None:
     assert (usage.cache_read_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == (3, 2, 4)
     assert openai_chat.decode_response(OWN["nothing"]).usage is None
     several = openai_chat.decode_response(OWN["several"])
-    assert [choice.message.content for choice in several.choices] == ["b", "a"]
-    assert (several.finish_reason, several.raw_finish_reason) == ("length", "length")
+    assert [choice.message.content for choice in several.choices] == ["a", "b"]
+    assert (several.finish_reason, several.raw_finish_reason) == (None, None)
+    assert (several.choices[1].finish_reason, several.choices[1].raw_finish_reason) == ("length", "length")
 
 
 FINISHES: list[tuple[Any, dict[str, Any], str | None]] = [

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.streams.choices import rank
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -151,12 +152,12 @@ class Accumulator:
     def response(self) -> Response:
         """The response that the events so far add up to."""
         shell = self._shell or Response()
-        told: dict[int, list[Part]] = {place: [] for place in sorted(self._choices)}
+        told: dict[int, list[Part]] = {place: [] for place in self._choices}
         for building in self._parts.values():
             told.setdefault(building.start.choice, []).append(building.build())
         if not told and shell.choices:
             told = {place: [] for place in range(len(shell.choices))}
-        choices = [self._choice(place, told[place]) for place in sorted(told)]
+        choices = [self._choice(place, told[place]) for place in sorted(told, key=rank)]
         return replace(shell, choices=choices, usage=self.usage)
 
     def _choice(self, place: int, parts: list[Part]) -> Choice:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
+from toolwire.streams.choices import rank
 from toolwire.streams.merging import news_of
 from toolwire.types import (
     CallDelta,
@@ -41,6 +42,7 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
+from toolwire.wire.framing import LIMIT
 from toolwire.wire.retry_after import retry_info
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
@@ -246,7 +248,9 @@ class StreamEncoder:
 class SequentialEncoder(StreamEncoder):
     """Writes a wire that says the parts of an answer one after the other: what interleaves waits.
 
-    `one_answer` says that a second answer has no place on the wire; else each has a turn of its own.
+    `one_answer` says that a second answer has no place on the wire; else each has a turn of its own. The answer is the
+    one with the index 0. Until it begins, the events of others are held: if none has that index, the first of them is
+    the answer.
     """
 
     one_answer = True
@@ -256,7 +260,9 @@ class SequentialEncoder(StreamEncoder):
         self._speaking: set[int] = set()
         self._waiting: dict[int, list[Any]] = {}
         self._places: dict[int, int] = {}
-        self._others: set[int] = set()
+        self._others: dict[int, int] = {}
+        self._held: dict[int, list[Any]] | None = {} if self.one_answer else None
+        self._held_size = 0
 
     def feed(self, event: Event) -> bytes:
         """Give the bytes that can be said after this event."""
@@ -271,10 +277,51 @@ class SequentialEncoder(StreamEncoder):
             if kind not in _WORDS and len(self.ledger.losses) > _MANY:
                 self.keep_losses()
             return data
-        if kind is MessageEnd or kind is ErrorEnd or (kind is ChoiceEnd and self.one_answer):
-            other = kind is ChoiceEnd and event.index  # type: ignore[union-attr]
-            return self._flush() + (b"" if other else super().feed(event))
+        if kind is ChoiceEnd and self.one_answer and not self.ended:
+            return self._flush() + self._end_choice(event)
+        if kind is MessageEnd or kind is ErrorEnd:
+            return self._take_held() + self._flush() + super().feed(event)
         return super().feed(event)
+
+    def _end_choice(self, event: Any) -> bytes:
+        """End the answer; the end of another one is held as its parts are."""
+        if event.index:
+            self._hold(event, event.index)
+            return b""
+        self._begin_answer()
+        return super().feed(event)
+
+    def _hold(self, event: Any, choice: int) -> None:
+        """Hold an event of another answer, unless the answer has begun or too much is held."""
+        if self._held is None:
+            return
+        self._held.setdefault(choice, []).append(event)
+        self._held_size += len(getattr(event, "text", "") or getattr(event, "fragment", ""))
+        if self._held_size > LIMIT:
+            self._begin_answer()
+
+    def _begin_answer(self, index: int = 0) -> None:
+        """Lose every answer but the one of this index."""
+        held, self._held = self._held, None
+        for choice in held or ():
+            if choice != index:
+                self._lose_choice(choice)
+
+    def _lose_choice(self, choice: int) -> None:
+        self.stand("choices", choice)
+        self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
+        self.keep_losses()
+
+    def _take_held(self) -> bytes:
+        """Write the first answer that is held, where none of index 0 has come."""
+        held = self._held
+        if not held or self.ended:
+            return b""
+        index = min(held, key=rank)
+        self._begin_answer(index)
+        self._others.clear()
+        self._places.clear()
+        return b"".join([self.feed(_of_answer(event)) for event in held[index]])
 
     def _take_turn(self, event: Any, key: int) -> bytes:
         """Begin a part if no other of its answer is open; else let it wait."""
@@ -284,11 +331,13 @@ class SequentialEncoder(StreamEncoder):
         if starts and event.choice:
             self._places[key] = event.choice
             if self.one_answer:
-                self._others.add(key)
-                self.stand("choices", event.choice)
-                self.ledger.lose("", "choices", f"{self.ledger.dialect} gives one answer")
-                self.keep_losses()
+                self._others[key] = event.choice
+                if self._held is None:
+                    self._lose_choice(event.choice)
+        elif starts and self._held is not None:
+            self._begin_answer()
         if key in self._others:
+            self._hold(event, self._others[key])
             return b""
         others = self._speaking or self._waiting
         if others and (key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting)))):
@@ -325,6 +374,16 @@ class SequentialEncoder(StreamEncoder):
             data += self._next()
         self._speaking.clear()
         return data
+
+
+def _of_answer(event: Any) -> Any:
+    """Return an event of another answer as one of the answer."""
+    match event:
+        case ChoiceEnd():
+            return replace(event, index=0)
+        case PartStart() | CallStart():
+            return replace(event, choice=0)
+    return event
 
 
 _WORDS = frozenset({TextDelta, ThinkingDelta, CallDelta})

@@ -405,7 +405,7 @@ class ExchangedStream:
                 case UsageDelta():
                     self.usage = event.usage
                 case ChoiceEnd():
-                    self._reason = event.choice.finish_reason
+                    self._reason = self._reason or event.choice.finish_reason
                 case ErrorEnd():
                     said.append(self._fail())
                 case MessageEnd():

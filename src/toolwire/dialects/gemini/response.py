@@ -26,6 +26,7 @@ from toolwire.encoding.finish import (
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
 from toolwire.encoding.quirks import PLAIN, Quirks
+from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
 from toolwire.types.answer import is_count
 
@@ -64,10 +65,13 @@ def decode_response(body: dict[str, Any]) -> Response:
     rest, snakes = read_keys(open_body(body, "response")[0])
     entries = rest.get("candidates")
     choices: list[Choice] = []
+    form: dict[str, Any] = {"snake": snakes} if snakes else {}
     if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
         del rest["candidates"]
         ids = MadeIds((entry.get("content") for entry in entries), body)
         choices = [decode_choice(entry, ids) for entry in entries]
+        if len(entries) > 1 and (order := order_of(entries)) is not None:
+            choices, form["order"] = in_order(choices, order), order
     elif type(feedback := rest.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
     usage = take(rest, "usageMetadata", dict)
@@ -76,7 +80,7 @@ def decode_response(body: dict[str, Any]) -> Response:
         model=take(rest, "modelVersion", str),
         id=take(rest, "responseId", str),
         usage=None if usage is None else decode_usage(usage),
-        opaque=WIRE.own(rest, {"snake": snakes} if snakes else None),
+        opaque=WIRE.own(rest, form),
     )
 
 
@@ -192,7 +196,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             candidates.append(encode_choice(choice, place, ledger))
     ledger.at = ()
     if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
-        body["candidates"] = candidates
+        body["candidates"] = as_they_stood(candidates, form_of(response.opaque, DIALECT).get("order"))
     if response.usage is not None:
         body["usageMetadata"] = encode_usage(response.usage, ledger)
     if response.model is not None:

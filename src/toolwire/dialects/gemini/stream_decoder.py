@@ -10,7 +10,7 @@ Rules of this file:
 - Each chunk repeats what stands beside the parts; only news are told. The first id and model count, and the
   latest of everything else; counts without a total are added to those before.
 - A text cites what the answer is grounded on if that is known when the text ends; later it can only be kept.
-- Candidates are numbered in the order in which they come, as in a response; their index tells them apart.
+- The index of a candidate tells it from the others, whichever comes first. One that has none is the first.
 """
 
 from typing import Any
@@ -35,6 +35,7 @@ from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.calls import STRAY_TEXT, index_of
+from toolwire.streams.choices import numbered, rank
 from toolwire.streams.merging import news_of
 from toolwire.streams.paths import ObjectSoFar
 from toolwire.types import (
@@ -250,7 +251,7 @@ class Decoder(WireDecoder):
             self._usage = usage
             self._counts = {**self._counts, **usage} if _TOTALS.isdisjoint(usage) else usage
             self.events.append(UsageDelta(first or decode_usage(self._counts)))
-        for entry in entries or ():
+        for entry in numbered(entries or []):
             self._read_candidate(entry)
         if error is not None:
             self.fail(decode_error(None, {**body, "error": error}))
@@ -279,7 +280,7 @@ class Decoder(WireDecoder):
             index = index_of(index) or 0
         answer = self._answers.get(index)
         if answer is None:
-            answer = self._answers[index] = _CandidateReader(self, len(self._answers))
+            answer = self._answers[index] = _CandidateReader(self, index)
         content, parts = entry.get("content"), None
         if type(content) is dict:
             del entry["content"]
@@ -397,7 +398,7 @@ class Decoder(WireDecoder):
             for partial in answer.held:
                 partial.problem = STRAY_TEXT if answer.stray else None
                 self._end_call(partial.key, partial.build(whole=True), answer)
-        answers = self._answers.values()
+        answers = [self._answers[index] for index in sorted(self._answers, key=rank)]
         self.events += [ChoiceEnd(answer.choice, _end(answer, reason)) for answer in answers]
         if not answers:
             silent = replace(decode_choice({}, MadeIds(())), finish_reason=reason)

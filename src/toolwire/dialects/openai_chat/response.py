@@ -18,8 +18,9 @@ from toolwire.encoding.finish import (
     wants_calls,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, open_body, take
+from toolwire.encoding.ledger import Ledger, form_of, open_body, take
 from toolwire.encoding.quirks import PLAIN, Quirks
+from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Encoded, Response, ToolCall
 from toolwire.wire.names import fingerprint, number_of
 
@@ -60,6 +61,8 @@ def decode_response(body: dict[str, Any]) -> Response:
         del rest["choices"]
         place = number_of(body.get("id"))
         choices = [_decode_choice(entry, place) for entry in entries]
+        if len(entries) > 1 and (order := order_of(entries)) is not None:
+            choices, form["order"] = in_order(choices, order), order
     return decode_shell(rest, form, choices)
 
 
@@ -125,7 +128,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         if body["created"] != (response.created or 0):
             ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated")
     if response.choices or not mine:
-        body["choices"] = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
+        written = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
+        body["choices"] = as_they_stood(written, form_of(opaque, DIALECT).get("order")) if mine else written
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)

@@ -31,6 +31,7 @@ from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, encode_json, offer
 from toolwire.streams.accumulation import NEVER_ENDED, cite
 from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
+from toolwire.streams.choices import numbered, rank
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
 from toolwire.types import (
     CallDelta,
@@ -124,7 +125,7 @@ class Decoder(WireDecoder):
                 return
             if error is None or choices:
                 self._read_beside(body, usage)
-        for entry in choices if type(choices) is list else [choices] if choices else ():
+        for entry in numbered(choices) if type(choices) is list else [choices] if choices else ():
             if type(entry) is dict:
                 self._read_choice(entry)
             elif entry is not None:
@@ -470,7 +471,7 @@ class Decoder(WireDecoder):
 
         Where the wire said that all is over, and not why, an answer of which nothing is half has ended well.
         """
-        for index in sorted(self._answers):
+        for index in sorted(self._answers, key=rank):
             answer = self._answers[index]
             if answer.audio:
                 answer.rest["audio"] = join_texts(answer.audio, AUDIO_TEXTS)
