@@ -331,8 +331,10 @@ def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
     return {"tool_choice": replace(choice, names=names or None)}
 
 
-def _names_of(tools: Iterable[ServerTool]) -> list[Any]:
-    return [tool.value.get("name") or tool.type for tool in tools if type(tool.value) is dict]
+def _names_of(tools: Iterable[ServerTool]) -> list[str]:
+    """Return the names by which a choice names these tools: a declaration may be any JSON."""
+    named = [(tool.value.get("name") if type(tool.value) is dict else None, tool.type) for tool in tools]
+    return [name if type(name) is str and name else kind for name, kind in named]
 
 
 class Settings:

@@ -108,7 +108,7 @@ class _Between(Between):
 
     def gist(self, message: Message) -> bytes:
         """Give what the key of a turn after this message depends on."""
-        return _write(gist_of(message))
+        return gist_of(message)
 
 
 class Exchange:
@@ -355,9 +355,12 @@ class Exchange:
             count, before = found
         else:
             messages = self.request.context.messages
-            count, before = len(messages), _write(gist_of(messages[-1])) if messages else b""
+            count, before = len(messages), gist_of(messages[-1]) if messages else b""
         key = turn_key(self.source.DIALECT, before, count, Message("assistant", as_told(parts, returning(self.brief))))
-        self.learned.append((key, _write(KeptTurn(self._maker, parts))))
+        try:
+            self.learned.append((key, _write(KeptTurn(self._maker, parts))))
+        except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
+            return ()  # no JSON says it, so it cannot be kept
         return (Loss("message", "signature", "moved", f"kept for {self._maker}, which reads it again", "formal"),)
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolwire.translation.declared import Returning
 from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.readable import readable
-from toolwire.wire.names import was_made
+from toolwire.wire.names import fingerprint, was_made
 
 # Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
 _REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
@@ -66,17 +66,18 @@ def turn_key(dialect: str, before: Message | bytes, place: int, message: Message
     first = calls[0].id if calls and dialect in _REPEAT_IDS else None
     if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
         return f"call:{first}"
-    said = [gist_of(message)] if before == b"" else [_written(before), gist_of(message)]
-    return f"turn:{hashlib.sha256(_write([place, *said])).hexdigest()}"
+    earlier = before if isinstance(before, bytes) else gist_of(before)
+    said = [piece for piece in (earlier, gist_of(message)) if piece]
+    return f"turn:{hashlib.sha256(b'[%d,%b]' % (place, b','.join(said))).hexdigest()}"
 
 
-def _written(before: Message | bytes) -> Any:
-    return msgspec.Raw(before) if isinstance(before, bytes) else gist_of(before)
-
-
-def gist_of(message: Message) -> list[Any]:
-    """Give what the key of a turn is made of: who speaks, the words, what is called, and what is answered."""
-    return [message.role, message.text, *filter(None, map(_gist, message.parts))]
+def gist_of(message: Message) -> bytes:
+    """Write what the key of a turn is made of: who speaks, the words, what is called, and what is answered."""
+    gist = [message.role, message.text, *filter(None, map(_gist, message.parts))]
+    try:
+        return _write(gist)
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):  # a body that is given as a value may be any
+        return _write(fingerprint(gist))
 
 
 def _gist(part: Part) -> Any:
