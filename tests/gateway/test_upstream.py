@@ -432,3 +432,26 @@ def test_a_reader_that_waits_holds_the_server_back() -> None:
             assert 0 < written - read < 600_000
 
     asyncio.run(run())
+
+
+def test_an_error_says_whether_the_server_can_have_received_the_request() -> None:
+    async def run() -> None:
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        closing, waiting = Server(b""), Server()
+        waiting.talk = silent  # type: ignore[method-assign]
+        quick = Timeouts(first=0.1, between=0.1)
+        async with closing.standing() as ends, waiting.standing() as waits, uplink() as up:
+            for url, kind, sent in (
+                (ends, "reset", True),
+                (waits, "timeout", True),
+                ("http://127.0.0.1:1", "connect", False),
+                ("http://127.0.0.1:1/a b", "protocol", False),
+            ):
+                with pytest.raises(TransportError) as raised:
+                    await up.asend(posting(url), quick)
+                assert (raised.value.kind, raised.value.sent) == (kind, sent), url
+
+    asyncio.run(run())

@@ -155,10 +155,10 @@ class _UpstreamAnswer:
         encoding = self.headers.get("content-encoding", "identity").lower()
         self._decompressor = None if encoding == "identity" else _Decompressor(encoding)
 
-    def expire(self, seconds: float) -> None:
-        """End the answer if it takes longer than `seconds`."""
+    def expire(self, when: float) -> None:
+        """End the answer if it has not ended at `when`, by the clock of the event loop."""
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(seconds, self._stream.fail, httpcore2.ReadTimeout(LATE))
+        self._deadline = loop.call_at(when, self._stream.fail, httpcore2.ReadTimeout(LATE))
 
     async def _read(self) -> None:
         """Read what the server has sent; wait for it."""
@@ -269,36 +269,42 @@ class Uplink:
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _UpstreamAnswer:  # noqa: ARG002 - a task is cancelled instead
         """Send a request, and return the head of the answer."""
+        began = asyncio.get_running_loop().time()
+        until = None if (seconds := _for_the_head(timeouts)) is None else began + seconds
         try:
-            try:
-                return await self._send(request, timeouts)
-            except httpcore2.NetworkError as problem:
-                # What changes nothing is sent again: an idle connection may have ended in the moment that it was used.
-                if request.method == _NOT_REPEATED or isinstance(problem, httpcore2.ConnectError):
-                    raise
-                return await self._send(request, timeouts)
-        except _FAILURES as problem:
-            failure = _failure(problem, f"{request.method} {url_without_secrets(request.url)}")
-        raise failure
+            answer = await self._send(request, timeouts, until)
+        except TransportError as problem:
+            # What changes nothing is sent again: an idle connection may have ended in the moment that it was used.
+            if request.method == _NOT_REPEATED or problem.kind != "reset":
+                raise
+            answer = await self._send(request, timeouts, until)
+        if timeouts.total is not None:
+            answer.expire(began + timeouts.total)
+        return answer
 
-    async def _send(self, request: HttpRequest, timeouts: Timeouts) -> _UpstreamAnswer:
-        began = time.monotonic()
-        head = _head(request.url, self.upward)
-        written = _written(head, request)
-        async with asyncio.timeout(_for_the_head(timeouts)):
-            stream = self._rested(head.address) or await self._connect(head, timeouts.connect)
-            try:
+    async def _send(self, request: HttpRequest, timeouts: Timeouts, until: float | None) -> _UpstreamAnswer:
+        stream: AsyncioStream | None = None
+        try:
+            async with asyncio.timeout_at(until):
+                head = _head(request.url, self.upward)
+                written = _written(head, request)
+                stream = self._rested(head.address) or await self._connect(head, timeouts.connect)
                 await stream.write(written)
                 await stream.write(request.body)
                 silence = max(timeouts.first or 0, timeouts.between or 0) or None
                 answer = _UpstreamAnswer(self, head.address, stream, silence)
                 await answer.begin()
-            except BaseException:
+                return answer
+        except _FAILURES as problem:
+            failure = _failure(problem, f"{request.method} {url_without_secrets(request.url)}")
+            failure.sent = stream is not None
+        except BaseException:
+            if stream is not None:
                 stream.abort()
-                raise
-        if timeouts.total is not None:
-            answer.expire(timeouts.total - (time.monotonic() - began))
-        return answer
+            raise
+        if stream is not None:
+            stream.abort()
+        raise failure
 
     def _rested(self, address: _Address) -> AsyncioStream | None:
         """Return an idle connection that may be used again."""

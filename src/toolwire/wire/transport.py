@@ -54,11 +54,15 @@ class HttpRequest(Struct, frozen=True):
 
 
 class TransportError(ToolwireError):
-    """An HTTP request could not be sent, or its answer could not be read; `kind` says how it failed."""
+    """An HTTP request could not be sent, or its answer could not be read; `kind` says how it failed.
+
+    `sent` is False if the server cannot have received the request.
+    """
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind: FailureKind = kind
+        self.sent: bool = kind != "connect"
 
 
 class Stop(Protocol):
