@@ -1,6 +1,7 @@
 """Glob patterns, the rules of `.gitignore`, and regular expressions for lines."""
 
 import random
+import re
 import subprocess
 from collections import Counter
 from contextlib import closing
@@ -16,7 +17,8 @@ from toolwire.codetools.walking import FolderWalk
 from toolwire.errors import ToolError
 
 FITS = {
-    "*": "a .a a.b", "*.py": "a.py .py", "**": "a a/b .a/b", "**/*.py": "a.py a/b.py a/b/c.py",
+    "*": "a .a a.b a\nb", "*.py": "a.py .py \n.py", "**": "a a/b .a/b a\nb a\n/b a\u2028b",
+    "**/*.py": "a.py a/b.py a/b/c.py a\nb/c.py",
     "a/**": "a/b a/b/c", "a/**/b": "a/b a/x/b a/x/y/b", "**/a": "a b/a", "?": "a é", "a?c": "abc a-c",
     "[abc]": "a", "[a-c]x": "bx", "[!a-c]": "d é", "[^a]": "b", "[]a]": "] a", "[[:digit:]]": "7",
     "{a,b}": "a b", "{a,b}.{c,d}": "a.c b.d", "{a,{b,c}}": "a b c", "{a/**,b}": "a/x b", "{**/,}x": "x a/x",
@@ -48,6 +50,21 @@ def test_a_pattern_does_not_fit(pattern: str, path: str) -> None:
 def test_a_pattern_that_leads_out_is_refused(pattern: str) -> None:
     with pytest.raises(ToolError, match="stays inside"):
         patterns.glob_test(pattern)
+
+
+# Up to jsonschema-rs 0.60 a `.` matches the end of a line after `(?s:`, from 0.61 on it never does.
+@pytest.mark.parametrize("pattern", ["**", "**/*.py", "a/**", "?.x", "[!a].{b,c}", "..."])
+def test_the_regular_expression_of_a_path_has_no_dot(pattern: str) -> None:
+    assert "." not in re.sub(r"\\x\{2e\}", "", patterns.translated(pattern))
+
+
+def test_a_rule_of_gitignore_reaches_into_a_folder_with_the_end_of_a_line_in_its_name() -> None:
+    levels = [ignoring.Level(0, ignoring.parsed(b"*.log"), is_repository=False)]
+    assert ignoring.is_ignored(levels, "new\nline/a.log", is_folder=False)
+
+
+def test_a_dot_of_a_line_is_written_out() -> None:
+    assert regexes.written(r"a.\.[.]") == r"a[^\n\r]\.[.]"
 
 
 def test_dots_that_lead_nowhere_are_names() -> None:
@@ -246,6 +263,8 @@ LINES = [
         "0",
         "日本 語",
         "ß \u017f \u212a",
+        "x\u2028y",
+        "\u2029",
     ),
 ]
 ATOMS = [

@@ -17,7 +17,7 @@ from itertools import chain, groupby, islice
 from msgspec import Struct
 
 from toolwire.codetools.paths import READ, ProjectPath, folder_of, held
-from toolwire.codetools.patterns import MAX_PATTERN, Test, translated, whole
+from toolwire.codetools.patterns import FOLDERS, MAX_PATTERN, Test, translated, whole
 
 _NAME = ".gitignore"
 _MAX_BYTES = 16 * 1024 * 1024
@@ -140,7 +140,7 @@ def _rule(line: str) -> _Rule | None:
     except ValueError:
         return None
     kind = _FOLDER if folders_only else f"[{_FOLDER}{_OTHER}]"
-    return _Rule(f"{kind}{body}" if anchored else f"{kind}(?:.*/)?{body}", bare.startswith("!"))
+    return _Rule(f"{kind}{body}" if anchored else f"{kind}{FOLDERS}{body}", bare.startswith("!"))
 
 
 class Below:

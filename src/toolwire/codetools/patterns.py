@@ -5,6 +5,8 @@ Rules of this file:
   are names like all others.
 - `{a,b}` is never written out, so that thirty of them inside each other cost no more than their letters.
 - The engine behind it never goes back: the time is that of the text.
+- No `.` is written into a regular expression. jsonschema-rs from 0.61 on reads patterns as ECMAScript does, where
+  `.` never matches the end of a line, whatever `(?s:` says; file names may contain one.
 """
 
 import re
@@ -20,6 +22,8 @@ from toolwire.schema.patterns import linear
 Test = Callable[[str], bool]
 MAX_PATTERN = 1000
 _NEVER = r"[^\x{0}-\x{10FFFF}]"
+_ANYTHING = r"[\x{0}-\x{10FFFF}]+"
+FOLDERS = "(?:[^/]*/)*"
 _STARS = re.compile(r"\*+")
 _CLASS = re.compile(r"\[([!^]?)(\]?(?:\[:\w+:\]|\\[\s\S]|[^\]\\])*)\]", re.DOTALL)
 _ITEM = re.compile(r"\[:(\w+):\]|(\\[\s\S]|[\s\S])(?:-(\\[\s\S]|[\s\S]))?", re.DOTALL)
@@ -65,7 +69,7 @@ def engine(regex: str) -> Test:
 
 def whole(body: str) -> Test:
     """Give the test of a whole path, by the body of its regular expression."""
-    test = engine(rf"\A(?s:{body})\z")
+    test = engine(rf"\A(?:{body})\z")
     return lambda path: test(path if path.isascii() else path.translate(_BYTES))
 
 
@@ -112,7 +116,7 @@ def translated(pattern: str, *, braces: bool = True) -> str:
         index += 1
         if token.kind == "stars" and _is_edge(before, "open") and _is_edge(after, "close"):
             slash = after is not None and after.kind == "/"
-            made.append("(?:.*/)?" if slash else ".+")
+            made.append(FOLDERS if slash else _ANYTHING)
             index += slash
         else:
             made.append(_piece(token))

@@ -2,7 +2,7 @@ r"""A regular expression of the model's, for lines: the syntax of ripgrep, by a 
 
 Rules of this file:
 - No pattern meets Python's `re`: it could take longer than anybody waits.
-- The engine at hand reads `\d`, `\w` and classes as JavaScript does; they are written out, to mean what they
+- The engine at hand reads `.`, `\d`, `\w` and classes as JavaScript does; they are written out, to mean what they
   mean in ripgrep. What cannot be written out is refused, never read in another way.
 - A pattern that repeats much gets its text in small pieces, so that nothing else has to wait for long.
 """
@@ -19,6 +19,7 @@ PIECE = 1_000_000
 _PIECE_WORK = 6_000_000
 LONGEST = 16_000_000
 _LONGEST_WORK = 250_000_000
+_ANY = r"[^\n\r]"
 _WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}"
 _WRITTEN = {
     "\\d": r"\p{Nd}",
@@ -97,6 +98,8 @@ def written(pattern: str) -> str:
             made.append(_posix(part))
         elif inside and part == "\\w":
             made.append(_WORD)
+        elif part == "." and not inside:
+            made.append(_ANY)
         else:
             made.append(_WRITTEN.get(part, part))
     return "".join(made)
