@@ -12,6 +12,7 @@ import pytest
 
 from tests.stream_cases import decode
 from toolwire import ErrorEnd, accumulate
+from toolwire.streams.calls import in_pieces
 
 Body = dict[str, Any]
 Row = tuple[str, list[Body], list[tuple[str, Any]] | None]
@@ -67,7 +68,7 @@ def items(*bodies: Body, output: Any = ()) -> list[Body]:
     return [start, *bodies, {"type": "response.completed", "response": ending}]
 
 
-def call(number: int, name: str, arguments: str = "", **odd: Any) -> Body:
+def call(number: int, name: str, arguments: Any = "", **odd: Any) -> Body:
     """Give an item of a call."""
     item = {"type": "function_call", "id": f"i{number}", "call_id": f"c{number}", "name": name, "arguments": arguments}
     return {key: value for key, value in {**item, **odd}.items() if value is not ...}
@@ -86,7 +87,8 @@ def done(number: int, item: Body) -> Body:
 def grow(number: int, text: str, **odd: Any) -> Body:
     """Add to the arguments of an item."""
     kind = "response.function_call_arguments.delta"
-    return {"type": kind, "output_index": number, "item_id": f"i{number}", "delta": text, **odd}
+    body = {"type": kind, "output_index": number, "item_id": f"i{number}", "delta": text, **odd}
+    return {key: value for key, value in body.items() if value is not ...}
 
 
 ROWS: dict[str, Row] = {
@@ -280,6 +282,43 @@ def test_what_may_run_of_a_stream_that_is_in_doubt(row: Row) -> None:
     failed = any(type(event) is ErrorEnd for event in events)
     assert failed is (runs is None)
     assert failed or [(call.name, call.arguments) for call in accumulate(events).tool_calls] == runs
+
+
+# A text that came in one piece lacks nothing: what comes later is not its own. Empty pieces do not count.
+WHOLE = json.dumps(X)
+PIECES: list[tuple[list[str], bool]] = [
+    ([WHOLE], False),
+    (["", WHOLE], False),
+    ([WHOLE, ""], False),
+    (["", "", WHOLE, ""], False),
+    ([BEGIN, MIDDLE + END], True),
+    (["", BEGIN, MIDDLE + END], True),
+    ([BEGIN, "", MIDDLE, END], True),
+]
+
+
+def late(wire: str, pieces: list[str]) -> list[Body]:
+    """Write a stream in which a piece of arguments comes when the call of these pieces has ended."""
+    if wire == "openai-chat":
+        told = [named("f", index=0, id="a"), *(piece(text, index=0) for text in pieces)]
+        return chat(*told, named("g", "{}", index=1, id="b"), piece(" ", index=0))
+    if wire == "anthropic":
+        told = [begin(0, "a", "f"), *(fill(0, text) for text in pieces), stop(0)]
+        return messages(*told, begin(1, "b", "g"), fill(1, "{}"), stop(1), fill(0, " "))
+    first, second = call(0, "f", arguments=...), call(1, "g", "{}")
+    told = [added(0, first), *(grow(0, text) for text in pieces), done(0, first)]
+    return items(*told, added(1, call(1, "g")), grow(1, "{}"), done(1, second), grow(7, "-5", type=...))
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "openai-responses"])
+@pytest.mark.parametrize(("pieces", "lacks"), PIECES)
+def test_a_late_piece_is_doubted_where_the_arguments_came_in_pieces(wire: str, pieces: list[str], lacks: bool) -> None:
+    assert in_pieces(pieces) is lacks
+    bodies = late(wire, pieces)
+    events = decode(wire, b"".join(b"data: " + json.dumps(body).encode() + b"\n\n" for body in bodies))
+    assert any(type(event) is ErrorEnd for event in events) is lacks
+    calls = [(call.name, call.arguments) for call in accumulate(events).tool_calls]
+    assert lacks or calls == [("f", X), ("g", {})]
 
 
 LOST_TEXTS: dict[str, tuple[str, list[Body], str, str]] = {

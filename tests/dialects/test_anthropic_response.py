@@ -313,6 +313,38 @@ def test_the_word_for_an_end(reason: Any, word: Any, lost: list[Said]) -> None:
     assert (body["stop_reason"], found) == (word, lost)
 
 
+# Counts of another wire: input, read from the cache, written to it; then the same as Messages counts them, and whether
+# that is reported.
+CACHED: list[tuple[tuple[int, int | None, int | None], tuple[int, int, int], bool]] = [
+    ((10, 4, None), (6, 4, 0), False),
+    ((15, 14, None), (1, 14, 0), False),
+    ((14, 14, None), (0, 14, 0), False),
+    ((13, 14, None), (0, 13, 0), True),
+    ((10, 14, None), (0, 10, 0), True),
+    ((0, 14, None), (0, 0, 0), True),
+    ((10, None, 4), (6, 0, 4), False),
+    ((10, 6, 4), (0, 6, 4), False),
+    ((10, 7, 4), (0, 6, 4), True),
+    ((10, 0, 10), (0, 0, 10), False),
+]
+
+
+@pytest.mark.parametrize(("counts", "written", "reported"), CACHED)
+def test_no_more_tokens_were_cached_than_there_were(
+    counts: tuple[int, int | None, int | None], written: tuple[int, int, int], reported: bool
+) -> None:
+    total, cached, made = counts
+    usage = Usage(total, 5, cache_read_tokens=cached, cache_write_tokens=made)
+    encoded = anthropic.encode_response(Response(choices=[Choice(Message("assistant", "Hi"), "stop")], usage=usage))
+    body = encoded.body["usage"]
+    assert body == dict(
+        zip(("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"), written, strict=True),
+        output_tokens=5,
+    )
+    assert decode_usage(body).input_tokens == total
+    assert [loss.path for loss in encoded.losses] == ["usage.cache_read_tokens"] * reported
+
+
 def test_counts_from_elsewhere_are_said_without_what_was_cached() -> None:
     body, lost = encode(Message("assistant", "Hi"), usage=Usage(17, 5, 4, 3, 2, Opaque("openai-chat", {"x": 1})))
     assert body["usage"] == {
