@@ -166,6 +166,55 @@ def test_budgets_are_kept(limits: LoopLimits, reason: str) -> None:
     assert legal(done.messages)
 
 
+# A limit, and the turns that it allows, where a turn uses 10 tokens, 0.25 dollars and 2 seconds.
+EDGES = [
+    (LoopLimits(turns=1), 1),
+    (LoopLimits(turns=2), 2),
+    (LoopLimits(tokens=29), 3),
+    (LoopLimits(tokens=30), 3),
+    (LoopLimits(tokens=31), 4),
+    (LoopLimits(tokens=0), 0),
+    (LoopLimits(tokens=1), 1),
+    (LoopLimits(cost=0.74), 3),
+    (LoopLimits(cost=0.75), 3),
+    (LoopLimits(cost=0.76), 4),
+    (LoopLimits(cost=0.0), 0),
+    (LoopLimits(seconds=5.9), 3),
+    (LoopLimits(seconds=6), 3),
+    (LoopLimits(seconds=6.1), 4),
+    (LoopLimits(seconds=0), 0),
+]
+
+
+@pytest.mark.parametrize(("limits", "turns"), EDGES)
+def test_a_limit_that_is_met_exactly_ends_the_run(limits: LoopLimits, turns: int) -> None:
+    clock = {"now": 0.0}
+    loop = tool_loop(REQUEST, limits=limits, price=lambda _usage, _model: 0.25, elapsed=lambda: clock["now"])
+    step = next(loop)
+    asked = 0
+    while not isinstance(step, Done):
+        asked += isinstance(step, AskModel)
+        clock["now"] += 2.0 * isinstance(step, AskModel)
+        answer = (
+            says(call(asked, q=asked), usage=Usage(7, 3)) if isinstance(step, AskModel) else [result(asked, f"{asked}")]
+        )
+        step = loop.send(answer)
+    assert (asked, step.turns) == (turns, turns)
+    assert step.ending == ("limit" if limits.turns == turns else "budget")
+    assert legal(step.messages)
+
+
+def test_a_step_says_what_may_still_be_used() -> None:
+    limits = LoopLimits(tokens=25, cost=0.6)
+    run = Driver(
+        [says(call(1), usage=Usage(7, 3)), [result(1)], says(call(2, q=2), usage=Usage(7, 3)), [result(2)]],
+        limits=limits,
+        price=lambda _usage, _model: 0.25,
+    )
+    left = [(step.tokens, round(step.cost or 0.0, 2)) for step in run.steps if isinstance(step, AskModel | RunTools)]
+    assert left == [(25, 0.6), (15, 0.35), (15, 0.35), (5, 0.1), (5, 0.1)]
+
+
 def test_what_was_used_is_counted() -> None:
     run = Driver([says(call(1), usage=Usage(10, 5, 2)), [result(1)], says("x", usage=Usage(20, 1, None, None, 4))])
     assert run.done.usage == Usage(30, 6, 2, None, 4)
