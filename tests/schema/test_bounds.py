@@ -43,9 +43,9 @@ BOUNDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 def accepts(schema: dict[str, Any], value: int) -> bool:
     """Return True if the bounds of a schema accept a value."""
-    return schema.get("minimum", value) <= value <= schema.get("maximum", value) and schema.get(
-        "exclusiveMinimum", value - 1
-    ) < value < schema.get("exclusiveMaximum", value + 1)
+    least, most = schema.get("minimum", value), schema.get("maximum", value)
+    above, below = schema.get("exclusiveMinimum", value - 1), schema.get("exclusiveMaximum", value + 1)
+    return bool(least <= value <= most and above < value < below)
 
 
 @pytest.mark.parametrize("target", INCLUSIVE)
