@@ -423,3 +423,53 @@ def test_a_made_call_without_a_wire_is_a_function() -> None:
     message = Message("assistant", [ToolCall("c", "apply_patch", {"type": "delete_file", "path": "a"}, opaque=opaque)])
     [item] = openai_responses.encode_request(Request(context=Context(None, [message]))).body["input"][-2:-1]
     assert item["type"] == "function_call"
+
+
+FIRST, OTHER = function("look", description="The first."), function("look", description="Another.")
+FOUND, OTHER_FOUND = function("say", description="The first."), function("say", description="Another.")
+
+
+def found(call_id: str, *tools: Any) -> list[Any]:
+    """Return a search of tools and what it found."""
+    about = {"call_id": call_id, "execution": "client", "status": "completed"}
+    return [
+        {"type": "tool_search_call", "arguments": {"query": "say"}, **about},
+        {"type": "tool_search_output", "tools": list(tools), **about},
+    ]
+
+
+# The tools and the input of a request, and the paths of the declarations that contradict an earlier one.
+CONTRADICTIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
+    "no declaration": ([space("a", FIRST)], found("s1", FOUND), []),
+    "the same declaration again": ([space("a", FIRST, FIRST)], found("s1", FOUND, FOUND), []),
+    "in the tools": ([space("a", FIRST, OTHER)], [], ["opaque.tools"]),
+    "in the tools, before a search": ([space("a", FIRST, OTHER)], found("s1", FOUND), ["opaque.tools"]),
+    "in the tools, before two searches": (
+        [space("a", FIRST, OTHER)],
+        [*found("s1", FOUND), *found("s2", FOUND)],
+        ["opaque.tools"],
+    ),
+    "in a search": ([space("a", FIRST)], found("s1", FOUND, OTHER_FOUND), ["messages[2].content[0].opaque.tools"]),
+    "in the tools and in a search": (
+        [space("a", FIRST, OTHER)],
+        found("s1", FOUND, OTHER_FOUND),
+        ["messages[2].content[0].opaque.tools", "opaque.tools"],
+    ),
+    "in a search, before another": (
+        [space("a", FIRST)],
+        [*found("s1", FOUND, OTHER_FOUND), *found("s2", FOUND)],
+        ["messages[2].content[0].opaque.tools"],
+    ),
+}
+
+
+@pytest.mark.parametrize("target", FOREIGN)
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_declaration_that_contradicts_an_earlier_one_is_a_loss(case: str, target: str) -> None:
+    tools, searches, paths = CONTRADICTIONS[case]
+    body = {"model": "m", "tools": tools, "input": [words("user", "Hi."), *searches]}
+    encoded = dialect(target).encode_request(openai_responses.decode_request(body))
+    lost = [loss for loss in encoded.losses if loss.concept == "opaque"]
+    assert [loss.path for loss in lost if loss.path.endswith("opaque.tools")] == paths
+    own = openai_responses.encode_request(openai_responses.decode_request(body))
+    assert (differences(body, own.body), own.losses) == ([], ())

@@ -15,6 +15,7 @@ from toolwire import traces
 from toolwire.errors import InvalidField
 from toolwire.traces.store import Store
 from toolwire.traces.tables import table
+from toolwire.traces.trace import LARGEST
 
 START = datetime(2026, 5, 1, tzinfo=UTC)
 ROWS: tuple[dict[str, Any], ...] = (
@@ -86,10 +87,10 @@ def test_stats_are_sums_by_tool_and_ending(filled: Store) -> None:
     ("asked_for", "words"),
     [
         ({"limit": 0}, "limit must be a whole number, 1 to 10000"),
-        ({"limit": 10**6}, "limit must be"),
+        ({"limit": 10_001}, "limit must be"),
         ({"limit": True}, "limit must be"),
         ({"after": -1}, "after must be"),
-        ({"after": 2**63}, "after must be"),
+        ({"after": LARGEST + 1}, "after must be"),
         ({"after": "1"}, "after must be"),
         ({"tenant": 5}, "tenant must be a string"),
         ({"since": datetime(2026, 1, 1)}, "since must be a datetime with a time zone"),  # noqa: DTZ001
@@ -168,11 +169,43 @@ def pages(store: Store, limit: int, *, newest: bool = False) -> Iterator[list[in
         after = page.next
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 100])
-def test_pages_have_every_row_once(filled: Store, limit: int) -> None:
-    forward = [position for page in pages(filled, limit) for position in page]
-    assert forward == [1, 2, 3, 4, 5]
-    assert [position for page in pages(filled, limit, newest=True) for position in page] == forward[::-1]
+# The rows of each page of five; a page that has exactly the last row has no next page.
+PAGES: list[tuple[int, list[list[int]], list[list[int]]]] = [
+    (1, [[1], [2], [3], [4], [5]], [[5], [4], [3], [2], [1]]),
+    (2, [[1, 2], [3, 4], [5]], [[5, 4], [3, 2], [1]]),
+    (4, [[1, 2, 3, 4], [5]], [[5, 4, 3, 2], [1]]),
+    (5, [[1, 2, 3, 4, 5]], [[5, 4, 3, 2, 1]]),
+    (6, [[1, 2, 3, 4, 5]], [[5, 4, 3, 2, 1]]),
+    (10_000, [[1, 2, 3, 4, 5]], [[5, 4, 3, 2, 1]]),
+]
+
+
+@pytest.mark.parametrize(("limit", "oldest", "newest"), PAGES)
+def test_pages_have_every_row_once(filled: Store, limit: int, oldest: list[list[int]], newest: list[list[int]]) -> None:
+    assert list(pages(filled, limit)) == oldest
+    assert list(pages(filled, limit, newest=True)) == newest
+
+
+# Three traces are of this tool, at 1, 3 and 4.
+@pytest.mark.parametrize(
+    ("limit", "after", "rows", "following"),
+    [
+        (2, None, [1, 3], 3),
+        (3, None, [1, 3, 4], None),
+        (4, None, [1, 3, 4], None),
+        (1, 1, [3], 3),
+        (2, 1, [3, 4], None),
+        (1, 3, [4], None),
+        (1, 4, [], None),
+        (1, LARGEST, [], None),
+        (3, 0, [1, 3, 4], None),
+    ],
+)
+def test_a_page_has_a_next_one_only_if_that_has_a_row(
+    filled: Store, limit: int, after: int | None, rows: list[int], following: int | None
+) -> None:
+    page = filled.traces(tool="read", limit=limit, after=after)
+    assert ([row.position for row in page.rows], page.next) == (rows, following)
 
 
 @pytest.mark.row("T12")
