@@ -6,11 +6,9 @@ import json
 import signal
 import sqlite3
 import subprocess
-import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -19,7 +17,6 @@ from tests.cli.test_serve import first_line, program
 from tests.gateway.conftest import database, postgres
 from toolwire.cli import main
 from toolwire.gateway.accounts import FRESH
-from toolwire.gateway.ledger import LEASE
 from toolwire.testing import simulate
 
 __all__ = ["database", "postgres"]
@@ -212,31 +209,3 @@ def test_two_processes_admit_what_the_limit_says_and_no_more(
             assert taken == 100
         else:
             assert 0.008 < taken <= 0.01
-
-
-@pytest.mark.slow
-def test_what_a_killed_process_had_reserved_comes_back(
-    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    waits = threading.Event()
-
-    def slow(_request: Any, _turn: Any) -> str:
-        waits.wait(5)
-        return "Hello."
-
-    with simulate(slow, strict=False) as model:
-        file = settings(tmp_path, model.url, kept)
-        key = create(file, capsys, "--requests", "10/day")
-        ran = [program("--quiet", "--config", file, "--listen", "127.0.0.1:0", LOCAL_KEY="k") for _ in range(2)]
-        try:
-            url, other = map(first_line, ran)
-            assert asyncio.run(storm([url], key, 10, patience=1.5)) == {0: 10}
-            ran[0].kill()
-            ran[0].communicate()
-            waits.set()
-            assert asyncio.run(storm([other], key, 5)) == {429: 5}
-            time.sleep(LEASE + 4)
-            assert asyncio.run(storm([other], key, 20)) == {200: 10, 429: 10}
-        finally:
-            ran[1].send_signal(signal.SIGTERM)
-            ran[1].communicate(timeout=40)

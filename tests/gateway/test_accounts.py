@@ -12,7 +12,7 @@ from toolwire.gateway import accounts as accounts_module
 from toolwire.gateway.accounts import Accounts, Reservation
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key, Limit, limit_of, mint
-from toolwire.gateway.ledger import LEASE, LimitLedger
+from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.memory import StoredMemory
 from toolwire.gateway.starting import url_of_database
 
@@ -61,20 +61,13 @@ async def tries(accounts: Accounts, key: Key, count: int, **needs: int) -> list[
     return [one for one in got if isinstance(one, Reservation)]
 
 
-def test_who_is_overtaken_while_more_is_borrowed_is_not_refused(url: str) -> None:
-    async def lead() -> None:
-        key = made(url, limit_of("requests", "100/day"), limit_of("tokens", "10000/day"))
-        accounts = Accounts(LimitLedger(url), Clock())
-        (await accounts.reserve(key, {"requests": 1, "tokens": 10})).settle(None)
-        waits = asyncio.create_task(accounts.reserve(key, {"requests": 1, "tokens": 50}))
-        for _ in range(3):  # until it is known what is borrowed: tokens, since a request is here
-            await asyncio.sleep(0)
-        assert not waits.done()
-        await accounts.reserve(key, {"requests": 1, "tokens": 10})
-        assert isinstance(await waits, Reservation)
-        await accounts.close()
-
-    asyncio.run(lead())
+def vanish(accounts: Accounts) -> None:
+    """End a process without a word: nothing of it is written any more."""
+    accounts._closed = True
+    if accounts._timer is not None:
+        accounts._timer.cancel()
+    accounts._thread.shutdown()
+    accounts._ledger.close()
 
 
 @pytest.mark.row("O17")
@@ -133,40 +126,122 @@ def test_what_is_settled_is_what_counts_and_once(url: str) -> None:
     asyncio.run(lead())
 
 
-def test_what_a_dead_process_had_reserved_comes_back(url: str) -> None:
+def test_what_a_dead_process_had_started_stays_spent(url: str) -> None:
     async def lead() -> None:
-        key, clock = made(url, limit_of("requests", "10/day")), Clock()
+        key, clock = made(url, limit_of("requests", "10/day"), limit_of("tokens", "1000/day")), Clock()
         dead, living = Accounts(LimitLedger(url), clock), Accounts(LimitLedger(url), clock)
-        held = await tries(dead, key, 10, requests=1)
-        assert len(held) == 10
+        held = await tries(dead, key, 7, requests=1, tokens=50)
         for one in held[:3]:
-            one.settle({"requests": 1})
-        dead._write()
-        await asyncio.sleep(0.2)
-        assert await tries(living, key, 1, requests=1) == []
-        clock.now += LEASE + 1
-        assert len(await tries(living, key, 10, requests=1)) == 7
-        dead._living.cancel()  # type: ignore[union-attr]
-        dead._thread.shutdown()
-        dead._ledger.close()
+            one.settle({"requests": 1, "tokens": 2})
+        await asyncio.sleep(0.3)
+        vanish(dead)
+        for seconds in (0, 20, 3600):
+            clock.now += seconds
+            assert taken(url, key, clock.now) == [7, 206]
+        assert len(await tries(living, key, 10, requests=1, tokens=50)) == 3
         await living.close()
 
     asyncio.run(lead())
 
 
-def test_a_process_that_slept_longer_than_its_lease_admits_nothing_twice(url: str) -> None:
+JUMPS = [20.0, -20.0, 3600.0, -3600.0]
+
+
+@pytest.mark.row("O17")
+@pytest.mark.parametrize("seconds", JUMPS)
+def test_a_process_that_pauses_or_whose_clock_jumps_loses_nothing_that_is_in_flight(seconds: float, url: str) -> None:
     async def lead() -> None:
-        key, clock = made(url, limit_of("requests", "100/day")), Clock()
-        slow, other = Accounts(LimitLedger(url), clock), Accounts(LimitLedger(url), clock)
-        held = await tries(slow, key, 40, requests=1)
-        clock.now += LEASE + 1
-        assert len(await tries(other, key, 200, requests=1)) == 100
-        assert await tries(slow, key, 50, requests=1) == []
+        key, clock = made(url, limit_of("requests", "100/day"), limit_of("budget", "1/day")), Clock()
+        paused, other = Accounts(LimitLedger(url), clock), Accounts(LimitLedger(url), Clock())
+        held = await tries(paused, key, 40, requests=1, budget=1000)
+        clock.now += seconds
+        assert len(await tries(other, key, 200, requests=1, budget=1000)) == 60
+        assert await tries(paused, key, 50, requests=1, budget=1000) == []
+        assert taken(url, key) == [100, 100_000]
         for one in held:
-            one.settle({"requests": 1})
-        await slow.close()
-        assert taken(url, key) == [140]
-        await other.close()
+            one.settle({"requests": 1, "budget": 300})
+        await paused.close()
+        assert taken(url, key) == [100, 72_000]
+        vanish(other)
+
+    asyncio.run(lead())
+
+
+def test_what_is_in_flight_in_the_only_process_counts_once_however_long_it_was_silent(url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("requests", "100/day"), limit_of("tokens", "10000/day")), Clock()
+        accounts = Accounts(LimitLedger(url), clock)
+        held = await tries(accounts, key, 40, requests=1, tokens=10)
+        for seconds in (13, 20, 600):
+            clock.now += seconds
+            held += await tries(accounts, key, 1, requests=1, tokens=10)
+            assert taken(url, key) == [len(held), 10 * len(held)]
+        assert len(await tries(accounts, key, 100, requests=1, tokens=10)) == 57
+        for one in held:
+            one.settle({"requests": 1, "tokens": 1})
+        await accounts.close()
+        assert taken(url, key) == [100, 43 + 570]
+
+    asyncio.run(lead())
+
+
+def test_a_request_that_ends_after_its_window_corrects_its_own_window(url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("tokens", "100/min"), limit_of("budget", "1/day")), Clock()
+        accounts = Accounts(LimitLedger(url), clock)
+        [late] = await tries(accounts, key, 1, tokens=80, budget=500)
+        clock.now += 60
+        [new] = await tries(accounts, key, 1, tokens=80, budget=500)
+        late.settle({"tokens": 7, "budget": 30})
+        await asyncio.sleep(0.2)
+        assert (taken(url, key), taken(url, key, clock.now)) == ([7, 530], [80, 530])
+        new.settle({"tokens": 9, "budget": 40})
+        await accounts.close()
+        assert (taken(url, key), taken(url, key, clock.now)) == ([7, 70], [9, 70])
+
+    asyncio.run(lead())
+
+
+def test_a_clock_that_jumps_far_grants_no_window_more_than_its_limit(url: str) -> None:
+    async def lead() -> None:
+        key, clock = made(url, limit_of("requests", "5/day")), Clock()
+        accounts = Accounts(LimitLedger(url), clock)
+        granted: dict[float, int] = {}
+        for days in (0, 90, 0, -400, 0, 90, -400, 1, 0):
+            clock.now = NOW + days * 86_400
+            granted[days] = granted.get(days, 0) + len(await tries(accounts, key, 3, requests=1))
+        assert granted == {0: 5, 90: 5, -400: 5, 1: 3}
+        await accounts.close()
+
+    asyncio.run(lead())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_ledger_that_fails_and_comes_back_has_lost_nothing(committed: bool, url: str) -> None:
+    async def lead() -> None:
+        key = made(url, limit_of("requests", "10/day"), limit_of("tokens", "1000/day"))
+        accounts = Accounts(LimitLedger(url), Clock())
+        held = await tries(accounts, key, 4, requests=1, tokens=100)
+        ledger: Any = accounts._ledger
+        write, failing = ledger.write, True
+
+        def written(*what: Any) -> Any:
+            if failing and not committed:
+                raise OSError("the server is away")
+            done = write(*what)
+            if failing:
+                raise OSError("the connection was lost")
+            return done
+
+        ledger.write = written
+        for one in held[:2]:
+            one.settle({"requests": 1, "tokens": 5})
+        assert await tries(accounts, key, 3, requests=1, tokens=100) == []
+        failing = False
+        await asyncio.sleep(1.2)
+        assert taken(url, key) == [4, 210]
+        assert len(await tries(accounts, key, 10, requests=1, tokens=100)) == 6
+        await accounts.close()
 
     asyncio.run(lead())
 
@@ -236,8 +311,7 @@ def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
         with pytest.raises(Refused) as refused:
             await accounts.reserve(key, {"requests": 1})
         assert (refused.value.error.status, refused.value.error.retry_after) == (503, 5)
-        accounts._thread.shutdown()
-        accounts._ledger.close()
+        vanish(accounts)
 
     asyncio.run(lead())
 

@@ -1,16 +1,15 @@
-"""Who may ask, and how much: what a process holds of each key's limits, counted here and borrowed from the ledger.
+"""Who may ask, and how much: requests are admitted by the ledger before they are sent, and settled once they end.
 
 Rules of this file:
-- A request is admitted when all that it may take is reserved: from what the process holds, or borrowed first in one
-  transaction for all that wait. What is refused keeps nothing.
-- A process borrows what it will use within a moment, and gives back what it did not use in the next one.
-- A reservation is settled once, by what was used. What came of it is written with the next transaction.
-- Where the ledger fails nobody is admitted.
+- A request is admitted when the ledger has stored its estimate. Requests that wait share one transaction.
+- Nothing of a limit is kept in this process. So nothing is lost or counted twice if it pauses or is killed.
+- A request is settled with what it used. The ledger learns of it with the next transaction.
+- If the ledger fails, no request is admitted, and those that ended are settled once it works again.
 """
 
 import asyncio
-import contextlib
 import hashlib
+import itertools
 import logging
 import math
 import secrets
@@ -18,6 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -25,79 +25,56 @@ from msgspec import Struct
 from toolwire.errors import StoreFailed
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key, Limit, id_in, refuse_key
-from toolwire.gateway.ledger import LEASE, LimitLedger, Move, Moved, Place, place_of
+from toolwire.gateway.ledger import Admission, Estimate, LimitLedger, Window, window_of
 
 _log = logging.getLogger(__name__)
 FRESH = 1.0  # seconds after which a key is read anew: a key that was revoked is used no longer than that
-_MOMENT = 0.1
-_FLUSH = 0.2
-_ALIVE = LEASE / 5
+_FLUSH = 0.05  # seconds for which a settled request waits for others, so that they share a transaction
+_RETRY = 0.5
+_BATCH = 256
 _MOST_KEYS = 10_000
-_TRIES = 6
-
-
-class _Account(Struct):
-    """What this process holds of one window: unused, reserved by requests, and spent but not yet written."""
-
-    limit: Limit
-    free: int = 0
-    reserved: int = 0
-    spent: int = 0
-    asked: int = 0
-    since: float = 0.0
-    wish: int = 0
-
-    def pace(self, now: float) -> None:
-        """Work out how much is used within a moment."""
-        if now - self.since >= _MOMENT / 2:
-            self.wish = int(self.asked * _MOMENT / max(now - self.since, _MOMENT))
-            self.asked, self.since = 0, now
 
 
 class Reservation(Struct):
-    """What a request may take; `settle` says what it took."""
+    """The estimate of a request that was admitted. `settle` replaces it by what the request used."""
 
     accounts: "Accounts | None" = None
-    taken: list[tuple[_Account, int]] = []
+    number: int = 0
 
-    def settle(self, used: dict[str, int] | None) -> None:
-        """Say what was used of each kind; None gives all of it back. A second time changes nothing."""
-        taken, self.taken = self.taken, []
-        for account, amount in taken:
-            spent = 0 if used is None else used.get(account.limit.kind, 0)
-            account.reserved -= amount
-            account.spent += spent
-            account.free += amount - spent  # below nothing where more was used than was reserved: it is taken later
-        if taken and self.accounts is not None:
-            self.accounts.wake()
+    def settle(self, used: Mapping[str, int] | None) -> None:
+        """Settle the request with what it used of each kind; None is nothing. A second call changes nothing."""
+        accounts, self.accounts = self.accounts, None
+        if accounts is not None:
+            accounts.settle(self.number, used or {})
 
 
 class _Waiting(Struct):
-    """A request that waits for what it needs."""
+    """A request that waits to be admitted."""
 
-    needs: list[tuple[_Account, Place, int]]
-    answer: "asyncio.Future[Reservation | None]"
+    admission: Admission
+    limits: tuple[Limit, ...]
+    answer: "asyncio.Future[Reservation]"
 
 
 class Accounts:
-    """The accounts of a process."""
+    """The way of a process to the ledger."""
 
     def __init__(self, ledger: LimitLedger, now: Callable[[], float] = time.time) -> None:
         self._ledger, self._now = ledger, now
         self.process: str = secrets.token_hex(16)
+        self._numbers = itertools.count(1)
         self._thread = ThreadPoolExecutor(1, "toolwire-ledger")
         self._keys: OrderedDict[bytes, tuple[float, Key | None]] = OrderedDict()
-        self._open: dict[Place, _Account] = {}
         self._waiting: list[_Waiting] = []
-        self._touched: set[Place] = set()
+        self._settled: dict[int, Mapping[str, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
-        self._living: asyncio.Task[None] | None = None
-        self._alive = -math.inf
+        self._due = math.inf
+        self._writing: asyncio.Future[list[Window | None]] | None = None
         self._failing: str | None = None
+        self._closed = False
 
     def is_lost(self) -> bool:
-        """Whether the files of the ledger were taken away: nobody is admitted until they are back."""
+        """Return True if the files of the ledger were taken away: nobody is admitted until they are back."""
         try:
             self._ledger.check()
         except StoreFailed:
@@ -105,11 +82,11 @@ class Accounts:
         return False
 
     async def key(self, text: str) -> Key:
-        """Give the key of a text, or refuse it."""
+        """Return the key of a text, or refuse it."""
         mark, now = hashlib.sha256(text.encode()).digest(), self._now()
         kept = self._keys.get(mark)
         if kept is None or not 0 <= now - kept[0] < FRESH:
-            kept = now, await self._read(text)
+            kept = now, await self._find(text)
             self._keys[mark] = kept
             if len(self._keys) > _MOST_KEYS:
                 self._keys.popitem(last=False)
@@ -117,7 +94,7 @@ class Accounts:
             raise refuse_key()
         return kept[1]
 
-    async def _read(self, text: str) -> Key | None:
+    async def _find(self, text: str) -> Key | None:
         identity = id_in(text)
         found = await self._do(self._ledger.find, identity) if identity else None
         return found if found is not None and found.is_of(text) else None
@@ -126,197 +103,124 @@ class Accounts:
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
         except Exception as problem:
-            if str(problem) != self._failing:  # every request is refused now, and one line says why
-                _log.error("the ledger failed: %s", problem, exc_info=not isinstance(problem, StoreFailed))
-            self._failing = str(problem)
-            raise Refused("overloaded", "who may ask cannot be found out now", retry_after=5) from problem
+            raise self._note_failure(problem) from problem
+        self._note_success()
+        return found
+
+    def _note_failure(self, problem: BaseException) -> Refused:
+        if str(problem) != self._failing:  # every request is refused now, and one line says why
+            _log.error("the ledger failed: %s", problem, exc_info=None if isinstance(problem, StoreFailed) else problem)
+        self._failing = str(problem)
+        return Refused("overloaded", "who may ask cannot be found out now", retry_after=5)
+
+    def _note_success(self) -> None:
         if self._failing is not None:
             _log.warning("the ledger works again")
             self._failing = None
-        return found
 
-    async def reserve(self, key: Key, needs: dict[str, int]) -> Reservation:
-        """Reserve what a request may take, or refuse it."""
+    async def reserve(self, key: Key, needs: Mapping[str, int]) -> Reservation:
+        """Admit a request that may use so much of each kind, or refuse it."""
         if not key.limits:
             return Reservation()
-        if self._now() - self._alive > LEASE - _ALIVE:
-            await self._begin()
-        for _ in range(_TRIES):
-            wanted = [self._need(key, limit, needs.get(limit.kind, 0)) for limit in key.limits]
-            if _has(wanted):
-                return self._take(wanted)
-            if (reservation := await self._borrow(wanted)) is not None:
-                return reservation
-            await asyncio.sleep(_FLUSH / 2)  # another process holds what it does not use, and will give it back
-        raise _refused(wanted, self._now())
-
-    async def _begin(self) -> None:
-        """Say that this process lives; what it held before it was silent for too long is no longer its own."""
-        for account in self._open.values():
-            account.free = -account.reserved - account.spent
-        now = self._alive = self._now()
-        try:
-            await self._do(self._ledger.live, self.process, now)
-        except Refused:
-            self._alive = -math.inf
-            raise
-        if self._living is None or self._living.done():
-            self._living = asyncio.ensure_future(self._live())
-
-    async def _live(self) -> None:
-        """Say again and again that this process lives, and forget windows that are over."""
-        while True:
-            await asyncio.sleep(_ALIVE)
-            now = self._now()
-            with contextlib.suppress(Refused):
-                await self._do(self._ledger.live, self.process, now)
-                self._alive = now
-            for place in [place for place in self._open if place not in self._touched]:
-                if place.start + self._open[place].limit.seconds < now and not self._open[place].reserved:
-                    del self._open[place]
-
-    def _need(self, key: Key, limit: Limit, amount: int) -> tuple[_Account, Place, int]:
-        place = place_of(key, limit, self._now())
-        account = self._open.get(place)
-        if account is None:
-            account = self._open[place] = _Account(limit, since=time.monotonic())
-        self._touched.add(place)
-        # Tokens are a matter of pace: what is larger than the limit goes alone. Money is never more than there is.
-        return account, place, min(amount, limit.amount) if limit.kind == "tokens" and limit.amount else amount
-
-    def _take(self, wanted: list[tuple[_Account, Place, int]]) -> Reservation:
-        for account, _, amount in wanted:
-            account.free -= amount
-            account.reserved += amount
-            account.asked += amount
-        return Reservation(self, [(account, amount) for account, _, amount in wanted])
-
-    async def _borrow(self, wanted: list[tuple[_Account, Place, int]]) -> Reservation | None:
-        """Wait for what a request needs; None is to be tried again."""
-        answer: asyncio.Future[Reservation | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(wanted, answer))
-        self._write()
+        now = self._now()
+        estimates = tuple([_estimate(key, limit, needs.get(limit.kind, 0), now) for limit in key.limits])
+        answer: asyncio.Future[Reservation] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(Admission(next(self._numbers), estimates), key.limits, answer))
+        self._write_within(0)
         try:
             return await answer
         except asyncio.CancelledError:
-            if answer.done() and not answer.cancelled() and (got := answer.result()) is not None:
-                got.settle(None)
+            if answer.done() and not answer.cancelled() and answer.exception() is None:
+                answer.result().settle(None)
             raise
 
-    def wake(self) -> None:
-        """See to it that what was settled is written soon."""
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_FLUSH, self._write)
+    def settle(self, number: int, used: Mapping[str, int]) -> None:
+        """Settle a request. It is written soon, with others."""
+        self._settled[number] = used
+        self._write_within(_FLUSH)
+
+    def _write_within(self, seconds: float) -> None:
+        """Write after so many seconds, or earlier. Those who come in one turn of the loop share a transaction."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if due < self._due and not self._closed:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._due, self._timer = due, loop.call_later(seconds, self._write)
 
     def _write(self) -> None:
+        """Write what was settled and admit who waits, in one transaction at a time."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.ensure_future(self._write_all())
-
-    async def _write_all(self) -> None:
-        """Write in one transaction what all who wait need, and what was settled; and again, for who came meanwhile."""
-        while True:
-            waiting, self._waiting = [one for one in self._waiting if not one.answer.done()], []
-            moves = self._moves(waiting)
-            try:
-                moved = await self._do(self._ledger.move, self.process, moves) if moves else {}
-            except Refused as refused:
-                for move in moves:
-                    self._open[move.place].spent += move.used
-                    self._open[move.place].free += move.back
-                for one in waiting:
-                    if not one.answer.done():
-                        one.answer.set_exception(refused)
-                self.wake()
-                return
-            for place, lent in moved.items():
-                self._open[place].free += lent.granted
-            for one in waiting:
-                self._serve(one, moved)
-            if not self._waiting:
-                break
-        if self._touched:
-            self.wake()
-
-    def _moves(self, waiting: list[_Waiting]) -> list[Move]:
-        """Say what is to be written of each window, and take it out of what is held here."""
-        needs: dict[Place, list[int]] = {}
-        for one in waiting:
-            for _, place, amount in one.needs:
-                needs.setdefault(place, []).append(amount)
-        moves = []
-        for place in [*self._touched]:
-            account = self._open[place]
-            account.pace(time.monotonic())
-            wanted = needs.get(place, [])
-            back = min(account.free, 0) if wanted else account.free - min(max(account.free, 0), account.wish)
-            if wanted and account.free > 0:  # what is held is used for the first of those who wait
-                wanted = _without(wanted, account.free)
-            if not (wanted or account.spent or back):
-                if not (account.free or account.reserved):
-                    self._touched.discard(place)
-                continue
-            wish = account.wish if wanted else 0
-            moves.append(
-                Move(place, account.limit.amount, wanted, wish, account.spent, back, max(0, account.free - back))
-            )
-            account.free, account.spent = account.free - back, 0
-        return moves
-
-    def _serve(self, one: _Waiting, moved: Mapping[Place, Moved]) -> None:
-        if one.answer.done():
+        self._due, self._timer = math.inf, None
+        self._waiting = [one for one in self._waiting if not one.answer.done()]  # the others' clients have left
+        if self._writing is not None or not (self._waiting or self._settled):
             return
-        lacking = [place for account, place, amount in one.needs if account.free < amount]
-        short = [moved[place] for place in lacking if place in moved and moved[place].short]
-        if not lacking:
-            one.answer.set_result(self._take(one.needs))
-        elif not short:  # a request that came meanwhile took what was here
-            self._waiting.append(one)
-        elif any(ones.others_spare for ones in short):
-            one.answer.set_result(None)
-        else:
-            one.answer.set_exception(_refused(one.needs, self._now()))
+        waiting, self._waiting = self._waiting[:_BATCH], self._waiting[_BATCH:]
+        settled = {number: self._settled.pop(number) for number in list(itertools.islice(self._settled, _BATCH))}
+        asked = [one.admission for one in waiting]
+        loop = asyncio.get_running_loop()
+        self._writing = loop.run_in_executor(self._thread, self._ledger.write, self.process, settled, asked)
+        self._writing.add_done_callback(partial(self._written, waiting, settled))
+
+    def _written(
+        self,
+        waiting: list[_Waiting],
+        settled: dict[int, Mapping[str, int]],
+        writing: "asyncio.Future[list[Window | None]]",
+    ) -> None:
+        """Answer those who waited, and write what came meanwhile."""
+        self._writing = None
+        problem = writing.exception()
+        if problem is None:
+            self._note_success()
+            for one, full in zip(waiting, writing.result(), strict=True):
+                self._answer(one, full)
+            self._write()
+            return
+        # Nobody knows whether the transaction was committed. To settle a request twice changes nothing.
+        self._settled |= settled | {one.admission.number: {} for one in waiting}
+        refused = self._note_failure(problem)
+        for one in waiting:
+            if not one.answer.done():
+                one.answer.set_exception(refused)
+        self._write_within(_RETRY)
+
+    def _answer(self, one: _Waiting, full: Window | None) -> None:
+        """Answer a request that waits. One whose client has left meanwhile takes nothing."""
+        if full is None and one.answer.done():
+            self.settle(one.admission.number, {})
+        elif full is None:
+            one.answer.set_result(Reservation(self, one.admission.number))
+        elif not one.answer.done():
+            one.answer.set_exception(_refused(one.limits, full, self._now()))
 
     async def close(self) -> None:
-        """Write what was settled, and give back what is held."""
-        if self._living is not None:
-            self._living.cancel()
-        if self._writing is not None:
-            await self._writing
-        with contextlib.suppress(Refused):
-            for account in self._open.values():
-                account.wish = account.asked = 0
-            if moves := self._moves([]):
-                await self._do(self._ledger.move, self.process, moves)
-            await self._do(self._ledger.leave, self.process, self._now())
+        """Write what was settled, and close the ledger."""
+        self._closed = True
+        self._write()
+        while self._writing is not None:
+            await asyncio.wait([self._writing])
         if self._timer is not None:
             self._timer.cancel()
         self._thread.shutdown()
         self._ledger.close()
 
 
-def _has(wanted: list[tuple[_Account, Place, int]]) -> bool:
-    return all(account.free >= amount for account, _, amount in wanted)
+def _estimate(key: Key, limit: Limit, amount: int, now: float) -> Estimate:
+    """Return what a request may take of a limit.
+
+    Tokens are a matter of pace: a request that is larger than the limit is let through alone. Money is never more than
+    there is.
+    """
+    most = min(amount, limit.amount) if limit.kind == "tokens" and limit.amount else amount
+    return Estimate(window_of(key, limit, now), most, limit.amount)
 
 
-def _without(needs: list[int], free: int) -> list[int]:
-    """Give what is needed beyond what is there."""
-    left = []
-    for need in needs:
-        here = min(free, need)
-        free -= here
-        if need > here:
-            left.append(need - here)
-    return left
-
-
-def _refused(wanted: list[tuple[_Account, Place, int]], now: float) -> Refused:
+def _refused(limits: tuple[Limit, ...], window: Window, now: float) -> Refused:
     """Say which limit is reached, and when its window ends."""
-    account, place, _ = next((one for one in wanted if one[0].free < one[2]), wanted[0])
-    limit = account.limit
+    limit = next(one for one in limits if (one.kind, one.window) == (window.kind, window.unit))
     what = f"${limit}" if limit.kind == "budget" else f"{limit} {limit.kind}"
-    wait = max(1, math.ceil(place.start + limit.seconds - now))
+    wait = max(1, math.ceil(window.start + limit.seconds - now))
     message = f"this key has no more of its {limit.kind} ({what}) in this {limit.window}"
     return Refused("rate_limit", message, code="limit_reached", retry_after=wait)

@@ -5,6 +5,7 @@ Rules of this file:
 - Nothing of a client's choosing becomes a part of an address or a header, but by a table.
 """
 
+import asyncio
 import time
 from typing import Any
 
@@ -26,6 +27,7 @@ from toolwire.gateway.passing import (
     without_budget,
     without_shown,
 )
+from toolwire.gateway.prices import used
 from toolwire.gateway.routes import Goal
 from toolwire.gateway.stored import WIRE, text_of, whole
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
@@ -79,6 +81,7 @@ class Attempt:
         self, tools: Tools, incoming: Incoming, goal: Goal, members: dict[str, Any], *, strict: bool, several: bool
     ) -> None:
         self.tools, self.incoming, self.goal, self.members = tools, incoming, goal, members
+        self.size: int = incoming.size
         self.strict, self.several = strict, several
         self.wire: Dialect = dialect(incoming.asked.dialect)
         same = incoming.asked.dialect == goal.provider.dialect and wording(goal.provider, goal.format) is None
@@ -108,9 +111,14 @@ class Attempt:
         try:
             answer = await self.tools.transport.asend(request, self.tools.timeouts)
         except TransportError as problem:
+            if problem.sent:
+                self.bill_failure(served)
             return self.broke(problem, before=True)
+        except asyncio.CancelledError:  # the client has left
+            self.bill_failure(served)
+            raise
         if answer.status < _FIRST_ELSE and not answer.headers.get("content-type", "").startswith(_PAGE):
-            served.answered = self.goal
+            served.answered, served.heard = self.goal, 0
             return answer
         try:
             return await self._failed(answer)
@@ -206,6 +214,15 @@ class Attempt:
         what = "could not be reached" if before else "broke off its answer"
         error = Error(kind, f"{self.goal.provider.name} {what}: {problem.kind}", _STATUSES[problem.kind])
         return self.refused(error, BRIEFLY if before and problem.kind in ("connect", "reset") else None)
+
+    def bill_failure(self, served: Served, heard: int = 0) -> None:
+        """Count what a provider may bill that was sent the request and did not answer it well.
+
+        That is the prompt, and the `heard` characters that were received.
+        """
+        tokens = used(None, self.size, heard, whole=False)
+        served.before = (*served.before, (tokens, self.tools.prices.cost(self.goal, tokens)))
+        served.answered = None
 
     def refused(self, error: Error, wait: float | None = None) -> Failure:
         """Give an error that stands in no body of the provider's wire."""

@@ -94,6 +94,11 @@ class SeamedDecoder:
         self._whole = Accumulator()
 
     @property
+    def failed(self) -> bool:
+        """Return True if the provider that speaks now has reported an error."""
+        return self._error is not None
+
+    @property
     def parts(self) -> list[Part]:
         """What the answer is made of so far."""
         return self._whole.response.message.parts

@@ -22,7 +22,6 @@ from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on,
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.headers import Hiding, coming_down, hidden, kind_of, secret_of
 from toolwire.gateway.passing import OtherAnswer, PassedStream, counts_in, may_be_signed, signatures_of
-from toolwire.gateway.prices import used
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
 from toolwire.gateway.routes import Goal
@@ -112,13 +111,13 @@ class Delivery:
             async with asyncio.timeout(self.tools.keep_alive):
                 while not first or (first[:1] == b":" and b"data:" not in first and len(first) < _COMMENTS):
                     if not (piece := await self.answer.aread()):
-                        return self.attempt.broke(TransportError("reset", "an answer without a word"))
+                        return self._broken_off(TransportError("reset", "an answer without a word"), len(first))
                     first += piece
             return self._no_answer(first, whole=False) or first
         except TimeoutError:
             return first
         except TransportError as problem:
-            return self.attempt.broke(problem)
+            return self._broken_off(problem, len(first))
 
     def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
         """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
@@ -127,7 +126,7 @@ class Delivery:
         provider, error = self.attempt.goal.provider, None
         try:
             if whole:
-                failed = bytes(members_of(data).get("error") or b"null") not in _NO_ERROR
+                failed = _has_error(data)
                 error = provider.speaks().decode_error(None, read_error(data)) if failed else None
             else:
                 events = provider.speaks().decode_stream().feed(data)
@@ -135,6 +134,7 @@ class Delivery:
                 error = first.error if isinstance(first, ErrorEnd) else None
         except ToolwireError:
             error = Error("server", f"the answer of {provider.name} cannot be read")
+            self.attempt.bill_failure(self.served, len(data))
         return None if error is None else self.attempt.refused(replace(error, status=None))
 
     def _wants_stream(self) -> bool:
@@ -176,9 +176,10 @@ class Delivery:
         try:
             while piece := await self.answer.aread():
                 data += piece
-                _check_size(len(data), self.tools.bounds.bytes)
+                served.heard = _check_size(len(data), self.tools.bounds.bytes)
         except TransportError as problem:
-            return self._broken_whole(problem, len(data))
+            broken = self._broken_off(problem, len(data))
+            return broken if self.goes_on is None else replace(broken, wait=BRIEFLY)  # it is asked for again
         body = hidden(bytes(data), self._secret)
         if (failure := self._no_answer(body, whole=True)) is not None:
             served.answered = None
@@ -191,22 +192,19 @@ class Delivery:
         head = self._head(kind)
         head["content-length"] = str(len(body))
         served.ending = served.ending or "answer"
-        served.heard = len(body) if served.usage is None else 0
+        served.heard = len(data) if served.usage is None else 0
+        with contextlib.suppress(ToolwireError):
+            _note_refusal(served, failed=served.usage is None and _has_error(data))
         served.said = body if served.status == 200 else b""
         await self._keep()
         await self.client.begin(served.status, head)
         await self.client.send(body, False)
         return None
 
-    def _broken_whole(self, problem: TransportError, size: int) -> Failure:
-        """Give what broke off a whole answer; where others may go on with one, it is asked for again, and paid."""
-        failure = self.attempt.broke(problem)
-        if self.goes_on is None:
-            return failure
-        served, lost = self.served, used(None, self.incoming.size, size, whole=False)
-        served.before = (*served.before, (lost, self.tools.prices.cost(self.attempt.goal, lost)))
-        served.answered = None
-        return replace(failure, wait=BRIEFLY)
+    def _broken_off(self, problem: TransportError, size: int) -> Failure:
+        """Return what broke off an answer before the client has any of it. What was received is paid for."""
+        self.attempt.bill_failure(self.served, size)
+        return self.attempt.broke(problem)
 
     def _translated(self, exchange: Exchange, body: bytes) -> bytes:
         """Translate a whole answer; one that cannot be read is the provider's error."""
@@ -283,10 +281,7 @@ class Delivery:
             finished = problem is None
         finally:
             pulse.stop()
-            if self.tools.audit is not None:
-                served.said = stream.parts if seams is None else seams.parts
-            if seams is None:
-                _note(stream, served, finished=finished)
+            self._note_received(stream, seams, finished=finished)
         error = None if problem is None else Error("server", f"{_BROKE}: {problem.kind}", code="incomplete")
         last = stream.close(error)
         if seams is None:
@@ -299,6 +294,16 @@ class Delivery:
             await self._note_maker(stream.parts if seams is None else seams.parts)
         await self._keep()
         await self.client.send(last, False)
+
+    def _note_received(
+        self, stream: ExchangedStream | PassedStream, seams: SeamedDecoder | None, *, finished: bool
+    ) -> None:
+        """Note what was received by the time at which a stream ended, or its client left."""
+        if self.tools.audit is not None:
+            self.served.said = stream.parts if seams is None else seams.parts
+        if seams is None:
+            _note(stream, self.served, finished=finished)
+            _note_refusal(self.served, failed=stream.failed and not self.served.heard)
 
     async def _hand_on(
         self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse
@@ -344,6 +349,7 @@ class Delivery:
                 now.ending = "" if broke else "answer"
             finally:
                 now.usage, now.heard = seams.usage, seams.heard
+                _note_refusal(now, failed=seams.failed and not seams.heard)
                 settle()
                 await answer.aclose()
             text = seams.text
@@ -371,6 +377,17 @@ def _note(stream: ExchangedStream | PassedStream, served: Served, *, finished: b
     served.usage, served.ending = stream.usage, "answer" if stream.whole else ""
     if not finished or served.usage is None:
         served.heard = _length(stream.parts)
+
+
+def _note_refusal(served: Served, *, failed: bool) -> None:
+    """Note that an answer was nothing but an error: it costs nothing, whatever its status."""
+    if failed and served.usage is None:
+        served.answered = None
+
+
+def _has_error(data: bytes | bytearray) -> bool:
+    """Return True if a whole answer is an error."""
+    return bytes(members_of(bytes(data)).get("error") or b"null") not in _NO_ERROR
 
 
 def _length(parts: Iterable[Part]) -> int:

@@ -1,13 +1,17 @@
-"""The ledger: keys, what they have spent, and what each process holds of their limits, in SQLite or PostgreSQL.
+"""The ledger: keys, and what each key has spent in each window of its limits, in SQLite or PostgreSQL.
 
 Rules of this file:
-- What is borrowed is taken from the limit in one transaction, before anything is asked of a provider: SQLite is locked
-  for writing at its beginning, of PostgreSQL the row of the window. So nothing is ever admitted twice.
-- A process holds what it borrowed for as long as it says that it lives. What a dead one held comes back.
-- Nothing here waits on an event loop: it is called in a thread of its own.
+- A request is admitted in a transaction that adds its estimate to `toolwire_spent` and stores the estimate in rows of
+  its own in `toolwire_started`. SQLite is locked when the transaction begins. PostgreSQL locks the rows of the windows.
+- An estimate counts as spent until the request is settled. To settle a request deletes its rows and corrects the
+  windows that they name. So a request is settled once, however late, and other processes do not matter.
+- No clock and no lease decides anything here. Old windows are deleted by their number, when a new one is created.
+- These functions block. They are called in a thread of their own.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,8 +21,11 @@ from msgspec import Struct
 from toolwire.gateway.database import open_database
 from toolwire.gateway.keys import Key, Limit
 
-LEASE = 15.0  # seconds for which a process is believed to live after it last said so
-_KEPT_WINDOWS = 40 * 86_400
+_KEPT_WINDOWS = 100
+_ROWS = 300  # windows that one statement reads: SQLite has no more than 1000 terms of an OR
+_MOST = 1 << 62  # the largest amount that is stored: a provider that reports more must not stop the ledger
+_STUCK_MS = 5000  # PostgreSQL ends a transaction that is idle for so long: its process is paused, and holds locks
+_LOCKED_MS = 10_000
 _TABLES = sql.MetaData()
 _keys = sql.Table(
     "toolwire_keys",
@@ -33,7 +40,6 @@ _keys = sql.Table(
     sql.Column("expires", sql.Float),
     sql.Column("revoked", sql.Float),
 )
-_PLACE = ("key", "kind", "window", "start")
 _spent = sql.Table(
     "toolwire_spent",
     _TABLES,
@@ -42,73 +48,55 @@ _spent = sql.Table(
     sql.Column("window", sql.String(5), primary_key=True),
     sql.Column("start", sql.BigInteger, primary_key=True),
     sql.Column("taken", sql.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
-_held = sql.Table(
-    "toolwire_held",
+_started = sql.Table(
+    "toolwire_started",
     _TABLES,
     sql.Column("process", sql.String(32), primary_key=True),
-    sql.Column("key", sql.String(8), primary_key=True),
+    sql.Column("number", sql.BigInteger, primary_key=True),
+    sql.Column("key", sql.String(8), nullable=False),
     sql.Column("kind", sql.String(10), primary_key=True),
     sql.Column("window", sql.String(5), primary_key=True),
-    sql.Column("start", sql.BigInteger, primary_key=True),
-    sql.Column("held", sql.BigInteger, nullable=False),
-    sql.Column("spare", sql.BigInteger, nullable=False),
+    sql.Column("start", sql.BigInteger, nullable=False),
+    sql.Column("amount", sql.BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
-_processes = sql.Table(
-    "toolwire_processes",
-    _TABLES,
-    sql.Column("process", sql.String(32), primary_key=True),
-    sql.Column("until", sql.Float, nullable=False),
-)
+# The statements of a request are the driver's own. SQLAlchemy's cost three times as much CPU (measured 2026-11-27).
+_ROW = '(key = ? AND kind = ? AND "window" = ? AND start = ?)'
+_OLD = """ WHERE key = ? AND kind = ? AND "window" = ? AND start < (SELECT start FROM toolwire_spent
+ WHERE key = ? AND kind = ? AND "window" = ? ORDER BY start DESC LIMIT 1 OFFSET ?)"""
+_SETTLE = """DELETE FROM toolwire_started WHERE process = ? AND number IN (%s)
+ RETURNING number, key, kind, "window", start, amount"""
+_READ = 'SELECT key, kind, "window", start, taken FROM toolwire_spent WHERE %s ORDER BY key, kind, "window", start'
+_CREATE = 'INSERT INTO toolwire_spent (key, kind, "window", start, taken) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING'
+_CHANGE = f"UPDATE toolwire_spent SET taken = ? WHERE {_ROW}"  # noqa: S608 - nothing of a request stands in it
+_START = """INSERT INTO toolwire_started (process, number, key, kind, "window", start, amount)
+ VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
 
-def _where(table: sql.Table, names: Iterable[str], beginning: str = "") -> Any:
-    return sql.and_(*(table.c[name] == sql.bindparam(beginning + name) for name in names))
-
-
-# Made once, for they are run often.
-_TAKEN = sql.select(_spent.c.taken).where(_where(_spent, _PLACE)).with_for_update()
-_TAKE = _spent.update().where(_where(_spent, _PLACE, "of_")).values(taken=sql.bindparam("taken"))
-_HELD = sql.select(_held.c.held).where(_where(_held, ("process", *_PLACE)))
-_HOLD = (
-    _held.update()
-    .where(_where(_held, ("process", *_PLACE), "of_"))
-    .values(held=sql.bindparam("held"), spare=sql.bindparam("spare"))
-)
-_LET_GO = _held.delete().where(_where(_held, ("process", *_PLACE), "of_"))
-
-
-class Place(Struct, frozen=True, order=True):
-    """One window of one limit of one key."""
+class Window(Struct, frozen=True, order=True):
+    """One window of one limit of one key. `unit` is how long it is, `start` the second at which it begins."""
 
     key: str
     kind: str
-    window: str
+    unit: str
     start: int
 
 
-class Move(Struct):
-    """What a process wants to change of a window.
+class Estimate(Struct, frozen=True):
+    """How much a request may take of a window whose limit is `most`."""
 
-    `needs` are what requests wait for, in order, and `want` would be good besides; `used` is spent, `back` is given
-    back, and `spare` stays unused.
-    """
-
-    place: Place
-    most: int = 0
-    needs: list[int] = []
-    want: int = 0
-    used: int = 0
-    back: int = 0
-    spare: int = 0
+    window: Window
+    amount: int
+    most: int
 
 
-class Moved(Struct):
-    """What came of a move: what was borrowed, whether it is too little, whether others hold what they do not use."""
+class Admission(Struct, frozen=True):
+    """A request that waits to be admitted. `number` names it within its process."""
 
-    granted: int = 0
-    short: bool = False
-    others_spare: bool = False
+    number: int
+    estimates: tuple[Estimate, ...]
 
 
 class LimitLedger:
@@ -116,124 +104,173 @@ class LimitLedger:
 
     def __init__(self, url: str) -> None:
         self._engine, self._files = open_database(url, one_writer=True)
+        self._is_sqlite = self._engine.dialect.name == "sqlite"
+        self._lock = "" if self._is_sqlite else " FOR UPDATE"
+        if not self._is_sqlite:
+            sql.event.listen(self._engine, "connect", _bound_locks)
         with self._engine.begin() as connection:
-            if self._engine.dialect.name == "postgresql":  # two processes that begin together make them once
+            if not self._is_sqlite:  # two processes that start together create the tables once
                 connection.execute(sql.text("SELECT pg_advisory_xact_lock(7566047373982433)"))
             _TABLES.create_all(connection)
 
     def check(self) -> None:
-        """Raise where the files of the database were taken away: what is written would be lost."""
+        """Raise if the files of the database were removed, moved or replaced: what is written would be lost."""
         if self._files is not None:
             self._files.check()
 
     def add(self, key: Key) -> None:
-        """Keep a key."""
+        """Store a key."""
         row = {**msgspec.structs.asdict(key), "models": _json(key.models), "limits": _json(key.limits)}
         with self._engine.begin() as connection:
             connection.execute(_keys.insert(), row)
 
     def listed(self) -> list[Key]:
-        """List the keys, the oldest first."""
+        """Return the keys, the oldest first."""
         with self._engine.begin() as connection:
             return [_key_of(row) for row in connection.execute(sql.select(_keys).order_by(_keys.c.created))]
 
     def find(self, identity: str) -> Key | None:
-        """Give the key of an id."""
+        """Return the key of an id."""
         with self._engine.begin() as connection:
             row = connection.execute(sql.select(_keys).where(_keys.c.id == identity)).first()
         return None if row is None else _key_of(row)
 
     def revoke(self, identity: str, now: float) -> None:
-        """Let a key be used no longer."""
+        """Revoke a key."""
         with self._engine.begin() as connection:
             connection.execute(_keys.update().where(_keys.c.id == identity).values(revoked=now))
 
     def taken(self, key: Key, now: float) -> dict[str, int]:
-        """Say what is spent and reserved of each limit of a key in its present window."""
+        """Return what counts as spent of each limit of a key in the window of `now`."""
         taken = {}
         with self._engine.begin() as connection:
             for limit in key.limits:
-                row = connection.execute(sql.select(_spent.c.taken).where(_at(_spent, place_of(key, limit, now))))
+                row = connection.execute(sql.select(_spent.c.taken).where(_is_of(window_of(key, limit, now))))
                 taken[f"{limit.kind} {limit}"] = row.scalar() or 0
         return taken
 
-    def live(self, process: str, now: float) -> None:
-        """Say that a process lives; what the dead have held comes back."""
-        with self._engine.begin() as connection:
-            _put(connection, _processes, ("process",), {"process": process, "until": now + LEASE}, ("until",))
-            self._sweep(connection, now)
+    def write(
+        self, process: str, settled: Mapping[int, Mapping[str, int]], waiting: Sequence[Admission]
+    ) -> list[Window | None]:
+        """Settle requests and admit others, in one transaction.
 
-    def _sweep(self, connection: sql.Connection, now: float) -> None:
-        """Give back what the dead have held."""
-        dead = sql.select(_processes.c.process).where(_processes.c.until < now)
-        gone = connection.execute(_held.delete().where(_held.c.process.in_(dead)).returning(_held)).all()
-        for row in sorted(gone, key=_place_in):
-            taken = _spent.c.taken - row.held
-            connection.execute(_spent.update().where(_at(_spent, _place_in(row))).values(taken=taken))
-        connection.execute(_processes.delete().where(_processes.c.until < now))
-        connection.execute(_spent.delete().where(_spent.c.start < now - _KEPT_WINDOWS))
+        `settled` has what a request used of each kind, by the request's number. Return for each request that waits
+        None if it is admitted, else a window that has too little left for it.
+        """
+        with self._transaction() as cursor:
+            ended = self._settle(cursor, process, settled)
+            wanted = {one.window for admission in waiting for one in admission.estimates}
+            before = self._read(cursor, {window for _, window, _ in ended} | wanted)
+            if missing := wanted - before.keys():
+                before |= self._create(cursor, missing)
+            taken = dict(before)
+            for number, window, amount in ended:
+                if window in taken:
+                    taken[window] = _bounded(taken[window] - amount + settled[number].get(window.kind, 0))
+            full = [_admit(one.estimates, taken) for one in waiting]
+            self._store(cursor, {window: taken[window] for window in taken if taken[window] != before[window]})
+            admitted = [one for one, window in zip(waiting, full, strict=True) if window is None]
+            self._start(cursor, process, admitted)
+        return full
 
-    def leave(self, process: str, now: float) -> None:
-        """Say that a process ends; what it held comes back."""
-        with self._engine.begin() as connection:
-            connection.execute(_processes.update().where(_processes.c.process == process).values(until=now - 1))
-            self._sweep(connection, now)
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Yield a cursor of the driver in a transaction, which is rolled back if anything fails."""
+        connection = self._engine.raw_connection()
+        try:
+            if self._files is not None:
+                self._files.note()
+            cursor = connection.cursor()
+            if self._is_sqlite:
+                cursor.execute("BEGIN IMMEDIATE")
+            yield cursor
+            connection.commit()
+        except BaseException as problem:
+            try:
+                connection.rollback()
+                if getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                    connection.cursor().execute("PRAGMA wal_checkpoint")  # the room of the log can be used again
+            except Exception:  # noqa: BLE001 - the server has ended the connection
+                connection.invalidate()
+            raise
+        finally:
+            connection.close()
 
-    def move(self, process: str, moves: Iterable[Move]) -> Mapping[Place, Moved]:
-        """Borrow, spend and give back, all in one transaction."""
-        moved: dict[Place, Moved] = {}
-        with self._engine.begin() as connection:
-            for move in sorted(moves, key=lambda move: move.place):
-                moved[move.place] = self._move(connection, process, move)
-        return moved
+    def _text(self, statement: str) -> str:
+        return statement if self._is_sqlite else statement.replace("?", "%s")
 
-    def _move(self, connection: sql.Connection, process: str, move: Move) -> Moved:
-        place = {name: getattr(move.place, name) for name in _PLACE}
-        mine = {"process": process, **place}
-        found = connection.execute(_TAKEN, place).scalar()
-        if found is None:
-            _put(connection, _spent, _PLACE, {**place, "taken": 0}, ())
-            found = connection.execute(_TAKEN, place).scalar_one()
-        taken, row = int(found), connection.execute(_HELD, mine).first()
-        settled = move.used + move.back
-        if settled and row is None:  # the lease was over: what was held has come back, what was used is taken anew
-            taken, held = taken + move.used, 0
-        else:
-            taken, held = taken - move.back, max(0, (row.held if row is not None else 0) - settled)
-        rest = max(0, move.most - taken)
-        needed = _fitting(rest, move.needs)
-        granted = needed + min(move.want, (rest - needed) // 8)  # an eighth, so that the last ones go to who asks
-        values = {"held": held + granted, "spare": move.spare + granted - needed}
-        if row is not None:
-            connection.execute(_HOLD if values["held"] else _LET_GO, {f"of_{key}": mine[key] for key in mine} | values)
-        elif values["held"]:
-            connection.execute(_held.insert(), mine | values)
-        if taken + granted != found:
-            connection.execute(_TAKE, {f"of_{key}": place[key] for key in place} | {"taken": taken + granted})
-        short = needed < sum(move.needs)
-        return Moved(granted, short, short and self._others_spare(connection, process, move.place))
+    def _settle(self, cursor: Any, process: str, numbers: Collection[int]) -> list[tuple[int, Window, int]]:
+        """Delete the rows of requests, and return them. A request that was settled before has none."""
+        if not numbers:
+            return []
+        marks = ", ".join("?" * len(numbers))
+        cursor.execute(self._text(_SETTLE % marks), (process, *numbers))
+        return [(row[0], Window(*row[1:5]), row[5]) for row in cursor.fetchall()]
 
-    def _others_spare(self, connection: sql.Connection, process: str, place: Place) -> bool:
-        found = sql.select(_held.c.spare).where(_at(_held, place), _held.c.process != process, _held.c.spare > 0)
-        return connection.execute(found.limit(1)).first() is not None
+    def _read(self, cursor: Any, windows: Iterable[Window]) -> dict[Window, int]:
+        """Read what is spent of windows, and lock them. They are locked in one order, so no two processes deadlock."""
+        taken, wanted = {}, sorted(windows)
+        for first in range(0, len(wanted), _ROWS):
+            rows = wanted[first : first + _ROWS]
+            values = [value for window in rows for value in msgspec.structs.astuple(window)]
+            cursor.execute(self._text(_READ % " OR ".join([_ROW] * len(rows))) + self._lock, values)
+            taken.update({Window(*row[:4]): row[4] for row in cursor.fetchall()})
+        return taken
+
+    def _create(self, cursor: Any, windows: Iterable[Window]) -> dict[Window, int]:
+        """Create windows, delete those that are too old, and read them as they are now."""
+        for window in sorted(windows):
+            cursor.execute(self._text(_CREATE), msgspec.structs.astuple(window))
+            limit = window.key, window.kind, window.unit
+            for table in ("toolwire_started", "toolwire_spent"):
+                cursor.execute(self._text(f"DELETE FROM {table}{_OLD}"), (*limit, *limit, _KEPT_WINDOWS - 1))  # noqa: S608
+        return self._read(cursor, windows)
+
+    def _store(self, cursor: Any, taken: Mapping[Window, int]) -> None:
+        if taken:
+            rows = [(amount, *msgspec.structs.astuple(window)) for window, amount in taken.items()]
+            cursor.executemany(self._text(_CHANGE), rows)
+
+    def _start(self, cursor: Any, process: str, admitted: Iterable[Admission]) -> None:
+        rows = [
+            (process, request.number, *msgspec.structs.astuple(one.window), one.amount)
+            for request in admitted
+            for one in request.estimates
+        ]
+        if rows:
+            cursor.executemany(self._text(_START), rows)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         self._engine.dispose()
 
 
-def place_of(key: Key, limit: Limit, now: float) -> Place:
-    """Name the window of a limit that a time is in."""
-    return Place(key.id, limit.kind, limit.window, int(now // limit.seconds) * limit.seconds)
+def window_of(key: Key, limit: Limit, now: float) -> Window:
+    """Return the window of a limit that a time is in."""
+    return Window(key.id, limit.kind, limit.window, int(now // limit.seconds) * limit.seconds)
 
 
-def _fitting(rest: int, needs: Iterable[int]) -> int:
-    """Say how much is lent of what requests wait for: each gets all that it needs, or nothing."""
-    lent = 0
-    for need in needs:
-        if lent + need <= rest:
-            lent += need
-    return lent
+def _admit(estimates: Iterable[Estimate], taken: dict[Window, int]) -> Window | None:
+    """Add estimates to what is taken, if each of them fits; else return the first window that has too little left."""
+    for one in estimates:
+        if one.amount > max(0, one.most - taken[one.window]):
+            return one.window
+    for one in estimates:
+        taken[one.window] += one.amount
+    return None
+
+
+def _bounded(amount: int) -> int:
+    """Return an amount that the database can hold. It is below zero only if somebody changed the row by hand."""
+    return max(0, min(amount, _MOST))
+
+
+def _bound_locks(connection: Any, _record: Any) -> None:
+    """Have PostgreSQL end what a paused process left open, and nobody wait for long: others go on."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
+        cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")
+    connection.commit()
 
 
 def _key_of(row: Any) -> Key:
@@ -246,27 +283,6 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _place_in(row: Any) -> Place:
-    return Place(row.key, row.kind, row.window, row.start)
-
-
-def _at(table: sql.Table, place: Place) -> Any:
-    return sql.and_(*(table.c[name] == getattr(place, name) for name in _PLACE))
-
-
-def _put(
-    connection: sql.Connection, table: sql.Table, unique: Iterable[str], row: dict[str, Any], changed: Iterable[str]
-) -> None:
-    """Insert a row; where there is one, change it, or leave it as it is."""
-    made: Any
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert as made  # noqa: PLC0415 - one of two
-    else:
-        from sqlalchemy.dialects.sqlite import insert as made  # noqa: PLC0415 - one of two
-    put = made(table).values(row)
-    values = {name: row[name] for name in changed}
-    connection.execute(
-        put.on_conflict_do_update(index_elements=list(unique), set_=values)
-        if values
-        else put.on_conflict_do_nothing(index_elements=list(unique))
-    )
+def _is_of(window: Window) -> Any:
+    columns = (_spent.c.key, _spent.c.kind, _spent.c.window, _spent.c.start)
+    return sql.and_(*(column == value for column, value in zip(columns, msgspec.structs.astuple(window), strict=True)))

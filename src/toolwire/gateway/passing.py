@@ -22,7 +22,20 @@ from toolwire.encoding.finish import ending
 from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
 from toolwire.translation.shown import FOREIGN
-from toolwire.types import Error, ErrorEnd, Event, Loss, MessageEnd, Opaque, Part, Thinking, ToolCall, Usage, UsageDelta
+from toolwire.types import (
+    Error,
+    ErrorEnd,
+    Event,
+    Loss,
+    MessageEnd,
+    MessageStart,
+    Opaque,
+    Part,
+    Thinking,
+    ToolCall,
+    Usage,
+    UsageDelta,
+)
 from toolwire.wire.bodies import members_of, place_of
 
 _FRAME_ENDS = {"event-stream": b"\n\n", "ndjson": b"\n"}
@@ -222,6 +235,8 @@ class PassedStream:
     def _hear(self, events: list[Event]) -> None:
         for event in events:
             match event:
+                case MessageStart():
+                    self.usage = event.response.usage
                 case UsageDelta():
                     self.usage = event.usage
                 case ErrorEnd():
@@ -229,6 +244,11 @@ class PassedStream:
                 case MessageEnd():
                     self.whole = event.complete
             self._heard.feed(event)
+
+    @property
+    def failed(self) -> bool:
+        """Return True if the provider has reported an error."""
+        return self._failed
 
     @property
     def parts(self) -> list[Part]:

@@ -94,7 +94,7 @@ class Served(Struct):
     heard: int = 0  # characters of an answer whose tokens nobody has counted
     tokens: Tokens | None = None
     cost: int = 0
-    before: tuple[tuple[Tokens, int], ...] = ()  # what answers took that broke off, and were asked for again
+    before: tuple[tuple[Tokens, int], ...] = ()  # tokens and cost of attempts that failed and may be billed
     said: bytes | list[Part] = b""  # the answer as it was told, where its calls are recorded
     legs: tuple["Served", ...] = ()  # what others took who went on with the answer
 

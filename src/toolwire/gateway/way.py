@@ -142,20 +142,25 @@ async def _reserve(
 def _settle(
     tools: Tools, incoming: Incoming, reservation: Reservation | None, served: Served, requests: int = 1
 ) -> None:
-    """Say what a request took: what was reported, or what was seen of it; nothing where no provider was asked."""
-    goal = served.answered
-    if goal is not None and incoming.asked.action != "count":
-        whole = served.ending == "answer"
-        tokens = used(served.usage, incoming.size, served.heard, whole=whole)
-        served.tokens, served.cost = tokens, tools.prices.cost(goal, tokens)
-    for lost, cost in served.before:
-        served.tokens, served.cost = sum_of(served.tokens, lost), served.cost + cost
+    """Settle a request with what its providers may bill; with nothing if none was asked."""
+    if incoming.asked.action != "count":
+        _bill(tools, incoming, served)
     if reservation is not None:
         taken = served.tokens or Tokens()
         settled = {"requests": requests, "tokens": taken.input + taken.output, "budget": served.cost}
         reservation.settle(settled if served.asked else None)
     for leg in served.legs:
         served.tokens, served.cost = sum_of(served.tokens, leg.tokens), served.cost + leg.cost
+
+
+def _bill(tools: Tools, incoming: Incoming, served: Served) -> None:
+    """Add up what the provider reported, or what was seen of it, and the attempts before that may be billed too."""
+    goal = served.answered
+    if goal is not None:
+        tokens = used(served.usage, incoming.size, served.heard, whole=served.ending == "answer")
+        served.tokens, served.cost = tokens, tools.prices.cost(goal, tokens)
+    for lost, cost in served.before:
+        served.tokens, served.cost = sum_of(served.tokens, lost), served.cost + cost
 
 
 class _Asking(Struct):
@@ -273,7 +278,9 @@ class _Asking(Struct):
             return None
         finally:
             if answer is None or isinstance(answer, Failure):
-                _settle(self.tools, incoming, reservation, served, requests=0)
+                self.served.before = (*self.served.before, *served.before)
+                if reservation is not None:
+                    reservation.settle(None)
 
     def _longer(self, way: FoundRoute, failures: list[Failure]) -> FoundRoute | None:
         """Give the route for what is too long for this one."""

@@ -414,6 +414,7 @@ class ExchangedStream:
                 case MessageEnd():
                     event = self._end(event, said)  # noqa: PLW2901
                 case MessageStart() | MessageDelta():
+                    self.usage = event.response.usage or self.usage
                     self._begun = True
                     event = self._exchange.headed(event)  # noqa: PLW2901
             if self._way is None or self._heard is None:
@@ -466,6 +467,11 @@ class ExchangedStream:
     def whole(self) -> bool:
         """Whether the model has said all that it had to say."""
         return self._reason is not None and not self._failed
+
+    @property
+    def failed(self) -> bool:
+        """Return True if the provider has reported an error."""
+        return self._failed
 
     @property
     def parts(self) -> list[Part]:
