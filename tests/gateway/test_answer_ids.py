@@ -14,7 +14,7 @@ from toolwire.testing import Scenario
 from toolwire.types import Context, Request
 
 COUNT = 20
-CONSTANT = "chatcmpl-17"
+CONSTANT = "chatcmpl-constant"
 PREFIX = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_", "gemini": ""}
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 

@@ -29,7 +29,7 @@ from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
-from toolwire.gateway.stored import Turns, fetch, summed_up, to_sum_up
+from toolwire.gateway.stored import Turns, fetch, summed_up, text_of, to_sum_up
 from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
 from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
@@ -138,6 +138,7 @@ class Gateway:
                 if close is not None:
                     await close()
                 self.tools.memory.close()
+                self.tools.offloader.close()
                 if self.tools.accounts is not None:
                     await self.tools.accounts.close()
                 if self.tools.audit is not None:
@@ -293,7 +294,7 @@ class _Request:
     async def _compact(self, asked: Asked, body: bytes) -> None:
         """Have a conversation summed up: by its vendor, or by a model of another wire."""
         members_of(body)
-        way = self.gateway.tools.routes.find(_named(body))
+        way = self.gateway.tools.routes.find(await self.gateway.tools.offloader.run(len(body), _named, body))
         if way is None or way.goals[0].provider.dialect == asked.dialect:
             await self._lead(asked, body)
             return
@@ -445,8 +446,9 @@ class _Request:
 
     async def _count(self, asked: Asked, body: bytes) -> None:
         """Count the tokens of a request: by its provider, or by an estimate that says so."""
-        members = members_of(body)
-        way = way_of(self.gateway.tools.routes, self.key, asked.subject or _named(body))
+        run = self.gateway.tools.offloader.run
+        members = await run(len(body), members_of, body)
+        way = way_of(self.gateway.tools.routes, self.key, asked.subject or text_of(members.get("model")))
         if way.goals[0].provider.dialect == asked.dialect:
             await self._lead(asked, body)
             return

@@ -7,7 +7,8 @@ Rules of this file:
 
 import asyncio
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,7 @@ from toolwire.encoding.families import family_of
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
 from toolwire.gateway.headers import coming_down, going_up, secret_of
+from toolwire.gateway.offloading import LARGE
 from toolwire.gateway.passing import (
     may_be_signed,
     signatures_of,
@@ -35,10 +37,13 @@ from toolwire.gateway.wording import wording
 from toolwire.providers.addressing import key_of, url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange
-from toolwire.types import Error, ErrorKind, Loss, Message, Part, Thinking, ToolCall
+from toolwire.translation.reuse import NOTHING
+from toolwire.types import Encoded, Error, ErrorKind, Loss, Message, Part, Request, Thinking, ToolCall
 from toolwire.wire.bodies import members_of
 from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 BRIEFLY = 0.2
 """Seconds after which a provider that was away for a moment may be asked again."""
 
@@ -91,15 +96,22 @@ class Attempt:
         self.full_path = incoming.full_path
         self.began = time.monotonic_ns()
         self._now = int(time.time())
+        self._written: tuple[str, bytes] | None = None  # the path and the body of the request to the provider
 
     async def ask(self, served: Served) -> AwaitedResponse | Failure:
-        """Send the request; give the answer's head, or what went wrong."""
-        self._recall()
-        path, body = await self._passed() if self.passes else await self._exchanged()
-        told = await self._send(path, body, served)
-        if isinstance(told, Failure) and told.unread:
-            told = await self._send(*await self._exchanged(), served)
-        return told
+        """Send the request, and return the answer's head or what went wrong. What was written once is sent again."""
+        if self._written is None:
+            await self._apart(self._recall)
+            self._written = await self._passed() if self.passes else await self._exchanged()
+        answer = await self._send(*self._written, served)
+        if isinstance(answer, Failure) and answer.unread:
+            self._written = await self._exchanged()
+            answer = await self._send(*self._written, served)
+        return answer
+
+    async def _apart(self, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Do what takes the longer, the larger the request is: in a thread, if it is large."""
+        return await self.tools.offloader.run(self.incoming.size, work, *args, **options)
 
     async def _send(self, path: str, body: bytes, served: Served) -> AwaitedResponse | Failure:
         provider = self.goal.provider
@@ -141,11 +153,15 @@ class Attempt:
                 self.incoming, self.members = replace(self.incoming, body=body), members_of(body)
 
     async def _passed(self) -> tuple[str, bytes]:
-        """Give the path and the bytes of a request of the provider's own wire."""
-        incoming, model = self.incoming, self.goal.model
-        body = incoming.body
-        if incoming.asked.action != "other":
+        """Return the path and the bytes of a request of the provider's own wire."""
+        body = self.incoming.body
+        if self.incoming.asked.action != "other":
             body = await self._without_others(body)
+        return await self._apart(self._addressed, body)
+
+    def _addressed(self, body: bytes) -> tuple[str, bytes]:
+        """Return the path and the bytes that name the provider's model."""
+        incoming, model = self.incoming, self.goal.model
         members = self.members if body is incoming.body else members_of(body)
         if incoming.asked.dialect != "gemini":
             named = with_model(body, members, model)
@@ -160,40 +176,44 @@ class Attempt:
 
     async def _without_others(self, body: bytes) -> bytes:
         """Take out what other providers have thought; the bytes stay where there is none."""
-        taken = without_shown(self.wire.DIALECT, body, self.members)
-        if self.shares_wire and may_be_signed(taken):
+        taken = await self._apart(without_shown, self.wire.DIALECT, body, self.members)
+        if self.shares_wire and await self._apart(may_be_signed, taken):
             taken = await self._without_others_signatures(taken)
         if taken is body:
             return body
         self.request_losses = (_TAKEN,)
-        settled = without_budget(taken) if self.wire.DIALECT == "anthropic" else taken
+        settled = await self._apart(without_budget, taken) if self.wire.DIALECT == "anthropic" else taken
         if settled is not taken:
             self.request_losses = (_TAKEN, _UNBUDGETED)
         return settled
 
     async def _without_others_signatures(self, body: bytes) -> bytes:
         """Take out what another provider has signed; the bytes stay where there is none."""
-        request = self.wire.decode_request(msgspec.json.decode(body), self.full_path)
-        marks = [mark for message in request.context.messages for mark in signatures_of(message.parts)]
+        request, marks = await self._apart(self._signed, body)
         makers = await self.tools.memory.find(self.incoming.owner, marks)
         foreign = {mark for mark, maker in makers.items() if maker.decode() != self.goal.provider.name}
-        if not foreign:
-            return body
+        return await self._apart(self._without, request, foreign) if foreign else body
+
+    def _signed(self, body: bytes) -> tuple[Request, list[str]]:
+        """Return a request of the client's wire, and the marks of what somebody has signed in it."""
+        request = self.wire.decode_request(msgspec.json.decode(body), self.full_path)
+        return request, [mark for message in request.context.messages for mark in signatures_of(message.parts)]
+
+    def _without(self, request: Request, foreign: set[str]) -> bytes:
         messages = [_unsigned(message, foreign) for message in request.context.messages]
-        taken = replace(request, context=replace(request.context, messages=messages))
-        return self.wire.encode_request(taken).json
+        return self.wire.encode_request(replace(request, context=replace(request.context, messages=messages))).json
 
     async def _exchanged(self) -> tuple[str, bytes]:
-        """Give the path and the bytes of a request that is translated."""
+        """Return the path and the bytes of a request that is translated."""
         incoming, memory = self.incoming, self.tools.memory
         if self._counts_on_held():
             raise Refused.forgotten(self.wire.DIALECT)
         try:
             if self.exchange is None:
-                self.exchange = self.exchange_with(self.goal)
+                self.exchange = await self.exchange_with(self.goal)
                 if found := await memory.find(incoming.owner, self.exchange.asks):
                     self.exchange.remember(found)
-            encoded = self.exchange.encoded
+            encoded, body = await self._apart(_encoded, self.exchange)
             if self.strict:
                 translate.refuse(encoded.losses)
         except LossyTranslation as problem:
@@ -201,7 +221,7 @@ class Attempt:
         except ToolwireError as problem:
             raise Refused("invalid_request", str(problem)) from problem
         self.request_losses = encoded.losses
-        return encoded.path, encoded.json
+        return encoded.path, body
 
     def _counts_on_held(self) -> bool:
         """Whether the request is only the end of a conversation, whose beginning a server is believed to hold."""
@@ -247,20 +267,27 @@ class Attempt:
             reply = self.wire.encode_error(error_of(provider, answer, read))
         return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
 
-    def exchange_with(self, goal: Goal) -> Exchange:
-        """Take the request to a goal's wire, and its answer back."""
+    async def exchange_with(self, goal: Goal) -> Exchange:
+        """Take the request to a goal's wire, and its answer back. What is large is translated without what is held."""
         incoming = self.incoming
-        return exchange(
+        held = self.tools.reuse.of(incoming.owner) if incoming.size < LARGE else NOTHING
+        return await self._apart(
+            exchange,
             incoming.body,
             source=self.wire,
             target=goal.provider,
             path=self.full_path,
             model=goal.model,
             over=wording(goal.provider, goal.format),
-            reuse=self.tools.reuse.of(incoming.owner),
+            reuse=held,
             response_id=_ID_PREFIXES.get(self.wire.DIALECT, "") + incoming.identity.removeprefix("tw_"),
             now=self._now,
         )
+
+
+def _encoded(translated: Exchange) -> tuple[Encoded, bytes]:
+    encoded = translated.encoded
+    return encoded, encoded.json
 
 
 def _unsigned(message: Message, foreign: set[str]) -> Message:

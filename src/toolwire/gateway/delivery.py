@@ -29,7 +29,7 @@ from toolwire.gateway.turn import JSON, Answering, Served
 from toolwire.translation.exchange import Exchange, ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
-from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Text, Thinking, ToolCall
+from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Response, Text, Thinking, ToolCall
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
@@ -188,7 +188,7 @@ class Delivery:
             await self._read_aside(body)
             kind = kind_of(self.answer.headers, JSON)
         else:
-            body, kind = self._translated(attempt.exchange, body), JSON
+            body, kind = await self.tools.offloader.run(len(body), self._translated, attempt.exchange, body), JSON
         head = self._head(kind)
         head["content-length"] = str(len(body))
         served.ending = served.ending or "answer"
@@ -237,11 +237,14 @@ class Delivery:
             return
         whole = self.attempt.shares_wire and may_be_signed(body)
         try:
-            response = self.wire.decode_response(msgspec.json.decode(body) if whole else counts_in(body))
+            response = await self.tools.offloader.run(len(body), self._decoded, body, whole)
         except (ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
             return
         self.served.usage = response.usage
         await self._note_maker(response.message.parts)
+
+    def _decoded(self, body: bytes, whole: bool) -> Response:
+        return self.wire.decode_response(msgspec.json.decode(body) if whole else counts_in(body))
 
     async def _note_maker(self, parts: list[Part]) -> None:
         """Remember who has signed what stands in an answer, where others speak its wire too."""
@@ -259,7 +262,7 @@ class Delivery:
 
     async def _deliver_stream(self, first: bytes) -> None:
         """Give an answer that comes in pieces."""
-        served, seams, attempt = self.served, self._seams(), self.attempt
+        served, seams, attempt = self.served, await self._seams(), self.attempt
         shown = attempt.exchange
         array = stream_quirks(self.wire.DIALECT, {}, attempt.full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
@@ -324,13 +327,13 @@ class Delivery:
             await send(said, True)
         return broke
 
-    def _seams(self) -> SeamedDecoder | None:
+    async def _seams(self) -> SeamedDecoder | None:
         """Give what reads an answer that others may go on with, where the route says so and the request allows it."""
         if self.goes_on is None:
             return None
         attempt = self.attempt
         with contextlib.suppress(ToolwireError):
-            shown = attempt.exchange or attempt.exchange_with(attempt.goal)
+            shown = attempt.exchange or await attempt.exchange_with(attempt.goal)
             if may_go_on(shown.request):
                 attempt.exchange = shown
                 return SeamedDecoder(shown.target.decode_stream())
@@ -361,7 +364,7 @@ class Delivery:
             told = seam(attempt.goal, leg.goal, text)
             served.losses, served.legs = (*served.losses, *leg.losses, told), (*served.legs, leg.served)
             answer, first, now, settle = leg.answer, b"", leg.served, leg.settle
-            attempt.goal, attempt.exchange = leg.goal, attempt.exchange_with(leg.goal)
+            attempt.goal, attempt.exchange = leg.goal, await attempt.exchange_with(leg.goal)
             said = stream.tell(seams.join(attempt.exchange.target.decode_stream(), leg.left))
             stream = attempt.exchange.stream(stream, seams.begun)
             if words := said + comment(self.wire, told):

@@ -10,6 +10,7 @@ from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import Memory
+from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Goal, Routes
@@ -41,6 +42,7 @@ class Tools(Struct):
     prices: Prices = Prices({})
     choosing: Choosing = field(default_factory=Choosing)
     reuse: Reuse = field(default_factory=Reuse)
+    offloader: Offloader = field(default_factory=Offloader)
     accounts: Accounts | None = None
     audit: Audit | None = None
     timeouts: Timeouts = Timeouts()

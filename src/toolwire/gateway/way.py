@@ -40,7 +40,7 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     """Lead a request to its end: reserve what it may take, ask, answer, and settle what it took."""
     if tools.audit is not None and tools.audit.failed:
         raise Refused("overloaded", "calls cannot be recorded now", retry_after=5)
-    members = members_of(incoming.body)
+    members = await tools.offloader.run(len(incoming.body), members_of, incoming.body)
     name = incoming.asked.subject or text_of(members.get("model"))
     served.model = name
     if not name:
@@ -172,13 +172,15 @@ class _Asking(Struct):
     client: Answering
     served: Served
     place: Turns | None = None
+    attempts: dict[tuple[str, str], Attempt] = {}  # by the names of route and goal
 
     async def ask(self, way: FoundRoute) -> None:
         """Ask the goals of a route one after the other, until one answers or none is left."""
         choosing, several = self.tools.choosing, len(way.goals) > 1
-        conversation = (
-            several and conversation_of(self.incoming.owner, self._begun)
-        ) or self.incoming.identity.encode()
+        conversation = self.incoming.identity.encode()
+        if several:
+            run, owner, begun = self.tools.offloader.run, self.incoming.owner, self._begun
+            conversation = await run(self.incoming.size, conversation_of, owner, begun) or conversation
         goals = choosing.order(way.goals, conversation) if several else list(way.goals)
         if holders := [kept.maker for kept in self.incoming.turns[:1] if kept.there]:
             goals.sort(key=lambda goal: goal.provider.name not in holders or choosing.is_paused(goal))
@@ -206,7 +208,7 @@ class _Asking(Struct):
         failures: list[Failure] = []
         refused: Refused | None = None
         for goal in goals:
-            attempt = Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=len(way.goals) > 1)
+            attempt = self._attempt(way, goal, strict=strict)
             self.served.goal = goal.name
             try:
                 answer = await attempt.ask(self.served)
@@ -232,6 +234,15 @@ class _Asking(Struct):
         if refused is not None and not failures:
             raise refused
         return failures
+
+    def _attempt(self, way: FoundRoute, goal: Goal, *, strict: bool) -> Attempt:
+        """Return the attempt at a goal: the first one, if it is asked again, so that nothing is translated twice."""
+        name = way.name, goal.name
+        if name not in self.attempts:
+            several = len(way.goals) > 1
+            made = Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=several)
+            self.attempts[name] = made
+        return self.attempts[name]
 
     def _keeping(self, attempt: Attempt) -> Answering:
         """Keep an answer on its way to the client, if it wants that."""

@@ -1,0 +1,37 @@
+"""Work on large bodies in threads of their own, so that the event loop answers other clients meanwhile.
+
+A thread does not make such work faster: Python runs one thread at a time. But it lets the event loop run every few
+milliseconds. What is small is done at once, because a thread costs more than the work.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+LARGE = 524_288
+"""Bytes of a body from which on it is worked on in a thread: a translation takes about 5 ms there."""
+_THREADS = 2
+
+
+class Offloader:
+    """The threads of a gateway for large bodies; who comes when all are busy waits."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def run(self, size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Return what `work` returns; do it in a thread if it is about a body of `LARGE` bytes or more."""
+        if size < LARGE:
+            return work(*args, **options)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, "toolwire-bodies")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **options))
+
+    def close(self) -> None:
+        """Let what runs end, and start nothing more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
