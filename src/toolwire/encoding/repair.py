@@ -9,6 +9,7 @@ Rules of this file:
 - What else a target wants of roles and of empty text is the matter of its dialect.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -37,7 +38,8 @@ def repair(messages: Sequence[Message], losses: list[Loss] | None = None) -> Seq
 
 def is_legal(messages: Sequence[Message]) -> bool:
     """Whether every call is followed by its result, in the order of the calls."""
-    waiting: list[str | None] = []
+    waiting: deque[str | None] = deque()
+    known: set[str | None] = set()  # the ids that wait
     part: Any  # told apart by `kind`, which no checker follows
     for message in messages:
         content = message.content
@@ -50,13 +52,14 @@ def is_legal(messages: Sequence[Message]) -> bool:
             return False
         for part in content:  # type: ignore[union-attr]
             kind = type(part)
-            if kind is ToolCall and asks and part.id not in waiting:
+            if kind is ToolCall and asks and part.id not in known:
                 waiting.append(part.id)
+                known.add(part.id)
             elif kind is ToolResult:
                 answers = waiting and message.role in _HOLDERS and waiting[0] == part.tool_call_id
                 if not answers or part.tool_call_id is None:
                     return False
-                del waiting[0]
+                known.discard(waiting.popleft())
             elif waiting and (kind is ToolCall or not asks):
                 return False
     return not waiting

@@ -319,7 +319,7 @@ def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
     choice: Any = request.tool_choice
     servers = [tool for tool in request.tools if isinstance(tool, ServerTool)]
     mine = [tool for tool in servers if tool.dialect == ledger.dialect]
-    declared = [tool.name for tool in request.tools if not isinstance(tool, ServerTool)] + _names_of(mine)
+    declared = {tool.name for tool in request.tools if not isinstance(tool, ServerTool)} | {*_names_of(mine)}
     unknown = [name for name in choice.names if name not in declared]
     if not unknown:
         return {}

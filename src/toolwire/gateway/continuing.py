@@ -223,8 +223,9 @@ class SeamedDecoder:
     def _says(self, event: TextDelta) -> Iterator[Event]:
         self.heard += len(event.text)
         text = event.text
-        while self._left and text and text[0] == self._left[0]:
-            text, self._left = text[1:], self._left[1:]
+        if self._left:
+            again = _length_in_common(text, self._left)
+            text, self._left = text[again:], self._left[again:]
         if text:
             self._left = ""
             self._words.append(text)
@@ -244,6 +245,12 @@ class SeamedDecoder:
         known = None if end is None else end.opaque
         value = known.value if known is not None and known.dialect == start.opaque.dialect else {}
         return PartEnd(key, replace(start, text="", opaque=replace(start.opaque, value=value)))
+
+
+def _length_in_common(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _signed(part: Any) -> bool:

@@ -13,6 +13,7 @@ Rules of this file, in order:
 """
 
 from collections import Counter
+from heapq import heappop, heappush
 from typing import Any
 
 from msgspec import Struct
@@ -120,14 +121,60 @@ class CallSoFar(Struct, eq=False):
         return len(text) == self.size and text == self.text and self.is_whole()
 
 
+class _GrowingCalls:
+    """The named calls whose text may still go on; only calls that were noted since the last look are looked at."""
+
+    __slots__ = ("_certain", "_ended", "_noted", "_open", "_order")
+
+    def __init__(self) -> None:
+        self._noted: dict[int, CallSoFar] = {}
+        self._open: dict[int, CallSoFar] = {}
+        self._ended: set[int] = set()
+        self._order: list[int] = []  # their places below zero, as a heap: the latest is the first
+        self._certain: list[CallSoFar] = []  # those of which nobody has doubted the text
+
+    def note(self, call: CallSoFar) -> None:
+        """Note that a call is new, grows or has ended."""
+        self._noted[call.index] = call
+
+    def count(self) -> int:
+        """Look at what was noted, and say how many calls there are."""
+        for place, call in self._noted.items():
+            if place in self._ended:
+                continue
+            if call.closed or call.given or call.is_whole():
+                self._ended.add(place)  # it is never looked at again
+                self._open.pop(place, None)
+            elif call.name and place not in self._open:
+                self._open[place] = call
+                self._certain.append(call)
+                heappush(self._order, -place)
+        self._noted.clear()
+        return len(self._open)
+
+    def latest(self) -> CallSoFar | None:
+        """Give the latest of the calls, as they were counted."""
+        while self._order and -self._order[0] not in self._open:
+            heappop(self._order)
+        return self._open[-self._order[0]] if self._order else None
+
+    def doubt_all(self, problem: str) -> None:
+        """Make each of the calls unusable."""
+        for call in self._certain:
+            if call.index in self._open:
+                call.problem = call.problem or problem
+        self._certain.clear()
+
+
 class ArrivingCalls:
     """The calls of one answer, and which of them a fragment goes to."""
 
     def __init__(self) -> None:
         self.calls: list[CallSoFar] = []
+        self.unclosed: dict[int, CallSoFar] = {}  # by their places among the calls
         self._by_id: dict[str, CallSoFar] = {}
         self._by_index: dict[int, CallSoFar] = {}
-        self._growing: list[CallSoFar] = []
+        self._growing = _GrowingCalls()
         self._stray = False
 
     def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallSoFar:
@@ -143,7 +190,14 @@ class ArrivingCalls:
             call = in_place or self._without_index(index, name, text)
         if call is None or self._begins_another(call, call_id, name, text):
             return self._open(call_id, index, doubtful=call is not None and not text)
+        self._growing.note(call)
         return self._complete(call, call_id, name, text)
+
+    def close(self, call: CallSoFar) -> None:
+        """Note that a call was told as ended."""
+        call.closed = True
+        self.unclosed.pop(call.index, None)
+        self._growing.note(call)
 
     @property
     def are_usual(self) -> bool:
@@ -210,13 +264,12 @@ class ArrivingCalls:
             if last is not None and taken and not last.name:
                 last.guessed = last.guessed or last.indexed
             return last if taken else None
-        open_calls = self._open_calls()
-        if text and len(open_calls) > 1:
-            for one in open_calls:
-                one.problem = one.problem or AMBIGUOUS
-        call = open_calls[-1] if open_calls else last
+        count = self._growing.count()
+        if text and count > 1:
+            self._growing.doubt_all(AMBIGUOUS)
+        call = self._growing.latest() or last
         if call is not None and text:
-            self._stray = self._stray or (call.name != "" and len(open_calls) != 1)
+            self._stray = self._stray or (call.name != "" and count != 1)
             call.guessed = call.guessed or call.indexed
         return call
 
@@ -224,18 +277,12 @@ class ArrivingCalls:
         """Give the only open call, if it has no index yet and is in the place that this index says."""
         if name or not text:
             return None
-        open_calls = self._open_calls()
-        if len(open_calls) != 1 or open_calls[0].index != index or open_calls[0].indexed:
+        call = self._growing.latest() if self._growing.count() == 1 else None
+        if call is None or call.index != index or call.indexed:
             return None
-        call = open_calls[0]
         self._by_index[index] = call
         call.guessed = call.indexed = True
         return call
-
-    def _open_calls(self) -> list[CallSoFar]:
-        """Give the named calls whose text may still go on; what has ended is never looked at again."""
-        self._growing = [call for call in self._growing if not (call.closed or call.given or call.is_whole())]
-        return [call for call in self._growing if call.name]
 
     def _begins_another(self, call: CallSoFar, call_id: str | None, name: str | None, text: Any) -> bool:
         """Whether a name begins another call, because the text of this one is whole."""
@@ -256,7 +303,8 @@ class ArrivingCalls:
         if before is not None and before.guessed:
             before.problem = call.problem = AMBIGUOUS
         self.calls.append(call)
-        self._growing.append(call)
+        self.unclosed[call.index] = call
+        self._growing.note(call)
         twin = self._by_id.get(call_id) if call_id is not None else None
         twin = before if twin is None and before is not None and before.is_empty else twin
         if twin is not None and not twin.is_whole():

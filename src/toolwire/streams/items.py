@@ -6,6 +6,8 @@ Rules of this file:
 - A step that comes again, after a resumption, says nothing.
 """
 
+from collections import Counter, deque
+from heapq import heappop, heappush
 from typing import Any
 
 from msgspec import Struct
@@ -64,15 +66,25 @@ _LIKE = {"message": "content", "reasoning": "summary", "function_call": "call_id
 
 
 class ItemSoFar(Struct, eq=False):
-    """One item as it arrives: its body, its place, the item that leads it, and its parts by their places."""
+    """One item as it arrives: its body, its place, the item that leads it, and its parts by their places.
+
+    `number` says how many items arrived before it, and `last` is the highest place of a part.
+    """
 
     body: dict[str, Any]
     kind: Any
     place: int | None
     leader: "ItemSoFar | None"
     index: int
+    number: int = 0
     parts: dict[int, Any] = {}
     ended: bool = False
+    last: int | None = None
+
+    def put(self, place: int, part: Any) -> None:
+        """Put a part in its place."""
+        self.parts[place] = part
+        self.last = place if self.last is None else max(self.last, place)
 
     @property
     def led_by(self) -> str | None:
@@ -106,11 +118,16 @@ class ItemsSoFar:
         self._count = 0
         self._by_id: dict[Any, ItemSoFar] = {}
         self._by_place: dict[Any, ItemSoFar] = {}
+        self._count_of: Counter[int | None] = Counter()  # how many items say a place
+        self._open: dict[Any, list[int]] = {}  # the numbers of open items below zero, as heaps: the latest is first
 
     def add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
         """Add an item."""
-        item = ItemSoFar(body, body.get("type", "message"), place, self.leader, self._count)
+        item = ItemSoFar(body, body.get("type", "message"), place, self.leader, self._count, len(self.items))
         self.items.append(item)
+        self._count_of[place] += 1
+        for key in _keys_of(item):
+            heappush(self._open.setdefault(key, []), -item.number)
         if type(body.get("id")) is str:
             self._by_id[body["id"]] = item
         if place is not None:
@@ -148,12 +165,15 @@ class ItemsSoFar:
 
     def is_placed(self, item: ItemSoFar) -> bool:
         """Whether an item has an id, and a place of its own."""
-        others = (other.place for other in self.items if other is not item)
-        return is_text(item.body.get("id")) and item.place is not None and item.place not in others
+        return is_text(item.body.get("id")) and item.place is not None and self._count_of[item.place] == 1
 
     def complete(self, item: ItemSoFar, body: dict[str, Any]) -> None:
         """Add what the beginning of an item says, where that came late."""
+        before = _keys_of(item)
         item.body = {**item.body, **{key: body[key] for key in body if body[key] is not None}}
+        for key in _keys_of(item):
+            if key not in before:
+                heappush(self._open.setdefault(key, []), -item.number)
         if type(body.get("id")) is str:
             self._by_id[body["id"]] = item
 
@@ -166,9 +186,23 @@ class ItemsSoFar:
         named = self._by_id.get(item_id) if type(item_id) is str else None
         if named is not None and named.kind == kind:
             return None if named.ended else named
-        for item in (self._by_place.get(place), *reversed(self.items)):
-            if item is not None and item.may_be(kind, item_id, place):
+        placed = self._by_place.get(place)
+        if placed is not None and placed.may_be(kind, item_id, place):
+            return placed
+        if type(item_id) is not str or place is None:
+            return self._latest((_name(kind), "any", None))
+        asked = (("id", item_id), ("id", None), ("place", place), ("place", None))
+        found = [item for said, value in asked if (item := self._latest((_name(kind), said, value))) is not None]
+        return max(found, key=lambda item: item.number, default=None)
+
+    def _latest(self, key: tuple[Any, str, Any]) -> ItemSoFar | None:
+        """Find the latest open item of a kind with an id or in a place."""
+        heap = self._open.get(key)
+        while heap:
+            item = self.items[-heap[0]]
+            if not item.ended and key in _keys_of(item):
                 return item
+            heappop(heap)
         return None
 
     def match(self, output: list[Any]) -> list[tuple[Any, ItemSoFar | None]]:
@@ -176,14 +210,30 @@ class ItemsSoFar:
         bodies = [body if type(body) is dict else {} for body in output]
         named = [(self.named(body.get("id", "")), body.get("type", "message")) for body in bodies]
         items = [item if item is not None and item.kind == kind else None for item, kind in named]
-        left = [item for item in self.items if item not in items]
+        known = {item.number for item in items if item is not None}
+        left: dict[tuple[Any, Any], deque[ItemSoFar]] = {}
+        for item in self.items:
+            if item.number not in known:
+                left.setdefault((_name(item.kind), _name(item.body.get("call_id"))), deque()).append(item)
         for place, body in enumerate(bodies):
             if items[place] is None and body:
-                kind, call_id = body.get("type", "message"), body.get("call_id")
-                fitting = (item for item in left if item.body.get("call_id") in (None, call_id))
-                items[place] = same = next((item for item in fitting if item.kind == kind), None)
-                left = [item for item in left if item is not same]
+                kind, call_id = _name(body.get("type", "message")), _name(body.get("call_id"))
+                queues = [left[kind, one] for one in {None, call_id} if left.get((kind, one))]
+                if queues:
+                    items[place] = min(queues, key=lambda queue: queue[0].number).popleft()
         return list(zip(output, items, strict=True))
+
+
+def _name(value: Any) -> Any:
+    """Give what stands for a value in a key: a text or none as it is."""
+    return value if value is None or type(value) is str else (repr(value),)
+
+
+def _keys_of(item: ItemSoFar) -> tuple[tuple[Any, str, Any], ...]:
+    """Name what an open item is found by: its kind, with its id and its place where it says them."""
+    kind, item_id = _name(item.kind), item.body.get("id")
+    said = item_id if type(item_id) is str or "id" not in item.body else (repr(item_id),)
+    return (kind, "any", None), (kind, "id", said), (kind, "place", item.place)
 
 
 def is_text(value: object) -> bool:

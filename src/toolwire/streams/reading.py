@@ -44,6 +44,10 @@ DONE = b"[DONE]"
 NOT_UTF8 = "its text was not UTF-8"
 TWICE = "its arguments give a key twice"
 _EXCERPT = 500
+# How many letters of a stream may be looked at once more, and how many for each of its bytes.
+_MUCH, _MORE = 50_000_000, 256
+LETTERS_OF_A_MEMBER = 50
+"""To look at a member of an object once more takes about as long as to look at so many letters."""
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -89,7 +93,7 @@ class WireDecoder:
     _frames: Framing | None = None
     _pieces: JsonObjects | None = None
     _inside = _begun = False
-    _keys = 0
+    _keys = _size = _strain = 0
     _head = _excerpt = b""
 
     def __init__(self) -> None:
@@ -102,6 +106,7 @@ class WireDecoder:
         if self.over:
             self.ignored += len(data)
             return self.events
+        self._size += len(data)
         frames = self._frames or self._choose(data)
         if frames is None:
             return self.events
@@ -124,6 +129,7 @@ class WireDecoder:
         if type(body) is not dict and not (frame == DONE and self._begun):
             return None
         self.events, self.frame, self._begun = [], frame, True
+        self._size += len(frame)
         try:
             if body is None:
                 self.end(complete=True)
@@ -131,6 +137,8 @@ class WireDecoder:
                 self.read(body, name)
         except FrameTooLarge as problem:
             self.fail(Error("server", str(problem), code="stream_invalid"))
+        if self._strain:
+            self._check_strain()
         if self.over:
             self._end_last()
         return self.events
@@ -155,6 +163,8 @@ class WireDecoder:
                 self._read_piece(frame)
             else:
                 self._read_frame(frame, name)
+            if self._strain:
+                self._check_strain()
             if self.over:
                 self._end_last()
                 return
@@ -277,6 +287,14 @@ class WireDecoder:
     def settle(self, reason: str | None) -> None:
         """End what is open; `reason` says why, where the wire did not."""
         raise NotImplementedError
+
+    def strain(self, work: int) -> None:
+        """Count letters that are looked at once more; too many for the bytes of a stream are an error."""
+        self._strain += work
+
+    def _check_strain(self) -> None:
+        if self._strain > _MUCH + _MORE * self._size and not self.over:
+            self.fail(Error("server", "the stream repeats itself too often to be read", code="stream_invalid"))
 
     def new_key(self) -> int:
         """Give the key of the next part."""

@@ -99,7 +99,7 @@ def is_respelled(name: str) -> bool:
 
 def _written_names(request: Request) -> dict[str, str]:
     """Give the names of tools by how they may be written; what is a tool's own name is no other one's."""
-    names = [tool.name for tool in request.tools if type(tool) is Tool]
+    names = dict.fromkeys(tool.name for tool in request.tools if type(tool) is Tool)
     written = {escape(name, grammar): name for name in names if is_respelled(name) for grammar in _GRAMMARS}
     return {spelled: name for spelled, name in written.items() if spelled not in names} if written else written
 

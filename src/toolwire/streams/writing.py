@@ -3,7 +3,9 @@
 Rule: an encoder gives bytes as soon as they can be said. After an error, and after the end, it says nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
@@ -257,9 +259,11 @@ class SequentialEncoder(StreamEncoder):
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
-        self._speaking: set[int] = set()
-        self._waiting: dict[int, list[Any]] = {}
-        self._places: dict[int, int] = {}
+        self._speaking: dict[int, int] = {}  # the parts that are being written, by key, and the answer of each
+        self._busy: set[int] = set()  # the answers of which a part is being written
+        self._waiting: dict[int, list[Any]] = {}  # the events of the parts that wait, by key
+        self._queues: dict[int, deque[tuple[int, int]]] = {}  # which parts of an answer wait, in order
+        self._count = 0
         self._others: dict[int, int] = {}
         self._held: dict[int, list[Any]] | None = {} if self.one_answer else None
         self._held_size = 0
@@ -272,8 +276,8 @@ class SequentialEncoder(StreamEncoder):
                 return self._take_turn(event, key)
             data = self._writers[kind](self, event)
             if kind is PartEnd or kind is CallEnd:
-                self._speaking.discard(key)
-                return data + self._next() if self._waiting else data
+                self._busy.discard(place := self._speaking.pop(key))
+                return data + b"".join(self._next(place)) if self._waiting else data
             if kind not in _WORDS and len(self.ledger.losses) > _MANY:
                 self.keep_losses()
             return data
@@ -320,7 +324,6 @@ class SequentialEncoder(StreamEncoder):
         index = min(held, key=rank)
         self._begin_answer(index)
         self._others.clear()
-        self._places.clear()
         return b"".join([self.feed(_of_answer(event)) for event in held[index]])
 
     def _take_turn(self, event: Any, key: int) -> bytes:
@@ -328,52 +331,66 @@ class SequentialEncoder(StreamEncoder):
         if self.ended:
             return b""
         starts = type(event) is PartStart or type(event) is CallStart
-        if starts and event.choice:
-            self._places[key] = event.choice
-            if self.one_answer:
-                self._others[key] = event.choice
-                if self._held is None:
-                    self._lose_choice(event.choice)
-        elif starts and self._held is not None:
+        if starts and event.choice and self.one_answer:
+            self._others[key] = event.choice
+            if self._held is None:
+                self._lose_choice(event.choice)
+        elif starts and not event.choice and self._held is not None:
             self._begin_answer()
         if key in self._others:
             self._hold(event, self._others[key])
             return b""
-        others = self._speaking or self._waiting
-        if others and (key in self._waiting or (starts and self._is_open(key, (*self._speaking, *self._waiting)))):
-            self._waiting.setdefault(key, []).append(event)
+        if key in self._waiting:
+            self._waiting[key].append(event)
             return b""
         if not starts:
             return b""
-        self._speaking.add(key)
+        if event.choice in self._busy:
+            self._waiting[key] = [event]
+            self._queues.setdefault(event.choice, deque()).append((self._count, key))
+            self._count += 1
+            return b""
+        return self._begin_turn(event.choice, key, event)
+
+    def _begin_turn(self, place: int, key: int, event: Any) -> bytes:
+        """Write the first event of a part."""
+        self._busy.add(place)
+        self._speaking[key] = place
         return self._writers[type(event)](self, event)
 
-    def _is_open(self, key: int, others: Iterable[int]) -> bool:
-        """Whether another part of the same answer is among these."""
-        place = self._places.get(key, 0)
-        return any(self._places.get(other, 0) == place for other in others)
+    def _next(self, place: int) -> Iterator[bytes]:
+        """Write what waits of an answer, up to the first part that is still open."""
+        queue = self._queues.get(place)
+        while queue and place not in self._busy:
+            yield from self._write_next(place, queue)
 
-    def _next(self) -> bytes:
-        """Write what waits, of each answer up to the first part that is still open."""
-        data = b""
-        for key in list(self._waiting):
-            if self._is_open(key, self._speaking):
-                continue
-            self._speaking.add(key)
-            for event in self._waiting.pop(key):
-                data += self._writers[type(event)](self, event)
-                if type(event) is PartEnd or type(event) is CallEnd:
-                    self._speaking.discard(key)
-        return data
+    def _write_next(self, place: int, queue: deque[tuple[int, int]]) -> Iterator[bytes]:
+        """Write the part of an answer that has waited longest."""
+        _, key = queue.popleft()
+        first, *events = self._waiting.pop(key)
+        yield self._begin_turn(place, key, first)
+        for event in events:
+            yield self._writers[type(event)](self, event)
+            if type(event) is PartEnd or type(event) is CallEnd:
+                self._speaking.pop(key, None)
+                self._busy.discard(place)
 
     def _flush(self) -> bytes:
-        """Write everything that waits, whether its parts have ended or not."""
-        data = b""
+        """Write everything that waits, whether its parts have ended or not: of each answer one open part in a round."""
+        data: list[bytes] = []
         while self._waiting:
             self._speaking.clear()
-            data += self._next()
+            self._busy.clear()
+            heads = [(queue[0], place) for place, queue in self._queues.items() if queue]
+            heapify(heads)
+            while heads:
+                _, place = heappop(heads)
+                data += self._write_next(place, queue := self._queues[place])
+                if queue and place not in self._busy:
+                    heappush(heads, (queue[0], place))
         self._speaking.clear()
-        return data
+        self._busy.clear()
+        return b"".join(data)
 
 
 def _of_answer(event: Any) -> Any:

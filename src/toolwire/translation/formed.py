@@ -25,17 +25,27 @@ _read = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class _Value:
     """The text of a value as it arrives within an object, without the white space around it."""
 
-    __slots__ = ("_depth", "_escaped", "_in_text", "_reads", "left")
+    __slots__ = ("_blanks", "_depth", "_escaped", "_in_text", "_left", "_reads")
 
     def __init__(self) -> None:
-        self.left = ""
+        self._left = ""
+        self._blanks: list[str] = []  # white space that follows what is left
         self._depth = 0
         self._in_text = self._escaped = False
         self._reads: Callable[[str], str] = self._before
 
+    @property
+    def left(self) -> str:
+        """The text of which it is not sure yet whether it is of the value."""
+        return self._left + "".join(self._blanks)
+
     def feed(self, text: str) -> str:
         """Give what is sure to be of the value, or of an answer that is no such object."""
-        text, self.left = self.left + text, ""
+        if (self._left or self._blanks) and text.isspace():
+            self._blanks.append(text)
+            return ""
+        text, self._left = self.left + text, ""
+        self._blanks.clear()
         return self._reads(text)
 
     def _before(self, text: str) -> str:
@@ -44,7 +54,7 @@ class _Value:
             self._reads = self._inside
             return self._inside(text[opening.end() :])
         if _OPENED.startswith("".join(text.split())):
-            self.left = text
+            self._left = text
             return ""
         self._reads = _as_it_is
         return text
@@ -64,7 +74,7 @@ class _Value:
                 self._reads = _as_it_is if mark == "," else self._behind
                 return text[:place].rstrip() + self._reads(text[place + (mark == "}") :])
         sure = text if self._depth or self._in_text else text.rstrip()
-        self.left = text[len(sure) :]
+        self._left = text[len(sure) :]
         return sure
 
     def _behind(self, text: str) -> str:
@@ -76,20 +86,20 @@ class _Value:
 class _Word:
     """The text of one word, which is given at its end."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_texts",)
 
     def __init__(self) -> None:
-        self._text = ""
+        self._texts: list[str] = []
 
     def feed(self, text: str) -> str:
         """Give nothing yet."""
-        self._text += text
+        self._texts.append(text)
         return ""
 
     @property
     def left(self) -> str:
         """The word."""
-        return _word_of(self._text)
+        return _word_of("".join(self._texts))
 
 
 def _as_it_is(text: str) -> str:

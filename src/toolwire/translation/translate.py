@@ -64,8 +64,9 @@ def request(
 def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
     named: list[Loss] | None = None
+    steps = max((field.count(".") for field in paths), default=0) + 1
     for place, loss in enumerate(losses):
-        field = loss.path
+        field = ".".join(loss.path.split(".", steps)[:steps])
         while field and field not in paths:
             field = field.rpartition(".")[0]
         if field and (key := _key_of(paths[field], body)) != field and key.partition(".")[0] in body:

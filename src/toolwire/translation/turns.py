@@ -7,6 +7,7 @@ Rules of this file:
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -39,14 +40,18 @@ read_kept = msgspec.json.Decoder(KeptTurn).decode
 
 def joined(messages: Sequence[Message]) -> Sequence[Message]:
     """Give messages whose turns are whole: what the model said in a row is one message."""
-    turns = list[Message]()
-    for message in messages:
-        if turns and message.role == turns[-1].role == "assistant":
-            more = [part for part in message.parts if not isinstance(part, Text) or part.text]
-            turns[-1] = replace(turns[-1], content=[*turns[-1].parts, *more])
-        else:
-            turns.append(message)
+    turns: list[Message] = []
+    for speaks, group in groupby(messages, lambda message: message.role == "assistant"):
+        run = list(group)
+        turns += [_as_one(run)] if speaks and len(run) > 1 else run
     return messages if len(turns) == len(messages) else turns
+
+
+def _as_one(run: Sequence[Message]) -> Message:
+    """Return one message with the parts of several; what is empty in the later ones is left out."""
+    first, *others = run
+    more = [part for message in others for part in message.parts if not isinstance(part, Text) or part.text]
+    return replace(first, content=[*first.parts, *more])
 
 
 def turn_keys(

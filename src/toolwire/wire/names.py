@@ -13,6 +13,7 @@ Rules of this file:
 import hashlib
 import re
 import zlib
+from collections import deque
 from functools import cached_property, lru_cache
 from string import ascii_letters, digits, hexdigits
 
@@ -31,7 +32,7 @@ class Grammar:
     """Which names a target takes.
 
     `legal` and `first` are character classes; a name has `least` to `limit` characters; `distinct` ids are
-    used once.
+    used once, up to the number that `shorten` can tell apart (`room`).
     """
 
     def __init__(self, legal: str, limit: int, first: str = "", *, least: int = 1, distinct: bool = False) -> None:
@@ -40,6 +41,7 @@ class Grammar:
         self.first: str = first or legal
         self.least = least
         self.distinct = distinct
+        self.room: int = 16 ** min(limit, _DIGEST)
         self._takes_identifiers = least == 1 and self.illegal.search(f"_{ascii_letters}{digits}") is None
 
     def takes(self, name: str) -> bool:
@@ -191,7 +193,8 @@ class Ids(Struct):
     grammar: Grammar | None
     every: bool = False
     taken: set[str] = set()
-    _open: dict[str | None, str | list[str]] = {}
+    _open: dict[str | None, str | deque[str]] = {}
+    _turns: dict[str, int] = {}
     _count: int = 0
 
     def call(self, call_id: str | None, *, own: bool = False) -> str:
@@ -204,28 +207,33 @@ class Ids(Struct):
         waiting = self._open.get(call_id)
         if waiting is None:
             self._open[call_id] = written
+        elif isinstance(waiting, str):
+            self._open[call_id] = deque((waiting, written))
         else:
-            self._open[call_id] = [*([waiting] if isinstance(waiting, str) else waiting), written]
+            waiting.append(written)
         return written
 
     def _write(self, call_id: str, grammar: Grammar) -> str:
         if "__tw" not in call_id and call_id not in self.taken and grammar.takes(call_id):
             return call_id
         written = escape(call_id, grammar)
-        turn = 0
-        while grammar.distinct and written in self.taken:
+        if not grammar.distinct or written not in self.taken:
+            return written
+        turn = self._turns.get(call_id, 0)  # the turns before it were taken, and still are
+        while written in self.taken and len(self.taken) < grammar.room:
             turn += 1
             written = shorten(call_id, grammar, turn)
+        self._turns[call_id] = turn
         return written
 
     def result(self, call_id: str | None, *, own: bool = False) -> str | None:
         """Give the id that a result refers to."""
-        waiting = self._open.pop(call_id, None)
+        waiting = self._open.get(call_id)
         if isinstance(waiting, str):
+            del self._open[call_id]
             return waiting
         if waiting:
-            self._open[call_id] = waiting[1:] if len(waiting) > 2 else waiting[1]
-            return waiting[0]
+            return waiting.popleft()
         if call_id is None or self.grammar is None or (own and not self.every):
             return call_id
         return escape(call_id, self.grammar)

@@ -141,15 +141,16 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
 
 def runs_unthought(bodies: list[Any]) -> bool:
     """Whether the results at the end answer calls of a turn that does not begin with its thinking."""
-    kinds: dict[str, list[Any]] = {"user": [], "assistant": []}
+    kinds: dict[str, list[Any]] = {"user": [], "assistant": []}  # the last block first
+    end = len(bodies)
     for role, found in kinds.items():
-        while bodies and type(bodies[-1]) is dict and bodies[-1].get("role") == role:
-            *bodies, last = bodies
+        while end and type(last := bodies[end - 1]) is dict and last.get("role") == role:
             blocks = last.get("content")
             listed = blocks if type(blocks) is list else ["text"]
-            found[:0] = [block.get("type") if type(block) is dict else block for block in listed]
+            found += [block.get("type") if type(block) is dict else block for block in reversed(listed)]
+            end -= 1
     called = "tool_result" in kinds["user"] and "tool_use" in kinds["assistant"]
-    return called and kinds["assistant"][0] not in _THOUGHTS
+    return called and kinds["assistant"][-1] not in _THOUGHTS
 
 
 def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from toolwire.streams.calls import (
     CallSoFar,
     index_of,
 )
+from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -139,15 +140,19 @@ class Decoder(WireDecoder):
         self._usage: dict[str, Any] = {}
         self._blocks: dict[Any, _BlockReader] = {}
         self._ended: dict[Any, _BlockReader] = {}
-        self._held: list[tuple[_BlockReader, ToolCall]] = []
+        self._held: dict[int, tuple[int, _BlockReader, ToolCall]] = {}  # by their keys, in the order of their ends
+        self._due: set[int] = set()  # the keys of the held ones that do not wait for the end of the answer
         self._last: _BlockReader | None = None
         self._stray: list[str] = []
         self._pieces_strayed = False
         self._filled: set[tuple[Any, Any]] = set()
         self._by_id: dict[str, _BlockReader] = {}
-        self._told: list[CallSoFar] = []
+        self._told: set[CallSoFar] = set()
+        self._unseen: list[CallSoFar] = []  # told calls of which nobody has asked whether they may lack text
+        self._lacking: set[CallSoFar] = set()
+        self._certain: dict[int, _BlockReader] = {}  # the open blocks of which nobody has doubted the text, by key
         self._broken: list[_BlockReader] = []
-        self._calls = self._count = 0
+        self._calls = self._count = self._ends = 0
         self._called = self._renamed = False
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -211,18 +216,26 @@ class Decoder(WireDecoder):
         read = index_of(index)
         if read is not None:
             return self._blocks.get(read)
-        blocks = list(self._blocks.values())
-        if len(blocks) == 1:
-            blocks[0].loose = blocks[0].placed
-            return blocks[0]
-        for block in blocks:
+        only = self._only_block()
+        if only is not None:
+            only.loose = only.placed
+            return only
+        for block in self._certain.values():
             block.call.problem = block.call.problem or AMBIGUOUS
+        self._certain.clear()
         return None
+
+    def _only_block(self) -> _BlockReader | None:
+        """Give the one block that is open; None where there are several, or none."""
+        if len(self._blocks) != 1:
+            return None
+        self._blocks = dict(self._blocks.items())  # a dict that has lost many entries is slow to begin with
+        return next(iter(self._blocks.values()))
 
     def _take_place(self, index: Any) -> _BlockReader | None:
         """Give the only open block its index, if its start had none and it is the one in that place."""
-        block = next(iter(self._blocks.values()), None)
-        if block is None or len(self._blocks) > 1 or block.placed or index_of(index) != block.place:
+        block = self._only_block()
+        if block is None or block.placed or index_of(index) != block.place:
             return None
         if block.place in self._ended:
             return None
@@ -246,7 +259,7 @@ class Decoder(WireDecoder):
             return
         if ended is not None and ended.call.size and not (type(text) is str and ended.call.repeats(text)):
             self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
-        elif ended is None and index != self._count and any(call.may_lack for call in self._told):
+        elif ended is None and index != self._count and self._may_lack():
             self.fail(Error("server", LOST_TEXT, code="stream_invalid"))
         self._stray.append(text if type(text) is str else "")
         self._pieces_strayed = self._pieces_strayed or type(text) is not str or parse_arguments(text)[1] is not None
@@ -306,6 +319,7 @@ class Decoder(WireDecoder):
         self._keep(odd)
 
     def _read_shell(self) -> Any:
+        self.strain(LETTERS_OF_A_MEMBER * len(self._message))
         known = self._message.copy()
         for key in _ENDINGS:
             known.pop(key, None)
@@ -337,6 +351,7 @@ class Decoder(WireDecoder):
         made.index, made.place, made.placed = place, self._count, placed
         self._count += 1
         self._blocks[place] = self._last = made
+        self._certain[made.key] = made
         self._ended.pop(place, None)
         if made.is_call:
             self._calls += 1
@@ -360,10 +375,8 @@ class Decoder(WireDecoder):
         """Note which model goes on after a refusal, which may have cut off the call before it."""
         if block.get("type") != FALLBACK:
             return
-        self._held = [
-            (held, cut_off(replace(call, raw=held.call.text)) if held is self._last else call)
-            for held, call in self._held
-        ]
+        if self._last is not None and (held := self._held.get(self._last.key)) is not None:
+            self._hold(self._last, cut_off(replace(held[2], raw=self._last.call.text)))
         match block.get("to"):
             case {"model": str(model)} if model != self._message.get("model"):
                 self._message["model"] = model
@@ -379,6 +392,7 @@ class Decoder(WireDecoder):
                     made.call.problem = made.call.problem or before.call.problem
             elif before.call.is_empty or (before is twin and before.index == made.index):
                 before.call.problem = made.call.problem = f"it was named both {before.body['name']!r} and {name!r}"
+                self._lacking.discard(before.call)
                 self._renamed = self._renamed or before.call in self._told
         if call_id:
             self._by_id[call_id] = made
@@ -389,11 +403,12 @@ class Decoder(WireDecoder):
 
     def _stop_block(self, body: dict[str, Any], *, whole: bool = True) -> None:
         index = body.get("index")
-        if type(index) is not int and index_of(index) is None and len(self._blocks) == 1:
-            index = next(iter(self._blocks))
+        if type(index) is not int and index_of(index) is None and (only := self._only_block()) is not None:
+            index = only.index
         block = self._blocks.pop(index_of(index), None)
         if block is None:
             return
+        self._certain.pop(block.key, None)
         if block.is_call:
             self._ended[block.index] = block
             self._stop_call(block, whole=whole)
@@ -427,26 +442,34 @@ class Decoder(WireDecoder):
         elif not whole:
             call = cut_off(replace(call, raw=text))
         if call.complete and (block.call.guessed or is_half(call, last=True)):
-            self._held.append((block, call))
+            self._hold(block, call)
         else:
             self._tell_call(block, call)
+
+    def _hold(self, block: _BlockReader, call: ToolCall) -> None:
+        """Hold a call back; only one that may lack its text waits for the end of the answer."""
+        self._ends += 1
+        number = self._held[block.key][0] if block.key in self._held else self._ends
+        self._held[block.key] = number, block, call
+        if not (call.error is None and (block.call.guessed or block.call.is_empty)):
+            self._due.add(block.key)
 
     def _tell_call(self, block: _BlockReader, call: ToolCall) -> None:
         self._called = self._called or call.complete
         if call.runs:
-            self._told.append(block.call)
+            self._told.add(block.call)
+            self._unseen.append(block.call)
         self.events.append(CallEnd(block.key, call))
 
     def _release(self, reason: Any, *, last: bool = False) -> None:
         """Tell the calls that waited for the reason of the answer's end; at last those too that may lack their text."""
-        if not self._held:
+        if not (self._held if last else self._due):
             return
-        held, self._held = self._held, []
+        due = list(self._held) if last else sorted(self._due, key=lambda key: self._held[key][0])
+        self._due.clear()
         stray = bool(self._stray) or self._lost(cut=reason in CUT)
-        for block, call in held:
-            if not last and call.error is None and (block.call.guessed or block.call.is_empty):
-                self._held.append((block, call))
-            elif call.error is None and block.call.problem is not None:
+        for _, block, call in map(self._held.pop, due):
+            if call.error is None and block.call.problem is not None:
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=block.call.problem)))
             elif call.error is None and (stray or (block.call.is_empty and not self._filled.isdisjoint(block.names))):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
@@ -462,7 +485,13 @@ class Decoder(WireDecoder):
     def misled(self, *, cut: bool) -> bool:
         """Whether a call that was told as whole has another name, or a delta without an index may be its own."""
         cut = cut or FINISH_REASONS.get(str(self._message.get("stop_reason"))) in CUT
-        return self._renamed or (self._lost(cut=cut) and any(call.may_lack for call in self._told))
+        return self._renamed or (self._lost(cut=cut) and self._may_lack())
+
+    def _may_lack(self) -> bool:
+        """Whether a call that was told as whole may lack text."""
+        self._lacking.update(call for call in self._unseen if call.may_lack)
+        self._unseen.clear()
+        return bool(self._lacking)
 
     def _tell_stray(self) -> None:
         """Tell input that reached no call as a call that is not usable."""
@@ -493,6 +522,7 @@ class Decoder(WireDecoder):
             self._release(FINISH_REASONS.get(raw, "unknown"))
         if type(usage) is dict:
             known = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
+            self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
             self._usage = {**self._usage, **known}
             self.events.append(UsageDelta(decode_usage(self._usage)))
         if not _OF_ENDING.issuperset(changed):
@@ -514,8 +544,9 @@ class Decoder(WireDecoder):
         word = self._message.get("stop_reason")
         cut = FINISH_REASONS.get(word, "unknown") if type(word) is str else reason
         if reason is not None:
-            self._held = [(block, cut_off(replace(call, raw=block.call.text))) for block, call in self._held]
-        half = "incomplete" if any(call.error for _, call in self._held) else None
+            for number, block, call in list(self._held.values()):
+                self._held[block.key] = number, block, cut_off(replace(call, raw=block.call.text))
+        half = "incomplete" if any(call.error for _, _, call in self._held.values()) else None
         self._release(cut or half, last=True)
         self._tell_stray()
         if not self._started:

@@ -197,7 +197,7 @@ def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     properties = schema.get("properties")
     if type(properties) is not dict or all(map(_KEY.fullmatch, properties)):
         return schema
-    odd = [key for key in properties if not _KEY.fullmatch(key)]
+    odd = dict.fromkeys(key for key in properties if not _KEY.fullmatch(key))
     for key in odd:
         ledger.lose(f"parameters.properties.{key}", "schema_key", f"{DIALECT} takes no parameter of such a name")
     kept = {key: inner for key, inner in properties.items() if key not in odd}

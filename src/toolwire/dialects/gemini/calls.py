@@ -232,7 +232,7 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     if call_id is None or ledger.ids.grammar is not None:
         call_id = ledger.ids.result(call_id, own=mine)
     names = ledger.named.get(part.tool_call_id)
-    called = names.pop(0) if names else None
+    called = names.popleft() if names else None
     bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
     if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
         name = part.name

@@ -195,7 +195,7 @@ class _ContentsSoFar(Struct):
     """The contents written so far, and the two that what comes from elsewhere may still join.
 
     `open` holds the parts of the user's last content, and `waiting` says whether words are still to come to
-    it; `said` holds the parts of the model's last one.
+    it; `said` holds the parts of the model's last one, and `calls` says whether there are calls among them.
     """
 
     ledger: Conversation
@@ -203,6 +203,7 @@ class _ContentsSoFar(Struct):
     open: list[Any] | None = None
     said: list[Any] | None = None
     waiting: bool = False
+    calls: bool = False
 
     def model(self, parts: list[Any]) -> None:
         """Add what the model said elsewhere, to its last content if nobody spoke in between."""
@@ -210,14 +211,14 @@ class _ContentsSoFar(Struct):
             return
         if self.ledger.below:
             self.settle()
+        if self.ledger.skips_signatures:
+            self.calls = (self.said is not None and self.calls) or _excuse_first_call(parts)
         if self.said is None:
             self.said = parts
             self.bodies.append({"role": "model", "parts": parts})
         else:
             self.said += parts
         self.open = None
-        if self.ledger.skips_signatures:
-            _excuse_first_call(self.said)
 
     def user(self, parts: list[Any], *, more: bool = False) -> None:
         """Add what the user says, to a content that waits for it; `more` says that it goes on waiting."""
@@ -238,11 +239,15 @@ class _ContentsSoFar(Struct):
             self.ledger.below = []
 
 
-def _excuse_first_call(parts: list[Any]) -> None:
+def _excuse_first_call(parts: list[Any]) -> bool:
+    """Say of the first call that it has no signature; return True if there is a call."""
     calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
     place = next(calls, None)
-    if place is not None and SIGNATURE not in parts[place]:
+    if place is None:
+        return False
+    if SIGNATURE not in parts[place]:
         parts[place] = {**parts[place], SIGNATURE: _SKIP}
+    return True
 
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:

@@ -9,7 +9,7 @@ Rules of this file:
 """
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -77,7 +77,7 @@ class Conversation(Ledger):
         self.skips_signatures = bool(model) and family.signed_calls is not False and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
-        self.named: defaultdict[str | None, list[str]] = defaultdict(list)
+        self.named: defaultdict[str | None, deque[str]] = defaultdict(deque)
 
 
 def read_keys(body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

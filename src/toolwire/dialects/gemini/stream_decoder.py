@@ -38,6 +38,7 @@ from toolwire.streams.calls import STRAY_TEXT, index_of
 from toolwire.streams.choices import numbered, rank
 from toolwire.streams.merging import news_of
 from toolwire.streams.paths import ObjectSoFar
+from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -91,7 +92,7 @@ class _CandidateReader(Speech):
     """One candidate as it arrives: its words, its calls, and what else was said of it.
 
     `said` holds the words of its texts, of which the open one has those from `begun` on; `sourced` says that there
-    is news of what they are grounded on.
+    is news of what they are grounded on, and `sources` how many bytes the frames have that said it.
     """
 
     beside: dict[str, Any] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class _CandidateReader(Speech):
     said: _AnswerSoFar = field(default_factory=_AnswerSoFar)
     begun: int = 0
     sourced: bool = False
+    sources: dict[str, int] = field(default_factory=dict)
 
     def say(self, shell: Any, words: str, opaque: Opaque | None = None) -> None:
         """Tell words of a part like this one, or of a new one."""
@@ -139,6 +141,7 @@ class _CandidateReader(Speech):
         super().close()
 
     def _cite(self) -> None:
+        self._decoder.strain(sum(self.sources.values()))
         words = self.said.data[self.begun :].decode()
         [citations] = citations_of(self.entry, [words], self.begun)
         self._decoder.events += [CitationDelta(self.key, citation) for citation in citations]
@@ -156,13 +159,16 @@ class _CandidateReader(Speech):
                     del news[key]
                 self.ended |= entry[key] not in _UNSAID
         self.entry.update(news)
-        self.sourced |= not SOURCES.isdisjoint(news)
+        if not SOURCES.isdisjoint(news):
+            self.sourced = True
+            self.sources.update(dict.fromkeys(SOURCES.intersection(news), len(self._decoder.frame)))
         told = {key: value for key, value in news.items() if key not in _REASONS}
         if content is not None:
             new = _news(self.content, content) if self.content else content
             if new or self.content is None:
                 told["content"] = new
-            self.content = {**(self.content or {}), **new}
+                self._decoder.strain(LETTERS_OF_A_MEMBER * len(self.content or ()))
+                self.content = {**(self.content or {}), **new}
         return told
 
 
@@ -249,6 +255,7 @@ class Decoder(WireDecoder):
             first = self._read_beside(body, usage)
         if type(usage) is dict and usage != self._usage:
             self._usage = usage
+            self.strain(LETTERS_OF_A_MEMBER * len(self._counts))
             self._counts = {**self._counts, **usage} if _TOTALS.isdisjoint(usage) else usage
             self.events.append(UsageDelta(first or decode_usage(self._counts)))
         for entry in numbered(entries or []):
@@ -267,6 +274,7 @@ class Decoder(WireDecoder):
         if news := {
             key: value for key, value in _news(shell, body).items() if not (key in _NAMED_ONCE and shell.get(key))
         }:
+            self.strain(LETTERS_OF_A_MEMBER * len(shell))
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(self._read_shell()))
         return None

@@ -8,6 +8,8 @@ Rules of this file:
 - Why the answers ended is said when the stream is over, and not at all if something went wrong.
 """
 
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Any
 
 from msgspec import Struct
@@ -50,12 +52,16 @@ _OF_ENTRY = frozenset({"content", "index"})
 
 
 class _WrittenPart(Struct, eq=False):
-    """A part that is being written: of which answer, and its body for words, or the words that wait with it."""
+    """A part that is being written: of which answer, and its body for words, or the words that wait with it.
+
+    `number` says how many parts began before it.
+    """
 
     key: int
     choice: int
     part: Any
     mine: bool
+    number: int = 0
     body: dict[str, Any] | None = None
     waiting: list[str] = []
     told: bool = False
@@ -90,12 +96,15 @@ class Encoder(SequentialEncoder):
     _tail = b"}"
     _counts = b""
     _unsaid = _counted = False
+    _begun = 0
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._array = JsonArray() if quirks.stream_array else None
         self._candidates: dict[int, _CandidateWriter] = {}
+        self._unwritten: list[int] = []  # the places of candidates that no chunk may have said yet, as a heap
         self._parts: dict[int, _WrittenPart] = {}
+        self._worded: dict[int, _WrittenPart] = {}  # the parts whose words wait
         self._endings: list[tuple[int, Choice, dict[str, Any]]] = []
 
     def open_ledger(self, quirks: Quirks) -> Conversation:
@@ -132,7 +141,15 @@ class Encoder(SequentialEncoder):
         if known is None:
             usual = _CandidateWriter({}, {}) if self._mine else _CandidateWriter({"role": "model"}, {"index": choice})
             known = self._candidates[choice] = usual
+            heappush(self._unwritten, choice)
         return known
+
+    def _take_unwritten(self, choice: int) -> Iterator[_CandidateWriter]:
+        """Give the candidates before a choice that no chunk has said yet."""
+        while self._unwritten and self._unwritten[0] < choice:
+            candidate = self._candidates[heappop(self._unwritten)]
+            if not candidate.written:
+                yield candidate
 
     def _chunk(self, entries: list[dict[str, Any]] | None, *, counted: bool) -> bytes:
         fields = [] if entries is None else [b'"candidates":' + encode_json(entries)]
@@ -155,15 +172,16 @@ class Encoder(SequentialEncoder):
             return b""
         candidate = self._candidate(choice)
         candidate.body = body
-        known = [self._candidates[place] for place in sorted(self._candidates) if place < choice]
-        entries = [other.write([]) for other in known if not other.written]
+        entries = [other.write([]) for other in self._take_unwritten(choice)]
         return self._chunk([*entries, candidate.write(parts)], counted=self._counted)
 
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: words that bring nothing but themselves can go out as they come."""
         part: Any = event.part
         mine = self.is_own(part)
-        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, part, mine=mine)
+        self._begun += 1
+        self._parts[event.key] = written = _WrittenPart(event.key, event.choice, part, mine, self._begun)
+        self._worded.pop(event.key, None)
         body = _BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
             return b""
@@ -186,6 +204,7 @@ class Encoder(SequentialEncoder):
             return b""
         if part.body is None:
             part.waiting.append(event.text)
+            self._worded[part.key] = part
             return b""
         if not part.told and self._candidate(part.choice).body == part.body:
             self._stand(part)
@@ -229,11 +248,13 @@ class Encoder(SequentialEncoder):
         words = "".join(written.waiting)
         whole = replace(part, text=part.text + words) if words else part
         written.waiting, written.told = [], True
+        self._worded.pop(written.key, None)
         return self._say(written.choice, encode_parts([whole], self.ledger, "assistant", written.key))
 
     def _finish_chunk(self) -> bytes:
         """Write what waits: what comes now was said beside later parts."""
-        return b"".join([self._write_waiting(part, part.part) for part in self._parts.values() if part.waiting])
+        waiting = sorted(self._worded.values(), key=lambda part: part.number)
+        return b"".join([self._write_waiting(part, part.part) for part in waiting])
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
@@ -274,7 +295,9 @@ class Encoder(SequentialEncoder):
         if "index" in value:
             candidate.entry = {"index": value["index"]}
         candidate.news.update({key: value[key] for key in value if key not in _OF_ENTRY})
-        candidate.written = candidate.written and _OF_ENTRY.isdisjoint(value)
+        if candidate.written and not _OF_ENTRY.isdisjoint(value):
+            candidate.written = False
+            heappush(self._unwritten, event.choice)
         return data + self._wait()
 
     def write_usage(self, event: UsageDelta) -> bytes:

@@ -23,6 +23,7 @@ from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.merging import join_pieces, news_of
+from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     Choice,
     ChoiceEnd,
@@ -98,6 +99,7 @@ class Decoder(WireDecoder):
         """Read what stands beside the message: the shell of the answer, or news of it."""
         self._beside, before = body, self._top
         beside = {key: body[key] for key in body if key != "error" and not (key == "done" and not body[key])}
+        self.strain(LETTERS_OF_A_MEMBER * len(before or ()))
         self._top = {**(before or {}), **beside}
         if before is None:
             self._began = self._time

@@ -8,6 +8,8 @@ The places where this wire stores what the model keeps as ordered parts:
 
 from typing import Any
 
+from msgspec import Struct
+
 from toolwire.dialects.openai_chat.calls import (
     CallsSoFar,
     decode_calls,
@@ -270,6 +272,7 @@ def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) 
 
 def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
     blocks: list[Any] = []
+    beside = Beside()
     bare = False
     for place, part in enumerate(message.parts):
         ledger.part = place
@@ -281,11 +284,11 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
                 blocks.append(encode_text(part, ledger))
                 _note_order(body, ledger)
                 if part.citations:
-                    _encode_citations(part, body, ledger)
+                    _encode_citations(part, body, ledger, beside)
             case Thinking():
-                encode_thinking_key(part, body, blocks, ledger)
+                encode_thinking_key(part, body, blocks, ledger, beside)
             case Refusal():
-                _encode_refusal(part, body, blocks, ledger)
+                _encode_refusal(part, body, blocks, ledger, beside)
             case Audio() if part.file_id is not None:
                 encode_audio_answer(part, body, ledger, as_string=as_string)
             case Opaque() if part.dialect == DIALECT and part.form:
@@ -294,6 +297,7 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
                 if ledger.said(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)
     ledger.part = None
+    beside.write(body)
     _place_words(body, blocks, ledger, bare=bare, as_string=as_string)
 
 
@@ -315,13 +319,41 @@ def _note_order(body: dict[str, Any], ledger: Ledger) -> None:
         ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved")
 
 
-def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger) -> None:
+def _encode_citations(part: Text, body: dict[str, Any], ledger: Ledger, beside: "Beside") -> None:
     notes = [encode_citation(citation, ledger) for citation in part.citations or ()]
     if notes:
-        body["annotations"] = body.get("annotations", []) + [note for note in notes if note is not None]
+        beside.extend("annotations", [note for note in notes if note is not None], body)
 
 
-def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger) -> None:
+class Beside(Struct):
+    """What several parts of an answer say under one key of its body: texts, and lists."""
+
+    texts: dict[str, list[str]] = {}
+    lists: set[str] = set()
+
+    def add(self, key: str, text: str, body: dict[str, Any]) -> None:
+        """Add a text under a key of a body."""
+        if key not in self.texts:
+            self.texts[key] = [body.get(key, "")]
+            body[key] = ""  # which keeps its place among the keys
+        self.texts[key].append(text)
+
+    def extend(self, key: str, entries: list[Any], body: dict[str, Any]) -> None:
+        """Add entries to the list under a key of a body."""
+        if key not in self.lists:
+            self.lists.add(key)
+            body[key] = [*body.get(key, ())]  # the list that is there may be a part's own
+        body[key] += entries
+
+    def write(self, body: dict[str, Any]) -> None:
+        """Put the texts into a body."""
+        for key, texts in self.texts.items():
+            body[key] = "".join(texts)
+
+
+def encode_thinking_key(
+    part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, beside: Beside
+) -> None:
     """Add thinking to an answer: under its key, or among the blocks of the content."""
     form = form_of(part.opaque, DIALECT)
     key = ledger.quirks.reasoning_key or form.get("key")
@@ -334,18 +366,20 @@ def encode_thinking_key(part: Thinking, body: dict[str, Any], blocks: list[dict[
     elif key is None and (part.text or not part.signature):
         ledger.lose("text", "thinking", f"{DIALECT} has no field for thinking")
     if key is not None:
-        body[key] = body.get(key, "") + part.text
+        beside.add(key, part.text, body)
     ledger.lose_fields(part, "thinking", "redacted")
     ledger.lose_fields(part, "cache_mark", "cache")
     before = body.get("reasoning_details")
     ledger.replay(body, part.opaque)
     if before is not None and made_by(part.opaque, DIALECT):
-        body["reasoning_details"] = before + part.opaque.value.get("reasoning_details", [])  # type: ignore[union-attr]
+        beside.extend("reasoning_details", part.opaque.value.get("reasoning_details", []), body)  # type: ignore[union-attr]
 
 
-def _encode_refusal(part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger) -> None:
+def _encode_refusal(
+    part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, beside: Beside
+) -> None:
     if "key" in form_of(part.opaque, DIALECT) or not made_by(part.opaque, DIALECT):
-        body["refusal"] = body.get("refusal", "") + part.text
+        beside.add("refusal", part.text, body)
         ledger.finish({}, part)
     else:
         blocks.append(encode_refusal(part, ledger))

@@ -33,6 +33,8 @@ from toolwire.streams.accumulation import NEVER_ENDED, cite
 from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.choices import numbered, rank
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
+from toolwire.streams.pending_calls import DoubtfulAnswers, UntoldCalls
+from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -66,6 +68,8 @@ _NAMED_ONCE = frozenset({"id", "model", "created"})
 _ADDED = frozenset({"content", "audio"})
 _REASONING = frozenset(REASONING_KEYS)
 _CALLS = frozenset({"tool_calls", "function_call"})
+# To look at a call once more takes about as long as to look at so many letters.
+_LETTERS_OF_A_CALL = 500
 
 
 class _ChoiceReader(Speech):
@@ -76,7 +80,7 @@ class _ChoiceReader(Speech):
     audio: dict[str, Any] = field(default_factory=dict)
     content: Any = ABSENT
     spoken: int = 0
-    waiting: list[CallSoFar] = field(default_factory=list)
+    waiting: UntoldCalls = field(default_factory=UntoldCalls)
     called: bool = False
     broken: bool = False
     cited: bool = False
@@ -91,6 +95,7 @@ class _ChoiceReader(Speech):
         self.spoken += 1 if type(shell) is Text and shell.opaque is None else 2
         super().open(shell)
         self.cited = False
+        self._decoder.speakers[self.key] = self  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """End the part that is open; details of reasoning are whole with it."""
@@ -107,11 +112,14 @@ class Decoder(WireDecoder):
     _shell: dict[str, Any] | None = None
     _beside: dict[str, Any] | None = None
     _step: Opaque | None = None
+    _unended = 0
 
     def __init__(self) -> None:
         super().__init__()
         self._usage: dict[str, Any] = {}
         self._answers: dict[int, _ChoiceReader] = {}
+        self._doubts = DoubtfulAnswers()
+        self.speakers: dict[int, _ChoiceReader] = {}  # who says a part, by its key
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
@@ -144,6 +152,7 @@ class Decoder(WireDecoder):
     def _read_usage(self, usage: dict[str, Any]) -> None:
         """Read counts, wherever in a chunk they stand; a count that is not said again stays as it was."""
         said = {key: usage[key] for key in usage if usage[key] is not None}
+        self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
         self._usage = usage if COUNTS.are_all_in(said) else {**usage, **self._usage, **said}
         self.events.append(UsageDelta(COUNTS.decode(self._usage, DIALECT)))
 
@@ -160,6 +169,7 @@ class Decoder(WireDecoder):
             case {"usage": dict(counts)}:
                 self._read_usage(counts)
         if news:
+            self.strain(LETTERS_OF_A_MEMBER * len(shell))
             self._shell = {**shell, **news}
             self.events.append(MessageDelta(_read_shell(self._shell), opaque=Opaque(DIALECT, news)))
 
@@ -170,6 +180,7 @@ class Decoder(WireDecoder):
         answer = self._answers.get(place)
         if answer is None:
             answer = self._answers[place] = _ChoiceReader(self, place)
+            self._unended += 1
         elif type(delta) is dict and _USUAL_DELTA.issuperset(delta) and _USUAL_CHOICE.issuperset(entry):
             text = delta.get("content")
             bare = entry.get("finish_reason") is None and entry.get("logprobs") is None
@@ -195,9 +206,10 @@ class Decoder(WireDecoder):
             self._keep_odd({"finish_reason": word}, answer.choice)
         if ended:
             answer.ending = Opaque(DIALECT, left) if left else answer.ending
+            self._unended -= answer.finish_word is None
             if answer.finish_word is None or (word == "tool_calls" and answer.calls.calls):
                 answer.finish_word = word
-            self.done = all(answer.finish_word is not None for answer in self._answers.values())
+            self.done = not self._unended
             answer.close()
             self._close_calls(answer, FINISH_REASONS.get(word or "", "unknown"), last=False)
 
@@ -323,6 +335,8 @@ class Decoder(WireDecoder):
         elif text is not None:
             call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
         call.name = call.name or name or ""
+        answer.waiting.note(call)
+        self._doubts.note(answer.choice, answer.calls)
         if entry or inner or key not in call.entry:
             named = {} if name is None and not call.name else {"name": call.name}
             call.merge({**entry, key: {**inner, **named}})
@@ -333,17 +347,16 @@ class Decoder(WireDecoder):
             call.problem = NOT_UTF8
         if text and type(text) is str and not call.repeats(text):
             self._add_text(call, text, answer)
+            answer.waiting.note(call)
 
     def _go_to(self, call: CallSoFar, answer: _ChoiceReader) -> None:
         """Go to a new call: the one before has ended, if its text is whole."""
         self.done = False
         answer.close()
         self._begin_calls(answer)
-        answer.waiting.append(call)
+        answer.waiting.add(call)
         before = answer.calls.calls[-2:][0]
-        doubt = (
-            before.guessed or before.twin is not None or any(bool(one.name) is one.is_empty for one in answer.waiting)
-        )
+        doubt = before.guessed or before.twin is not None or answer.waiting.has_odd
         if not before.closed and before is not call and before.is_whole() and not doubt:
             self._close_call(before, answer)
 
@@ -362,23 +375,14 @@ class Decoder(WireDecoder):
             self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
     def _begin_calls(self, answer: _ChoiceReader, last: CallSoFar | None = None) -> None:
-        """Tell the calls that have a name, in their order, at most to the last: their name cannot grow any more."""
-        waiting: list[CallSoFar] = []
-        for place, call in enumerate(answer.waiting):
-            if call.key is not None:
-                continue
-            if call.name and (call.id is not None or not call.is_empty or call is last):
-                self._start_call(call, answer)
-            else:
-                waiting.append(call)
-            if call is last:
-                waiting += answer.waiting[place + 1 :]
-                break
-        answer.waiting = waiting
+        """Tell the calls that have a name, in their order, at most to the last."""
+        for call in answer.waiting.named(last):
+            self._start_call(call, answer)
 
     def _start_call(self, call: CallSoFar, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key, call.begun = self.new_key(), True
+        answer.waiting.told(call)
         self.texts[call.key] = call
         answer.spoken += 2
         start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
@@ -410,7 +414,7 @@ class Decoder(WireDecoder):
         return decode_call(entry, number, call.index)
 
     def _close_call(self, call: CallSoFar, answer: _ChoiceReader, reason: str | None = None) -> None:
-        call.closed = True
+        answer.calls.close(call)
         if call.key is None:
             self._start_call(call, answer)
         made = self._build(call, call.text)
@@ -430,13 +434,15 @@ class Decoder(WireDecoder):
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        left = [call for call in answer.calls.calls if not call.closed]
+        left = list(answer.calls.unclosed.values())
         if not left:
             return
         self._begin_calls(answer)
-        if not all([answer.calls.are_usual for answer in self._answers.values()]):  # noqa: C419 - a list is faster
-            strays = [answer.calls.strays(cut=reason in CUT) for answer in self._answers.values()]
-            answer.calls.settle(stray=any(stray for stray, _ in strays), piece=any(piece for _, piece in strays))
+        self._doubts.look()
+        if self._doubts.unusual:
+            self.strain(_LETTERS_OF_A_CALL * len(answer.calls.calls))
+            stray, piece = self._doubts.strays(cut=reason in CUT)
+            answer.calls.settle(stray=stray, piece=piece)
         for call in left:
             if last or not (call.is_empty or call.guessed):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
@@ -452,7 +458,7 @@ class Decoder(WireDecoder):
             return False
         if "reasoning_details" not in delta:
             return None if encode_json(event.text) not in encode_json(step) else False
-        answer = next(answer for answer in self._answers.values() if answer.key == event.key)
+        answer = self.speakers[event.key]
         return answer.details.growing(delta["reasoning_details"], event.text)
 
     def misled(self, *, cut: bool) -> bool:

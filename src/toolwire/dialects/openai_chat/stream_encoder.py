@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from toolwire.dialects.openai_chat.calls import as_told, lose_second
 from toolwire.dialects.openai_chat.error import encode_error
-from toolwire.dialects.openai_chat.messages import encode_audio_answer, encode_thinking_key
+from toolwire.dialects.openai_chat.messages import Beside, encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part
 from toolwire.dialects.openai_chat.response import (
     COUNTS,
@@ -83,7 +83,8 @@ class Encoder(StreamEncoder):
         self._noted: dict[int, int] = {}
         self._last: dict[int, int] = {}
         self._reasons: dict[int, Any] = {}
-        self._doubtful: list[_Written] = []
+        self._doubtful: dict[int, list[_Written]] = {}
+        self._looked_at: dict[int, tuple[Any, int]] = {}
         self._said: set[tuple[int, str]] = set()
         self._endings: list[bytes] = []
 
@@ -206,7 +207,7 @@ class Encoder(StreamEncoder):
                 notes = (part.citations or [])[written.told :]
                 delta = {"annotations": self._encode_notes(notes, written.choice)}
             case Thinking():
-                encode_thinking_key(part, {}, [], self.ledger)
+                encode_thinking_key(part, {}, [], self.ledger, Beside())
                 delta = self._end_thinking(written, part)
             case Refusal():
                 self.ledger.finish({}, part)
@@ -285,7 +286,7 @@ class Encoder(StreamEncoder):
         self._stand(written)
         self.ledger.finish({}, call)
         if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
-            self._doubtful.append(written)
+            self._doubtful.setdefault(written.choice, []).append(written)
         if "".join(written.pieces).strip() or not call.complete or (call.raw == "" and self.is_own(call)):
             return b""
         self._open[event.key] = written
@@ -341,16 +342,20 @@ class Encoder(StreamEncoder):
 
         The next call closes a call, and so does the reason of an end.
         """
-        data, reason = b"", self._reasons.get(choice)
-        if ended and reason is None:
-            return data
-        for call in self._doubtful:
+        doubtful, reason = self._doubtful.get(choice, []), self._reasons.get(choice)
+        if not doubtful or (ended and reason is None):
+            return b""
+        before, count = self._looked_at.get(choice, (None, 0))
+        first = 0 if ended or reason != before else count  # the others were looked at, for the same reason
+        self._looked_at[choice] = reason, len(doubtful)
+        data: list[bytes] = []
+        for call in doubtful[first:]:
             last = ended and self._last[choice] == call.place
             text = "".join(call.pieces)
-            if call.choice == choice and call.key != "custom" and reads_as_whole(text, reason, last=last):
+            if call.key != "custom" and reads_as_whole(text, reason, last=last):
                 call.pieces.append(BROKEN)
-                data += self._write_text(call, BROKEN, None)
-        return data
+                data.append(self._write_text(call, BROKEN, None))
+        return b"".join(data)
 
     def _counts(self) -> bytes:
         if self._usage is None or not self.ledger.quirks.stream_usage:

@@ -188,7 +188,7 @@ def _take_own_output(rest: dict[str, Any], form: dict[str, Any], kind: str, decl
         form["layout"] = layout = declared.read(rest.pop("tools"))
         form["words"] = words = format_arguments({"tools": list(_names_in(layout))})
         rest |= {"tools": said} if (said := declared.left()) else {}
-        declared.others += before
+        declared.others = before
         return words
     output = rest.get("output")
     if type(output) is str:

@@ -9,7 +9,6 @@ Rules of this file:
 """
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -219,7 +218,8 @@ def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
 def encode_messages(messages: Any, items: Items, first: int = 0, last: int | None = None) -> list[Any]:
     """Write the messages of a request from `first` to before `last`, as the items that this wire needs for them."""
     ledger, bodies = items.ledger, items.bodies
-    for place, message in islice(enumerate(messages), first, last):
+    for place in range(first, len(messages) if last is None else min(last, len(messages))):
+        message = messages[place]
         content, opaque, role = message.content, message.opaque, message.role
         bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
         if type(content) is str and role != "developer" and message.name is None and message.tool_call_id is None:

@@ -252,6 +252,7 @@ class PartSoFar:
     """
 
     __slots__ = (
+        "_before",
         "alone",
         "block",
         "doubt",
@@ -274,7 +275,7 @@ class PartSoFar:
         self.block = block
         self.tells: Any = CallDelta if part is None else WORDS.get(type(part))
         self.texts: list[list[str]] = [[]]
-        self.size = 0
+        self.size = self._before = 0
         self.shown: str | None = None
         self.step: int | None = None
         self.notes: list[Any] = []
@@ -296,6 +297,15 @@ class PartSoFar:
         return self.texts[-1]
 
     @property
+    def length(self) -> int:
+        """How long the present text is so far."""
+        return self.size - self._before
+
+    def begin_anew(self) -> None:
+        """Let go of the text so far."""
+        self.texts, self._before = [[]], self.size
+
+    @property
     def text(self) -> str:
         """The present text so far."""
         return "".join(self.pieces)
@@ -314,9 +324,9 @@ class PartSoFar:
 
     def catch_up(self, text: Any) -> list[Event]:
         """Tell the words of a text that were not told on the way."""
-        told = self.text
-        new = type(text) is str and text != told and text.startswith(told)
-        return self.say(text[len(told) :], {}) if new else []
+        if type(text) is not str or len(text) <= self.length:
+            return []
+        return self.say(text[self.length :], {}) if text.startswith(self.text) else []
 
     def go_to(self, shown: str, step: int | None) -> list[Event]:
         """Go to a text of reasoning: after a blank line, if it is not the first that is told."""
@@ -325,6 +335,7 @@ class PartSoFar:
         elif self.shown == shown and step not in (None, self.step):
             self.step = step
             self.texts.append([])
+            self._before = self.size
             return [ThinkingDelta(self.key, BLANK_LINE, opaque=self._mark({}))]
         return []
 
@@ -332,8 +343,7 @@ class PartSoFar:
         """Whether the last body of a text says more than was told, and not only at its end."""
         if type(part) is not type(self.part) or self.tells is None:
             return False
-        told = self.text
-        return len(part.text) > len(told) and not part.text.startswith(told)
+        return len(part.text) > self.length and not part.text.startswith(self.text)
 
     def end(self, part: Any) -> list[Event]:
         """End the part as its last body says that it is, if it is of the same kind."""

@@ -7,6 +7,7 @@ Rules of this file:
 - An answer whose last words say more than was told on the way is not complete.
 """
 
+from collections import Counter
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
 from toolwire.streams.accumulation import tell
 from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
+from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     CallEnd,
     ChoiceEnd,
@@ -68,9 +70,12 @@ class Decoder(WireDecoder):
         self._early: list[dict[str, Any]] = []
         self._items = ItemsSoFar("reasoning", CALLS)
         self._held: list[tuple[int, ToolCall]] = []
+        self._broken: list[tuple[int, ToolCall]] = []
         self._empty: list[tuple[int, ToolCall]] = []
         self._called = self._refused = self._stray = self._lacks = self._lost = self._may_lack = False
         self._contradicted = False
+        self._open_calls: Counter[Any] = Counter()  # how many calls of a kind are open
+        self._certain: dict[Any, list[ItemSoFar]] = {}  # those of a kind of which nobody has doubted the text
         self._filled: set[str | None] = set()
         self.steps: NumberedSteps = NumberedSteps()
 
@@ -103,10 +108,17 @@ class Decoder(WireDecoder):
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
         if item is not None and item.kind in CALLS and not is_call(item.body, item.kind):
             return  # the server ran it itself, and its item is kept whole
-        said = item is not None and any(str(words) in part.text for part in item.parts.values())
         if item is None or item.kind not in {"message", "reasoning"}:
             self._note_stray(body, words)
-        self._lacks = self._lacks or not said
+        self._lacks = self._lacks or not self._has_said(item, str(words))
+
+    def _has_said(self, item: ItemSoFar | None, words: str) -> bool:
+        """Whether an item has said words."""
+        for part in () if item is None else item.parts.values():
+            self.strain(part.size)
+            if words in part.text:
+                return True
+        return False
 
     def _note_stray(self, body: dict[str, Any], words: Any) -> None:
         """Note that arguments came that reached no call; a call that was told as whole was not, if they are its own."""
@@ -148,7 +160,7 @@ class Decoder(WireDecoder):
         over = item is not None and item.ended
         if over and known:
             return
-        key = item.parts[max(item.parts)].key if item is not None and item.parts and not over else None
+        key = item.parts[item.last].key if item is not None and item.last is not None and not over else None
         body.pop("sequence_number", None)
         self.events.append(OpaqueDelta(key, repeated=key is not None, opaque=Opaque(DIALECT, body)))
 
@@ -165,6 +177,7 @@ class Decoder(WireDecoder):
         if before is not None and not last and news == self._news:
             return True
         self._news, known = news, self._response.pop("status", None)
+        self.strain(LETTERS_OF_A_MEMBER * len(self._response))
         self._response = {**self._response, **(news if type(news) is dict else {}), "output": []}
         self._answer = decode_response(self._response)
         shell, status = replace(self._answer, choices=[]), self._response.get("status")
@@ -192,8 +205,11 @@ class Decoder(WireDecoder):
             self._read_response({})
         self._release(None, last=False)
         item = self._items.add(body, place)
+        if item.kind in CALLS:
+            self._open_calls[item.kind] += 1
+            self._certain.setdefault(item.kind, []).append(item)
         if is_call(body, item.kind):
-            item.parts[0] = PartSoFar(None, None, body)
+            item.put(0, PartSoFar(None, None, body))
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
@@ -203,7 +219,8 @@ class Decoder(WireDecoder):
         return item
 
     def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
-        so_far = item.parts[place] = PartSoFar(self.new_key(), part, block)
+        so_far = PartSoFar(self.new_key(), part, block)
+        item.put(place, so_far)
         self.texts[so_far.key] = so_far
         self._refused = self._refused or type(part) is Refusal
         self.events.append(PartStart(so_far.key, part))
@@ -215,7 +232,8 @@ class Decoder(WireDecoder):
         block = {**block, GROWS[kind].field: ""} if type(kind) is str and kind in _KINDS else block
         content = [block] * (2 if item.parts else 1)
         parts = decode_item({"role": "assistant", **item.body, "content": content}, "message", item.led_by)
-        return self._open(item, max(item.parts, default=-1) + 1 if place is None else place, parts[-1], block)
+        after = 0 if item.last is None else item.last + 1
+        return self._open(item, after if place is None else place, parts[-1], block)
 
     def _read_call(self, item: ItemSoFar, body: dict[str, Any]) -> Part:
         """Read a call, and begin it if it has not begun."""
@@ -224,7 +242,7 @@ class Decoder(WireDecoder):
         if so_far.key is None and type(call) is ToolCall:
             so_far.key = self.new_key()
             self.texts[so_far.key] = so_far
-            so_far.texts = [[]]
+            so_far.begin_anew()
             self.start_call(so_far.key, call)
         return call
 
@@ -273,16 +291,17 @@ class Decoder(WireDecoder):
             self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
             item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
             return item.parts[0] if item.parts[0].shown in (None, name) else None
-        so_far = item.parts.get(max(item.parts, default=0) if place is None else place)
+        so_far = item.parts.get((item.last or 0) if place is None else place)
         if so_far is None and begin:
             so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
         return so_far if so_far is not None and type(so_far.part) is _KINDS[name] else None
 
     def _doubt_open(self, kind: str) -> None:
         """Note that text may be that of each open call; it does not matter where the end repeats all of it."""
-        calls = [item for item in self._items.items if item.kind == kind and not item.ended]
-        for item in calls if len(calls) > 1 else ():
-            item.parts[0].doubt = AMBIGUOUS
+        if self._open_calls[kind] > 1:
+            for item in self._certain.pop(kind, ()):
+                if not item.ended:
+                    item.parts[0].doubt = AMBIGUOUS
 
     def _read_delta(self, body: dict[str, Any], name: str) -> bool:
         words = body.get("delta")
@@ -335,6 +354,8 @@ class Decoder(WireDecoder):
     def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
         before, item.body, item.ended = item.body, body, True
+        if item.kind in CALLS:
+            self._open_calls[item.kind] -= 1
         if item.kind in CALLS and item.parts[0].part is None:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":
@@ -350,6 +371,7 @@ class Decoder(WireDecoder):
         if last is None:
             return
         text, other = last.get(field), body.get(field)
+        self.strain(item.parts[0].size)
         differs = is_text(other) and text != other and not (item.kind == "function_call" and _means(text, other))
         if differs and text in (None, "", {}):
             self._filled.add(last.get("call_id"))
@@ -420,16 +442,14 @@ class Decoder(WireDecoder):
         It may still be that its text reached no call: then it is not usable.
         """
         held, self._held = self._held, []
-        for key, call in held:
-            if last:
-                self._tell_call(key, cut_off(call) if reason in CUT else self._doubt(call))
-            elif call.error is None:
-                self._empty.append((key, call))
-            else:
-                self._held.append((key, call))
-        if last:
-            for key, call in self._empty:
-                self._tell_call(key, self._doubt(call))
+        if not last:
+            for key, call in held:
+                (self._empty if call.error is None else self._broken).append((key, call))
+            return
+        for key, call in (*self._broken, *held):
+            self._tell_call(key, cut_off(call) if reason in CUT else self._doubt(call))
+        for key, call in self._empty:
+            self._tell_call(key, self._doubt(call))
 
     def _doubt(self, call: ToolCall) -> ToolCall:
         stray = call.error is None and (self._stray or call.id in self._filled)
@@ -508,7 +528,7 @@ class Decoder(WireDecoder):
         for item in self._items.items:
             if not item.ended and item.parts:
                 self._close(item, draft(item), whole=False if finish in CUT else None)
-        called = self._called or bool(self._held or self._empty)
+        called = self._called or bool(self._held or self._broken or self._empty)
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
         if reason is not None:
             self._empty = [(key, cut_off(call)) for key, call in self._empty]
