@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,8 @@ def test_a_database_that_fails_makes_a_turn_poorer_and_no_request_fail(tmp_path:
     async def lead() -> None:
         kept = StoredMemory(f"sqlite:///{tmp_path / 'm.db'}", 1000, 60)
         await kept.keep("me", [("a", b"1")])
-        kept._table.drop(kept._engine)
+        with kept._tables._engine.begin() as connection:
+            connection.exec_driver_sql("DROP TABLE toolwire_memory_entries")
         assert dict(await kept.find("me", ["a"])) == {}
         await kept.keep("me", [("a", b"2")])
         kept.close()
@@ -115,27 +116,30 @@ def test_a_database_that_fails_makes_a_turn_poorer_and_no_request_fail(tmp_path:
     asyncio.run(lead())
 
 
-def test_a_conversation_asks_the_database_once_for_what_it_repeats(tmp_path: Path) -> None:
+def test_a_value_is_believed_for_a_second_and_one_that_its_key_determines_for_longer(tmp_path: Path) -> None:
     async def lead() -> None:
         clock, url, asked = Clock(), f"sqlite:///{tmp_path / 'm.db'}", list[list[str]]()
-        one, other = StoredMemory(url, 1000, 600, clock), StoredMemory(url, 1000, 600, clock)
-        find = one._find
+        one, other = StoredMemory(url, 1 << 20, 600, clock), StoredMemory(url, 1 << 20, 600, clock)
+        find = one._tables.find
 
-        def noted(owner: str, keys: list[str]) -> dict[str, bytes]:
-            asked.append(keys)
+        def noted(owner: str, keys: Sequence[str]) -> list[Any]:
+            asked.append(list(keys))
             return find(owner, keys)
 
-        one._find = noted  # type: ignore[method-assign]
-        await one.keep("me", [("a", b"1")])
-        for keys in (["a", "b"], ["a", "b"], ["a", "b", "c"]):
-            assert dict(await one.find("me", keys)) == {"a": b"1"}
+        one._tables.find = noted  # type: ignore[method-assign]
+        await one.keep("me", [("a", b"1"), ("made:a", b"maker")])
+        for keys in (["a", "b"], ["a", "b"], ["a", "b", "made:a"]):
+            assert (await one.find("me", keys))["a"] == b"1"
         assert dict(await one.find("you", ["a"])) == {}
-        assert asked == [["a", "b"], ["c"], ["a"]]
-        await one.keep("me", [("b", b"2")])
-        await other.keep("me", [("c", b"3")])
-        assert dict(await one.find("me", ["a", "b", "c"])) == {"a": b"1", "b": b"2"}
-        clock.now += 61
-        assert dict(await one.find("me", ["a", "b", "c"])) == {"a": b"1", "b": b"2", "c": b"3"}
+        assert asked == [["a", "b"], ["made:a"], ["a"]]
+        await other.keep("me", [("a", b"2"), ("b", b"3")])
+        clock.now += 1
+        asked.clear()
+        assert dict(await one.find("me", ["a", "b", "made:a"])) == {"a": b"2", "b": b"3", "made:a": b"maker"}
+        assert asked == [["a", "b"]]
+        clock.now -= 5  # a clock that was set back makes nothing believed for longer
+        await one.find("me", ["a"])
+        assert asked == [["a", "b"], ["a"]]
         one.close()
         other.close()
 
@@ -145,7 +149,7 @@ def test_a_conversation_asks_the_database_once_for_what_it_repeats(tmp_path: Pat
 def test_two_processes_share_one_database(tmp_path: Path) -> None:
     async def lead() -> None:
         url = f"sqlite:///{tmp_path / 'm.db'}"
-        one, other = StoredMemory(url, 1000, 60), StoredMemory(url, 1000, 60)
+        one, other = StoredMemory(url, 1 << 20, 60), StoredMemory(url, 1 << 20, 60)
         await asyncio.gather(*[one.keep("me", [(f"a{n}", b"1")]) for n in range(20)])
         await asyncio.gather(*[other.keep("me", [(f"b{n}", b"2")]) for n in range(20)])
         assert len(await other.find("me", [f"a{n}" for n in range(20)])) == 20

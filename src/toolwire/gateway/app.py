@@ -9,6 +9,7 @@ Rules of this file:
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -22,15 +23,18 @@ from msgspec.structs import replace
 
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
+from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, shown_keys
 from toolwire.gateway.endings import Refused, reply_of, wire_near
+from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import NANO, Key, credential_in
+from toolwire.gateway.memory import Namespace
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored import Turns, fetch, summed_up, text_of, to_sum_up
-from toolwire.gateway.turn import JSON, LEFT, Answering, Incoming, Served, Tools
+from toolwire.gateway.turn import JSON, LEFT, PREWARMS, RECEIVING, Answering, Incoming, Served, Tools
 from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, methods_of, read_path, with_one_version
@@ -48,6 +52,7 @@ _GIVEN_UP = 408
 _LATE = "the body took longer than"
 _GOOD = 200
 _LOSSES = "/toolwire/requests/"
+_INTAKE = 64 * 1024 * 1024  # bytes of WebSocket messages that are received and not passed on
 # What may be done with a stored answer.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
@@ -105,6 +110,7 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.websocket: bool = True
+        self.intake = Intake(_INTAKE, _INTAKE if tools.accounts is None else _INTAKE // 4)
         self.running: int = 0
         self.watchers: list[Callable[[dict[str, Any]], None]] = []
         self.figures: Callable[[], bytes] | None = None
@@ -128,7 +134,10 @@ class Gateway:
             await receive()
             request = _Request(self, {**scope, "type": "http", "method": "GET"}, receive, _refusing(send))
             if await request.may_open():
-                await Socket(self, scope, receive, send, self.tools.stall, request.owner).run()
+                if RECEIVING in scope:
+                    scope[RECEIVING].belong(request.owner)
+                connected, owner = self.tools.connected, request.owner
+                await Socket(self, scope, receive, send, stall=self.tools.stall, owner=owner, memory=connected).run()
 
     async def _live(self, receive: _Receive, send: _Send) -> None:
         while True:
@@ -258,8 +267,12 @@ class _Request:
         if asked.action == "conversation":
             body = await self._read() if self.method == "POST" else b""
             query = self.scope.get("query_string", b"").decode("latin-1")
-            told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
+            async with self._counted() if self.method == "POST" else contextlib.nullcontext():
+                told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
             await self._reply(200, told)
+        elif PREWARMS in self.scope:
+            async with self._counted():
+                await self._reply(200, b"{}")
         elif self.method in _STORED.get(asked.action, ()):
             query = self.scope.get("query_string", b"").decode("latin-1")
             client = Answering(self._begin, self._send)
@@ -289,7 +302,7 @@ class _Request:
 
     @property
     def _turns(self) -> Turns:
-        return Turns([self.gateway.tools.memory], self.owner)
+        return Turns([Namespace(self.gateway.tools.memory)], self.owner)
 
     async def _compact(self, asked: Asked, body: bytes) -> None:
         """Have a conversation summed up: by its vendor, or by a model of another wire."""
@@ -365,6 +378,10 @@ class _Request:
             raise Refused("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _GIVEN_UP) from None
         finally:
             late.cancel()
+
+    def _counted(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Count this request, which stores something, against the limit of its key."""
+        return counted(self.gateway.tools.accounts, self.key)
 
     async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")

@@ -1,46 +1,47 @@
 """Conversations of Responses: items under a name, which requests go on from and are added to, whoever answers them.
 
 Rules of this file:
-- They are kept in the memory alone: found by their own key, bounded, and expiring.
-- What was asked and answered is added before the client hears the end: whoever goes on at once finds it.
+- A conversation is an entry of the memory, and each of its items a row of that entry: an owner finds its own alone.
+- Each change is one call of the memory. No conversation is read, changed here and written back.
+- A turn is added before the client receives the end of its answer, so the next request finds it, on every gateway.
 - A name that is not known here is passed to a provider of the wire where nobody has a key, and refused otherwise.
 
 Sources: openai 3.54.0, resources.conversations, ResponseCreateParams.conversation (2026-11-22).
 """
 
-import asyncio
 import logging
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
-from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Raw, Struct
 
 from toolwire.gateway.endings import Refused
+from toolwire.gateway.entries import Appended, Entry, Item
+from toolwire.gateway.memory import Memory
 from toolwire.gateway.stored import StoredTurn, Turns, as_items, as_list, page
 from toolwire.types.readable import readable
 
 _log = logging.getLogger(__name__)
 _MOST = 8 * 1024 * 1024  # bytes of one conversation
 _AT_ONCE = 20
-_PAIRS = 16
+_PAIRS, _LONGEST_NAME, _LONGEST_TEXT = 16, 64, 512
 _TEXTS = {"assistant": "output_text"}
-_LOCKS: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # an id of an item that its path can name
 _read = msgspec.json.decode
 _write = msgspec.json.encode
 
 
 @readable
 class _Conversation(Struct):
-    """What is kept of a conversation."""
+    """What the value of a conversation's entry says."""
 
     id: str
     created_at: int
     metadata: dict[str, str] = {}
-    items: list[dict[str, Any]] = []
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -65,63 +66,63 @@ def named_in(members: Mapping[str, Any]) -> str:
 
 
 async def turn_of(turns: Turns, name: str) -> StoredTurn | None:
-    """Give a conversation as one turn that a request goes on from; None where it is not known here."""
-    kept = await _find(turns, name)
-    return None if kept is None else StoredTurn("", asked=Raw(_write(kept.items)), answer=Raw(b'{"output":[]}'))
+    """Return a conversation as one turn that a request goes on from; None where it is not known here."""
+    entry = await _memory(turns).read(turns.owner, _key(name), items=True)
+    if entry is None:
+        return None
+    items = b",".join(item.value or b"" for item in entry.items)
+    return StoredTurn("", asked=Raw(b"[" + items + b"]"), answer=Raw(b'{"output":[]}'))
 
 
 async def add(turns: Turns, name: str, items: list[Any]) -> None:
-    """Add to a conversation what was said in a turn; one that would be too long stays as it is, and the log says so."""
-    async with _lock(turns, name):
-        kept = await _find(turns, name)
-        if kept is not None:
-            kept.items = [*kept.items, *_told(items, kept)]
-            if not await _keep(turns, kept):
-                _log.warning("conversation %s would be more than %d bytes: a turn of it is not kept", kept.id, _MOST)
+    """Add a turn to a conversation. If it was deleted meanwhile, or would be too long, the turn is dropped."""
+    added, _ = await _append(turns, name, items)
+    if added.too_long:
+        _log.warning("conversation %s would be more than %d bytes: a turn of it is not stored", name[:80], _MOST)
 
 
 async def answer(turns: Turns, subject: str, method: str, body: bytes, query: str) -> bytes:
-    """Answer what is asked of conversations: `subject` is the path after their common beginning."""
+    """Answer a request for conversations: `subject` is the path after their common beginning."""
     name, _, rest = subject.partition("/")
     _, _, item = rest.partition("/")
     if not name and method == "POST":
         return await _create(turns, _object(body))
-    async with _lock(turns, name):
-        kept = await _find(turns, name) if name else None
-        if kept is None:
-            raise Refused("not_found", f"Conversation with id '{name}' not found.")
-        if rest:
-            return await _answer_items(turns, kept, item, method, body, query)
-        return await _answer_whole(turns, kept, method, body)
+    if not name:
+        raise _unknown(name)
+    if not rest:
+        return await _answer_whole(turns, name, method, body)
+    if not item and method == "POST":
+        return await _extend(turns, name, _object(body))
+    return await _answer_items(turns, name, item, method, query)
 
 
-async def _answer_whole(turns: Turns, kept: _Conversation, method: str, body: bytes) -> bytes:
+async def _answer_whole(turns: Turns, name: str, method: str, body: bytes) -> bytes:
     match method:
         case "GET":
-            return _write(kept.shown)
+            return _write((await _find(turns, name)).shown)
         case "POST":
-            kept.metadata = _metadata(_object(body))
-            await _keep(turns, kept)
-            return _write(kept.shown)
+            return _write((await _change(turns, name, _object(body))).shown)
         case "DELETE":
-            await turns.memories[0].keep(turns.owner, [(_key(kept.id), b"")])
-            return _write({"id": kept.id, "object": "conversation.deleted", "deleted": True})
+            if not await _memory(turns).delete(turns.owner, _key(name)):
+                raise _unknown(name)
+            return _write({"id": name, "object": "conversation.deleted", "deleted": True})
         case _:
             raise Refused.method(method, "a conversation", ("GET", "POST", "DELETE"))
 
 
-async def _answer_items(turns: Turns, kept: _Conversation, item: str, method: str, body: bytes, query: str) -> bytes:
-    found = next((one for one in kept.items if one["id"] == item), None)
-    if item and found is None:
-        raise Refused("not_found", f"Item with id '{item}' not found in conversation '{kept.id}'.")
+async def _answer_items(turns: Turns, name: str, item: str, method: str, query: str) -> bytes:
     match method:
         case "GET":
-            return _write(found or page(kept.items, query))
-        case "POST" if not item:
-            return await _extend(turns, kept, _object(body))
-        case "DELETE" if found is not None:
-            kept.items.remove(found)
-            await _keep(turns, kept)
+            entry = await _memory(turns).read(turns.owner, _key(name), items=True)
+            if entry is None:
+                raise _unknown(name)
+            if item:
+                return _the_item(name, entry, item)
+            return _write(page([_read(one.value or b"{}") for one in entry.items], query))
+        case "DELETE" if item:
+            kept = await _find(turns, name)
+            if not await _memory(turns).delete_item(turns.owner, _key(name), item):
+                raise _no_item(name, item)
             return _write(kept.shown)
         case _:
             raise Refused.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
@@ -129,42 +130,73 @@ async def _answer_items(turns: Turns, kept: _Conversation, item: str, method: st
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
     kept = _Conversation(f"conv_{secrets.token_hex(16)}", int(time.time()), _metadata(read))
-    kept.items = _told(_given(read), kept)
-    if not await _keep(turns, kept):
-        raise Refused("invalid_request", f"items: must not be more than {_MOST} bytes")
+    entry = Entry(_write(kept), items=_as_rows(_told(_given(read))))
+    size = sum(len(item.value or b"") for item in entry.items)
+    if size > _MOST or not await _memory(turns).write(turns.owner, _key(kept.id), entry):
+        raise _too_long("items: ")
     return _write(kept.shown)
 
 
-async def _extend(turns: Turns, kept: _Conversation, read: dict[str, Any]) -> bytes:
-    added = _told(_given(read), kept)
-    kept.items = [*kept.items, *added]
-    if not await _keep(turns, kept):
-        raise Refused("invalid_request", f"items: this conversation must not be more than {_MOST} bytes")
-    return _write(as_list(added, more=False))
+async def _extend(turns: Turns, name: str, read: dict[str, Any]) -> bytes:
+    added, told = await _append(turns, name, _given(read))
+    if not added.found:
+        raise _unknown(name)
+    if added.too_long:
+        raise _too_long("items: this conversation ")
+    return _write(as_list(told, more=False))
 
 
-async def _find(turns: Turns, name: str) -> _Conversation | None:
-    if len(name) > len("conv_") + 64:
-        return None
-    found = (await turns.memories[0].find(turns.owner, [_key(name)])).get(_key(name))
-    return _read(found, type=_Conversation) if found else None
+async def _change(turns: Turns, name: str, read: dict[str, Any]) -> _Conversation:
+    """Change the metadata of a conversation."""
+    kept = await _find(turns, name)
+    kept.metadata = _metadata(read)
+    if not await _memory(turns).replace(turns.owner, _key(name), Entry(_write(kept)), items=False):
+        raise _unknown(name)
+    return kept
 
 
-async def _keep(turns: Turns, kept: _Conversation) -> bool:
-    value = _write(kept)
-    if len(value) > _MOST:
-        return False
-    await turns.memories[0].keep(turns.owner, [(_key(kept.id), value)])
-    return True
+async def _append(turns: Turns, name: str, items: list[Any]) -> tuple[Appended, list[dict[str, Any]]]:
+    """Add items to a conversation. An item whose id it has already gets another one."""
+    told = _told(items)
+    while True:
+        added = await _memory(turns).append(turns.owner, _key(name), _as_rows(told), _MOST)
+        if not added.taken:
+            return added, told
+        told = _told(told, added.taken)
 
 
-def _lock(turns: Turns, name: str) -> asyncio.Lock:
-    """Give what lets one at a time change a conversation in this process."""
-    return _LOCKS.setdefault((turns.owner, name), asyncio.Lock())
+async def _find(turns: Turns, name: str) -> _Conversation:
+    entry = await _memory(turns).read(turns.owner, _key(name))
+    if entry is None:
+        raise _unknown(name)
+    return _read(entry.value, type=_Conversation)
+
+
+def _memory(turns: Turns) -> Memory:
+    return turns.memories[0].memory
 
 
 def _key(name: str) -> str:
     return f"conv:{name}"
+
+
+def _unknown(name: str) -> Refused:
+    return Refused("not_found", f"Conversation with id '{name[:80]}' not found.")
+
+
+def _no_item(name: str, item: str) -> Refused:
+    return Refused("not_found", f"Item with id '{item}' not found in conversation '{name}'.")
+
+
+def _too_long(what: str) -> Refused:
+    return Refused("invalid_request", f"{what}must not be more than {_MOST} bytes, or than this key may store")
+
+
+def _the_item(name: str, entry: Entry, item: str) -> bytes:
+    found = next((one.value for one in entry.items if one.name == item), None)
+    if found is None:
+        raise _no_item(name, item)
+    return found
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -179,9 +211,12 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def _metadata(read: dict[str, Any]) -> dict[str, str]:
     metadata = read.get("metadata") or {}
-    texts = type(metadata) is dict and all(type(value) is str for value in metadata.values())
-    if not texts or len(metadata) > _PAIRS:
+    pairs = metadata.items() if type(metadata) is dict else None
+    if pairs is None or len(pairs) > _PAIRS or not all(type(value) is str for _, value in pairs):
         raise Refused("invalid_request", f"metadata: must be up to {_PAIRS} pairs of texts")
+    if any(len(name) > _LONGEST_NAME or len(text) > _LONGEST_TEXT for name, text in pairs):
+        most = f"{_LONGEST_NAME} characters, and texts up to {_LONGEST_TEXT}"
+        raise Refused("invalid_request", f"metadata: must have names up to {most}")
     return metadata
 
 
@@ -192,9 +227,9 @@ def _given(read: dict[str, Any]) -> list[dict[str, Any]]:
     return items
 
 
-def _told(items: list[Any], kept: _Conversation) -> list[dict[str, Any]]:
-    """Give items as their wire lists them: each with an id of its own, and messages in parts."""
-    known = {item.get("id") for item in kept.items}
+def _told(items: list[Any], taken: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return items as their wire lists them: messages in parts, each item with an id of its own that is not taken."""
+    known = set(taken)
     told = []
     for item in as_items(items):
         if type(item) is not dict:
@@ -205,8 +240,12 @@ def _told(items: list[Any], kept: _Conversation) -> list[dict[str, Any]]:
             parts = [text] if type(content) is str else content
             item = {"status": "completed", **item, "type": "message", "content": parts}  # noqa: PLW2901
         name = item.get("id")
-        if type(name) is not str or name in known:
+        if type(name) is not str or name in known or not _NAME.fullmatch(name):
             name = f"{'msg' if role is not None else 'item'}_{secrets.token_hex(12)}"
         known.add(name)
         told.append({**item, "id": name})
     return told
+
+
+def _as_rows(items: list[dict[str, Any]]) -> list[Item]:
+    return [Item(item["id"], _write(item)) for item in items]

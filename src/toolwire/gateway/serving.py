@@ -174,7 +174,7 @@ def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
         gateway,
         http=_Patient,
         loop="uvloop",
-        ws="websockets-sansio" if gateway.websocket and find_spec("websockets") else "none",
+        ws=_socket_protocol() if gateway.websocket and find_spec("websockets") else "none",
         ws_max_size=gateway.limits.body,
         ws_per_message_deflate=False,
         lifespan="on",
@@ -187,6 +187,12 @@ def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
         timeout_keep_alive=30,
         limit_concurrency=connections,
     )
+
+
+def _socket_protocol() -> type[asyncio.Protocol]:
+    from toolwire.gateway.socket_protocol import SocketProtocol  # noqa: PLC0415 - an extra
+
+    return SocketProtocol
 
 
 def serve(

@@ -1,9 +1,12 @@
 """Responses over a WebSocket: each turn is a request to the gateway itself, and its events are messages.
 
 Rules of this file:
-- A turn goes the way of every request: what a key may, is limited to, or costs holds here as well.
+- A turn goes the way of every request: what a key may, is limited to, or costs holds here as well. A message that only
+  stores input (`generate: false`) is a request, too.
+- Every message is answered: what cannot be read, and what fails here, by an error event.
 - A lane has one answer at a time; several lanes share a connection.
-- The connection keeps its last turns, also those that are stored nowhere else; to a provider all of it is sent.
+- The connection keeps its last turns, also those that are stored nowhere else; to a provider all of it is sent. The
+  turns of all connections are in one memory, with its limits, and those of a connection leave it when that ends.
 - What is added while a model answers waits for the end of the answer, and is asked next.
 - Nothing is asked again after it was said. A client that goes away ends all its turns.
 
@@ -12,56 +15,51 @@ Sources: openai 3.52.0, ResponsesClientEvent, ResponsesServerEvent and the steer
 
 import asyncio
 import contextlib
+import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-from weakref import WeakSet
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from toolwire.gateway.memory import ProcessMemory
-from toolwire.gateway.stored import Turns, as_items, event_answer, kept_of
-from toolwire.gateway.turn import leave
+from toolwire.gateway.memory import Namespace, ProcessMemory
+from toolwire.gateway.socket_messages import (
+    NOTHING,
+    Create,
+    WrongMessage,
+    do_nothing,
+    is_addition,
+    join_inputs,
+    list_owed,
+    read_create,
+    read_id,
+    read_kind,
+    read_mark,
+    read_members,
+    read_value,
+    steer_error,
+)
+from toolwire.gateway.stored import Turns, event_answer, kept_of
+from toolwire.gateway.turn import PASS_ON, PREWARMS, leave
 from toolwire.wire.framing import EventStream
 
+_log = logging.getLogger(__name__)
 PATH = "/v1/responses"
-_HELD = 32 * 1024 * 1024  # bytes of turns that a connection keeps
-_ALL_HELD = 512 * 1024 * 1024  # bytes that all connections keep: each has its share
 _SECONDS = 3600.0  # how long a connection lasts (OpenAI's limit)
 _LANES = 32
 _STEERS = 16
+_STEER_BYTES = 1024 * 1024  # of all that a connection has added and no model was told yet
+_LEAST_STEER = 1024
+_TURNS = 1000  # the last turns that a connection knows of
 _PATIENCE = 5.0
 _HOP = frozenset(
     {b"connection", b"upgrade", b"content-length", b"content-encoding", b"transfer-encoding", b"openai-beta"}
 )
 _ABOUT_BYTES = frozenset({"content-type", "content-length"})
-_OWN = ("type", "stream_id", "stream", "background", "generate")
 _ENDS = frozenset({b"response.completed", b"response.incomplete", b"response.failed", b"error"})
 _read = msgspec.json.decode
 _write = msgspec.json.encode
-# What a client owes for each kind of call, and which fields of the call name it.
-_OWED = {
-    "function_call": ("function_call_output", ("call_id", "name")),
-    "custom_tool_call": ("custom_tool_call_output", ("call_id",)),
-    "computer_call": ("computer_call_output", ("call_id",)),
-    "shell_call": ("shell_call_output", ("call_id",)),
-    "apply_patch_call": ("apply_patch_call_output", ("call_id",)),
-    "tool_search_call": ("tool_search_output", ("call_id", "execution")),
-}
-
-
-_OPEN: "WeakSet[ProcessMemory]" = WeakSet()
-
-
-def _shared_memory() -> ProcessMemory:
-    """Give a connection its memory: each that is open has the same share of what all may keep."""
-    made = ProcessMemory(_HELD, _SECONDS)
-    _OPEN.add(made)
-    memories = list(_OPEN)
-    for memory in memories:
-        memory.size = min(_HELD, _ALL_HELD // len(memories))
-    return made
 
 
 class _Steer(Struct):
@@ -69,16 +67,22 @@ class _Steer(Struct):
 
     id: str
     previous: str
-    input: Any
+    input: Raw
+
+    @property
+    def size(self) -> int:
+        """How many bytes it counts as."""
+        return max(_LEAST_STEER, len(bytes(self.input)))
 
 
 class _Lane(Struct):
     """One answer after the other."""
 
-    name: Any
+    name: str | None
     count: int = 0
     answering: str = ""
-    ended: bytes = b""
+    ended: bool = False
+    owed: list[dict[str, Any]] = field(default_factory=list)  # by the client, before the model can go on
     failed: bool = False
     waits: bool = False  # another answer is wanted, and not begun yet
     steers: list[_Steer] = field(default_factory=list)
@@ -89,59 +93,118 @@ class _Lane(Struct):
         """How its events are told from those of other lanes."""
         return {} if self.name is None else {"stream_id": self.name}
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer has begun and not ended, or waits to begin."""
+        return self.waits or (self.task is not None and not self.task.done() and not self.ended)
+
 
 class Socket:
-    """One connection."""
+    """One connection. `memory` has the turns of all connections of the process."""
 
-    def __init__(self, app: Any, scope: dict[str, Any], receive: Any, send: Any, stall: float, owner: str) -> None:
+    def __init__(
+        self,
+        app: Any,
+        scope: dict[str, Any],
+        receive: Any,
+        send: Any,
+        *,
+        stall: float,
+        owner: str,
+        memory: ProcessMemory,
+    ) -> None:
         self._app, self._scope, self._receive, self._send, self._stall = app, scope, receive, send, stall
         self._headers = [
             (name, value)
             for name, value in scope["headers"]
             if name not in _HOP and not name.startswith(b"sec-websocket-")
         ]
-        self._held = Turns([_shared_memory()], owner)
-        self._lanes: dict[Any, _Lane] = {}
+        self._memory = memory
+        self._held = Namespace(memory, f"{secrets.token_hex(8)}:")
+        self._turns = Turns([self._held], owner)
+        self._lanes: dict[str | None, _Lane] = {}
         self._waiting: dict[str, list[_Steer]] = {}
         self._done: dict[str, None] = {}
-        self._asked: list[dict[str, Any]] = []  # the scopes of what is answered now
+        self._asked: dict[int, dict[str, Any]] = {}  # the scopes of what is answered now
         self._gone = False
 
     async def run(self) -> None:
         """Serve the connection until it ends."""
         await self._send({"type": "websocket.accept"})
+        try:
+            await self._serve()
+        finally:
+            self._leave()
+            await self._end_tasks()
+            self._forget(list(self._done))
+
+    async def _serve(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
-                while not self._gone and (message := await self._receive())["type"] == "websocket.receive":
-                    await self._hear(message)
+                while not self._gone and await self._hear_next():
+                    continue
                 self._leave()
         if not self._gone:
             await self._refuse({}, "this connection is an hour old; open another", "websocket_connection_limit_reached")
             await self._send({"type": "websocket.close", "code": 1000})
-        self._leave()
-        if tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+
+    async def _end_tasks(self) -> None:
+        """Wait until the answers have ended, and cancel those that do not."""
+        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        if tasks:
             _, late = await asyncio.wait(tasks, timeout=_PATIENCE)
             for task in late:
                 task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=_PATIENCE)
 
     def _leave(self) -> None:
         """End what is asked for a client that has left."""
         self._gone = True
-        for scope in self._asked:
+        for scope in self._asked.values():
             leave(scope)
 
-    async def _hear(self, message: Mapping[str, Any]) -> None:
+    def _note(self, name: str) -> None:
+        """Note that an answer has ended; those that ended long ago are forgotten."""
+        self._done[name] = None
+        if len(self._done) > _TURNS:
+            self._forget([next(iter(self._done))])
+
+    def _forget(self, names: list[str]) -> None:
+        self._memory.discard(self._turns.owner, [self._turns.key(name) for name in names])
+        for name in names:
+            del self._done[name]
+
+    async def _hear_next(self) -> bool:
+        """Take the next message. Return False when there is no other."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            return False
+        pass_on, data = message.get(PASS_ON, do_nothing), message.get("text") or message.get("bytes") or b""
+        is_passed_on, mark = False, dict[str, Any]()
         try:
-            event = _read(message.get("text") or message.get("bytes") or b"")
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            event = None
-        match event:
-            case {"type": "response.create"}:
-                await self._create(event)
-            case {"type": "response.steer"}:
-                await self._steer(event)
+            members = read_members(data)
+            mark = read_mark(members)
+            is_passed_on = await self._hear(members, pass_on)
+        except WrongMessage as wrong:
+            await self._refuse(mark, str(wrong), param=wrong.param)
+        except Exception:  # noqa: BLE001 - the client is told, and the connection goes on
+            await self._fail(mark)
+        finally:
+            if not is_passed_on:
+                pass_on()
+        return True
+
+    async def _hear(self, members: dict[str, Raw], pass_on: Callable[[], None]) -> bool:
+        """Take a message. Return True if a lane has it now."""
+        match read_value(members, "type"):
+            case "response.create":
+                return await self._create(read_create(members, pass_on))
+            case "response.steer":
+                await self._steer(members)
+                return False
             case _:
-                await self._refuse({}, "a message must be a JSON object of type response.create or response.steer")
+                raise WrongMessage("a message must be a JSON object of type response.create or response.steer", "type")
 
     async def _say(self, event: bytes) -> None:
         try:
@@ -155,44 +218,64 @@ class Socket:
         lane.count += 1
         await self._say(_write({"type": kind, **more, "sequence_number": lane.count - 1, **lane.mark}))
 
-    async def _refuse(self, mark: Mapping[str, Any], message: str, code: str | None = None, status: int = 400) -> None:
-        error = {"type": "invalid_request_error", "code": code, "message": message, "param": None}
+    async def _refuse(
+        self,
+        mark: Mapping[str, Any],
+        message: str,
+        code: str | None = None,
+        status: int = 400,
+        param: str | None = None,
+    ) -> None:
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        error = {"type": kind, "code": code, "message": message, "param": param}
         await self._say(_write({"type": "error", "status": status, "error": error, **mark}))
 
-    async def _create(self, event: dict[str, Any]) -> None:
-        """Begin an answer on its lane."""
-        name = event.get("stream_id")
-        mark = {} if name is None else {"stream_id": name}
-        if not (name is None or (type(name) is str and 0 < len(name) <= 256)):
-            await self._refuse({}, "stream_id: must be a text of up to 256 characters")
-            return
-        lane = self._lanes.get(name) or _Lane(name)
-        if lane.waits or (lane.task is not None and not lane.task.done() and not lane.ended):
-            await self._refuse(mark, "this lane has an answer in progress", "response_in_progress", 409)
-            return
-        if name not in self._lanes and len(self._lanes) >= _LANES:
-            idle = next((key for key, one in self._lanes.items() if one.task is None or one.task.done()), lane)
-            if idle is lane:
-                await self._refuse(mark, f"a connection has at most {_LANES} lanes", "too_many_streams", 429)
-                return
-            del self._lanes[idle]
-        before, self._lanes[name] = lane.task, lane
-        lane.waits = True
-        lane.task = asyncio.ensure_future(self._turns(lane, event, before))
+    async def _fail(self, mark: Mapping[str, Any]) -> None:
+        """Tell the client that the gateway failed; the log says why."""
+        _log.exception("a message of a WebSocket failed")
+        await self._refuse(mark, "the gateway failed; its log says why", status=500)
 
-    async def _turns(self, lane: _Lane, event: dict[str, Any], before: "asyncio.Task[None] | None") -> None:
+    async def _create(self, asked: Create) -> bool:
+        """Begin an answer on its lane. Return False if it is refused."""
+        lane = self._lanes.get(asked.lane) or _Lane(asked.lane)
+        if lane.is_busy:
+            await self._refuse(lane.mark, "this lane has an answer in progress", "response_in_progress", 409)
+            return False
+        if asked.lane not in self._lanes and len(self._lanes) >= _LANES:
+            idle = next((key for key, one in self._lanes.items() if one.task is None or one.task.done()), lane)
+            if isinstance(idle, _Lane):
+                await self._refuse(lane.mark, f"a connection has at most {_LANES} lanes", "too_many_streams", 429)
+                return False
+            del self._lanes[idle]
+        before, self._lanes[asked.lane] = lane.task, lane
+        lane.waits = True
+        lane.task = asyncio.ensure_future(self._lead(lane, asked, before))
+        return True
+
+    async def _lead(self, lane: _Lane, asked: Create, before: "asyncio.Task[None] | None") -> None:
+        """Answer, when the answer before has ended; whatever happens, the client is told an end."""
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            lane.waits = False
+            await self._answer_all(lane, asked)
+        except WrongMessage as wrong:
+            await self._refuse(lane.mark, str(wrong), param=wrong.param)
+        except Exception:  # noqa: BLE001 - the client is told, and the lane is free again
+            await self._fail(lane.mark)
+        finally:
+            lane.ended = True
+            asked.pass_on()
+            steers, lane.steers = lane.steers, []
+            await self._give_back(lane, steers, "response_not_active")
+
+    async def _answer_all(self, lane: _Lane, asked: Create) -> None:
         """Answer, and go on with what was added meanwhile."""
-        if before is not None:
-            await asyncio.wait([before])
-        lane.waits = False
-        body = {key: value for key, value in event.items() if key not in _OWN}
-        steers = self._waiting.pop(str(body.get("previous_response_id")), [])
-        prewarms = event.get("generate") is False or (event.get("prompt_cache_options") or {}).get("prewarm") is True
+        body, steers = asked.body, self._waiting.pop(asked.previous, [])
         while True:
             if steers:
-                added = [item for steer in steers for item in as_items(steer.input)]
-                body["input"] = [*added, *as_items(body.get("input"))]
-            await (self._warm if prewarms else self._answer)(lane, body)
+                body["input"] = join_inputs([steer.input for steer in steers], body.get("input", NOTHING))
+            await (self._warm if asked.prewarms else self._answer)(lane, body, asked.pass_on)
             if steers and not lane.answering:
                 await self._give_back(lane, steers, "successor_creation_failed")
             steers, lane.steers = lane.steers, []
@@ -202,22 +285,32 @@ class Socket:
                 await self._give_back(lane, steers, "response_not_active")
                 return
             previous = lane.answering
-            if owed := _owed(lane.ended):
-                self._waiting[previous] = steers
-                for steer in steers:
-                    told = {"id": steer.id, "previous_response_id": previous}
-                    reason = "waiting_for_required_input"
-                    await self._tell(lane, "response.steer.pending", reason=reason, required_input=owed, steer=told)
+            if lane.owed:
+                await self._wait_for(lane, previous, steers)
                 return
-            body, lane.ended = {**body, "previous_response_id": previous, "input": []}, b""
+            more = {"previous_response_id": Raw(_write(previous)), "input": Raw(b"[]")}
+            body, lane.ended = {**body, **more}, False
+
+    async def _wait_for(self, lane: _Lane, previous: str, steers: list[_Steer]) -> None:
+        """Keep what was added until the client has sent what it owes."""
+        self._waiting[previous] = steers
+        for steer in steers:
+            told = {"id": steer.id, "previous_response_id": previous}
+            reason = "waiting_for_required_input"
+            await self._tell(lane, "response.steer.pending", reason=reason, required_input=lane.owed, steer=told)
 
     async def _give_back(self, lane: _Lane, steers: list[_Steer], code: str) -> None:
         for steer in steers:
             told = {"id": steer.id, "previous_response_id": steer.previous, "input": steer.input}
-            await self._tell(lane, "response.steer.failed", error=_error(code), steer=told)
+            await self._tell(lane, "response.steer.failed", error=steer_error(code), steer=told)
 
-    async def _warm(self, lane: _Lane, body: dict[str, Any]) -> None:
-        """Take a request that wants no answer yet: what comes next goes on from it."""
+    async def _warm(self, lane: _Lane, body: dict[str, Raw], _pass_on: Callable[[], None]) -> None:
+        """Store a request that wants no answer yet: what comes next goes on from it."""
+        lane.answering, lane.failed, lane.count, lane.ended = "", True, 0, False
+        admitted = _Heard(self, lane, {})
+        await self._ask(admitted, b"{}", {PREWARMS: True})
+        if admitted.ended or self._gone:
+            return
         name = f"resp_{secrets.token_hex(12)}"
         shell: dict[str, Any] = {
             "id": name,
@@ -226,63 +319,74 @@ class Socket:
             "model": body.get("model"),
             "output": [],
         }
-        _, kept = kept_of(_members(body), _write({**shell, "status": "completed"}), "")
-        if kept is not None:
-            await self._held.keep(name, kept)
-        lane.count = 0
+        kept = kept_of(body, _write({**shell, "status": "completed"}), "")[1]
+        if kept is None or not await self._turns.keep(name, kept):
+            raise WrongMessage("input: must not be more than this key may store", "input")
         await self._tell(lane, "response.created", response={**shell, "status": "in_progress"})
-        lane.answering, lane.failed, lane.ended = name, False, b"{}"
-        self._done[name] = None
+        lane.answering, lane.failed, lane.ended, lane.owed = name, False, True, []
+        self._note(name)
         await self._tell(lane, "response.completed", response={**shell, "status": "completed"})
 
-    async def _answer(self, lane: _Lane, body: dict[str, Any]) -> None:
+    async def _answer(self, lane: _Lane, body: dict[str, Raw], pass_on: Callable[[], None]) -> None:
         """Ask the gateway itself, and say each event as it comes."""
-        lane.answering, lane.failed, lane.count, lane.ended = "", True, 0, b""
-        heard = _Heard(self, lane, _members(body))
+        lane.answering, lane.failed, lane.count, lane.ended, lane.owed = "", True, 0, False, []
+        heard = _Heard(self, lane, {name: body[name] for name in ("input", "previous_response_id") if name in body})
+        sent = _write({**body, "stream": True})
+        pass_on()
+        await self._ask(heard, sent, {"toolwire.held": self._held})
+        if not heard.ended and not self._gone:
+            lane.ended = True
+            await self._refuse(lane.mark, "the answer broke off before it was whole", "incomplete", 502)
+
+    async def _ask(self, heard: "_Heard", body: bytes, more: dict[str, Any]) -> None:
+        """Send a request to the gateway itself."""
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": _write({**body, "stream": True}), "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": False}
 
         about = {"type": "http", "method": "POST", "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
         headers = [*self._headers, (b"content-type", b"application/json")]
-        scope = {**self._scope, **about, "headers": headers, "toolwire.held": self._held.memories[0]}
-        self._asked.append(scope)
+        scope = {**self._scope, **about, "headers": headers, **more}
+        self._asked[id(scope)] = scope
         try:
             await self._app(scope, receive, heard.send)
         finally:
-            self._asked.remove(scope)
-        if not heard.ended and not self._gone:
-            lane.ended = b"{}"
-            await self._refuse(lane.mark, "the answer broke off before it was whole", "incomplete", 502)
+            del self._asked[id(scope)]
 
     async def end(self, lane: _Lane, members: Mapping[str, Raw], kind: bytes, event: bytes, maker: str) -> None:
         """Note that an answer has ended, before it is said: who goes on at once finds it."""
-        lane.ended = event_answer(event) or b"{}"
-        lane.failed = kind in (b"response.failed", b"error")
-        if lane.answering:
-            self._done[lane.answering] = None
-        name, kept = kept_of(members, lane.ended, maker)
-        if kept is not None:
-            await self._held.keep(name, kept)
+        answer = event_answer(event)
+        lane.owed = list_owed(answer) if lane.steers and answer else []
+        lane.ended, lane.failed = True, kind in (b"response.failed", b"error")
+        name, kept = kept_of(members, answer, maker)
+        is_stored = kept is not None and await self._turns.keep(name, kept)
+        for one in {lane.answering, name if is_stored else ""} - {""}:
+            self._note(one)
 
-    async def _steer(self, event: dict[str, Any]) -> None:
+    async def _steer(self, members: dict[str, Raw]) -> None:
         """Take what is added to an answer, or give it back."""
-        previous, given = event.get("previous_response_id"), event.get("input")
+        previous, given = read_value(members, "previous_response_id"), members.get("input", NOTHING)
         lane = next((one for one in self._lanes.values() if previous and one.answering == previous), None)
+        steer = _Steer(f"steer_{secrets.token_hex(12)}", str(previous), Raw(bytes(given)))
         code = None
-        if not _is_addition(given) or type(previous) is not str:
+        if type(previous) is not str or not is_addition(read_value(members, "input")):
             code = "invalid_input"
         elif lane is None or lane.ended:
             code = "response_already_completed" if previous in self._done else "response_not_found"
-        elif len(lane.steers) >= _STEERS:
+        elif len(lane.steers) >= _STEERS or self._added + steer.size > _STEER_BYTES:
             code = "too_many_pending_steers"
         if code is not None or lane is None:
             told = {"previous_response_id": previous, "input": given}
-            await self._tell(lane or _Lane(None), "response.steer.failed", error=_error(code or ""), steer=told)
+            await self._tell(lane or _Lane(None), "response.steer.failed", error=steer_error(code or ""), steer=told)
             return
-        steer = _Steer(f"steer_{secrets.token_hex(12)}", str(previous), given)
         lane.steers.append(steer)
         await self._tell(lane, "response.steer.accepted", steer={"id": steer.id, "previous_response_id": previous})
+
+    @property
+    def _added(self) -> int:
+        """How many bytes were added that no model was told yet."""
+        pending = [*self._waiting.values(), *(lane.steers for lane in self._lanes.values())]
+        return sum(steer.size for steers in pending for steer in steers)
 
 
 class _Heard:
@@ -308,10 +412,10 @@ class _Heard:
                 await self._fail()
         else:
             for kind, event in self._frames.feed(message.get("body", b"")):
-                await self._pass(kind or _kind_of(event), event)
+                await self._pass(kind or read_kind(event), event)
 
     async def _fail(self) -> None:
-        self._lane.ended, self.ended = b"{}", True
+        self._lane.ended = self.ended = True
         error = {**_read(self._whole).get("error"), "headers": self._headers}
         told = {"type": "error", "status": self._status, "error": error, "headers": self._headers, **self._lane.mark}
         await self._socket._say(_write(told))  # noqa: SLF001 - one thought in two classes
@@ -322,54 +426,10 @@ class _Heard:
             return
         lane.count += 1
         if not lane.answering and kind == b"response.created":
-            lane.answering = str(_read(event_answer(event)).get("id"))
+            lane.answering = read_id(event_answer(event))
         if kind in _ENDS:
-            self.ended = True
             await self._socket.end(lane, self._members, kind, event, self._maker)
         if lane.name is not None:
             event = b'{"stream_id":' + _write(lane.name) + b"," + event[1:]
         await self._socket._say(event)  # noqa: SLF001 - likewise
-
-
-def _kind_of(event: bytes) -> bytes:
-    try:
-        return str(_read(event).get("type")).encode()
-    except (msgspec.DecodeError, UnicodeError, AttributeError):
-        return b""
-
-
-def _members(body: dict[str, Any]) -> dict[str, Raw]:
-    return {key: Raw(_write(value)) for key, value in body.items()}
-
-
-def _error(code: str) -> dict[str, str]:
-    return {"type": "invalid_request_error", "code": code, "message": f"this input was not taken: {code}"}
-
-
-def _is_addition(given: Any) -> bool:
-    """Whether an input is words of a user alone."""
-    if type(given) is str:
-        return bool(given)
-    return (
-        type(given) is list
-        and bool(given)
-        and all(
-            type(item) is dict and item.get("role") == "user" and item.get("type", "message") == "message"
-            for item in given
-        )
-    )
-
-
-def _owed(answer: bytes) -> list[dict[str, Any]]:
-    """List what the client owes before the model can go on."""
-    read = _read(answer)
-    if type(read) is not dict:
-        return []
-    owed: list[dict[str, Any]] = []
-    for item in as_items(read.get("output")):
-        kind, fields = _OWED.get(str(item.get("type")), ("", ()))
-        if kind and not (item.get("type") == "tool_search_call" and item.get("execution") != "client"):
-            owed.append({"type": kind, **{name: item.get(name) for name in fields}})
-        if item.get("type") == "mcp_approval_request":
-            owed.append({"type": "mcp_approval_response", "approval_request_id": item.get("id")})
-    return owed
+        self.ended = self.ended or kind in _ENDS

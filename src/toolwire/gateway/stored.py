@@ -11,9 +11,10 @@ Sources: openai 3.52.0, ResponseCreateParams.store and previous_response_id, Com
 """
 
 import base64
+import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
@@ -23,8 +24,9 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
+from toolwire.gateway.entries import Entry, Item
 from toolwire.gateway.headers import hidden, kind_of, secret_of
-from toolwire.gateway.memory import Memory
+from toolwire.gateway.memory import Namespace
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of, url_of
 from toolwire.streams.accumulation import events_of
@@ -33,6 +35,7 @@ from toolwire.wire.bodies import read_body
 from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
 
+_log = logging.getLogger(__name__)
 WIRE = "openai-responses"
 _MOST = 16 * 1024 * 1024  # bytes of one kept turn
 _LONGEST_ID = 80
@@ -89,71 +92,94 @@ class StoredItem(Struct, frozen=True):
 
 
 class Turns(NamedTuple):
-    """Where the turns of one who asks are kept, in the order in which they are looked for."""
+    """The stored turns of one owner: in each of these memories, in the order in which they are asked."""
 
-    memories: Sequence[Memory]
+    memories: Sequence[Namespace]
     owner: str
 
-    async def find(self, name: str) -> StoredTurn | None:
-        """Give a turn, with what each memory knows of it."""
-        found: StoredTurn | None = None
-        for memory in self.memories if len(name) <= _LONGEST_ID else ():
-            value = (await memory.find(self.owner, [_key(name)])).get(_key(name))
-            kept = msgspec.json.decode(value, type=StoredTurn) if value else None
-            if kept is None or found is None:
-                found = found or kept
-            elif kept.there:
-                found = replace(found, maker=kept.maker, there=True)
-        return found
+    def key(self, name: str) -> str:
+        """Return the key under which a turn is stored."""
+        return _key(name, self.memories[0].prefix)
 
-    async def earlier(self, name: str) -> list[StoredTurn]:
-        """Give the turns that led to a name, the last one first, as far as they are known."""
-        turns, seen = list[StoredTurn](), {""}
-        while name not in seen and (kept := await self.find(name)) is not None:
-            seen.add(name)
-            turns.append(kept)
-            name = kept.before
-        return turns
+    async def find(self, name: str) -> StoredTurn | None:
+        """Return a turn."""
+        turns = await self.earlier(name, most=1)
+        return turns[0] if turns else None
+
+    async def earlier(self, name: str, most: int | None = None) -> list[StoredTurn]:
+        """Return the turn of a name and those that it continues, the latest first, as far as they are known."""
+        turns = dict[str, StoredTurn]()
+        while name and name not in turns and len(turns) != most:
+            found = await self._chain(name, most)
+            for kept in found:
+                turns[name] = kept
+                name = kept.before
+            if not found:
+                break
+        return list(turns.values())
+
+    async def _chain(self, name: str, most: int | None) -> list[StoredTurn]:
+        """Return the turns that the first memory that has the turn of this name has."""
+        for memory, prefix in self.memories if len(name) <= _LONGEST_ID else ():
+            if most == 1:
+                entry = await memory.read(self.owner, _key(name, prefix))
+                values = [] if entry is None else [entry.value]
+            else:
+                values = await memory.read_chain(self.owner, _key(name, prefix))
+            if values:
+                return [_read(value, type=StoredTurn) for value in values]
+        return []
 
     async def items(self, inputs: Iterable[bytes]) -> dict[str, StoredItem]:
-        """Give the items that inputs refer to, as far as they are known."""
+        """Return the items that inputs refer to, as far as they are known."""
         given = (item for told in inputs if _REFERS in told for item in as_items(read_body(told)))
-        keys = [_item_key(name) for item in given if (name := _reference(item)) is not None]
-        found = dict[str, bytes]()
-        for memory in self.memories if keys else ():
-            kept = await memory.find(self.owner, keys)
-            found |= {key.partition(":")[2]: value for key, value in kept.items() if value}
-        return {name: msgspec.json.decode(value, type=StoredItem) for name, value in found.items()}
+        names = dict.fromkeys(name for item in given if (name := _reference(item)) and len(name) <= _LONGEST_ID)
+        known = dict[str, StoredItem]()
+        for memory, prefix in self.memories if names else ():
+            for value, keys in await memory.read_named(self.owner, [_item_key(name, prefix) for name in names]):
+                wanted = {key.removeprefix(_item_key("", prefix)) for key in keys}
+                known |= _items_of(_read(value, type=StoredTurn), wanted)
+        return known
 
-    async def keep(self, name: str, kept: StoredTurn) -> bool:
-        """Keep a turn and each item of its answer, and say whether it is small enough for that."""
+    async def keep(self, name: str, kept: StoredTurn, *, again: bool = False) -> bool:
+        """Store a turn. `again` says that it was stored before: if it was deleted since, it stays deleted."""
+        memory, prefix = self.memories[0]
         value = _write(kept)
-        fits = len(value) <= _MOST and len(name) <= _LONGEST_ID
-        if fits:
-            items = {key: _write(StoredItem(kept.maker, kept.there, item)) for key, item in _named(kept)}
-            await self.memories[0].keep(self.owner, [(_key(name), value), *items.items()])
-        return fits
+        if len(value) > _MOST or len(name) > _LONGEST_ID:
+            return False
+        pointers = [Item(_item_key(item, prefix)) for item in _names_in(kept)]
+        entry = Entry(value, _key(kept.before, prefix) if kept.before else "", pointers)
+        return await (memory.replace if again else memory.write)(self.owner, _key(name, prefix), entry)
 
-    async def forget(self, name: str) -> None:
-        """Forget a turn and the items of its answer."""
-        kept = await self.find(name)
-        keys = [key for key, _ in _named(kept)] if kept is not None else []
-        await self.memories[0].keep(self.owner, [(key, b"") for key in (_key(name), *keys)])
-
-
-def _key(name: str) -> str:
-    return f"resp:{name}"
+    async def forget(self, name: str) -> bool:
+        """Delete a turn. Return False if there was none."""
+        memory, prefix = self.memories[0]
+        return await memory.delete(self.owner, _key(name, prefix))
 
 
-def _item_key(name: str) -> str:
-    return f"item:{name[:_LONGEST_ID]}"
+def _key(name: str, prefix: str = "") -> str:
+    return f"{prefix}resp:{name}"
 
 
-def _named(kept: StoredTurn) -> Iterator[tuple[str, Raw]]:
-    """Give the items of an answer, each under its key."""
+def _item_key(name: str, prefix: str) -> str:
+    return f"{prefix}item:{name}"
+
+
+def _items_in(kept: StoredTurn) -> Iterator[dict[str, Any]]:
+    """Yield the items of an answer that have an id."""
     for item in as_items(_read(kept.answer).get("output")) if kept.answer else ():
         if type(item) is dict and type(name := item.get("id")) is str and len(name) <= _LONGEST_ID:
-            yield _item_key(name), Raw(_write(item))
+            yield item
+
+
+def _names_in(kept: StoredTurn) -> list[str]:
+    return list(dict.fromkeys(item["id"] for item in _items_in(kept)))
+
+
+def _items_of(kept: StoredTurn, names: Collection[str]) -> dict[str, StoredItem]:
+    """Return the items of an answer that have these ids."""
+    found = (item for item in _items_in(kept) if item["id"] in names)
+    return {item["id"]: StoredItem(kept.maker, kept.there, Raw(_write(item))) for item in found}
 
 
 def _reference(item: Any) -> str | None:
@@ -245,15 +271,24 @@ def _said(item: Any) -> Any:
 class Keeper:
     """Keeps one answer while it goes to the client."""
 
-    def __init__(self, place: Turns, members: Mapping[str, Any], maker: str, *, passes: bool, send: Any) -> None:
+    def __init__(self, place: Turns, members: Mapping[str, Any], maker: str, *, passes: bool, client: Any) -> None:
         self._place, self._members, self._maker, self._passes = place, members, maker, passes
         self.adds: Callable[[list[Any]], Awaitable[None]] | None = None  # to a conversation
         self.earlier: list[Any] = []  # what was said in it before
         self.others: bool = False  # who may go on with what its provider holds
+        self._noted_as = ""  # the name under which the answer is stored already
         self._frames = EventStream()
-        self._send: Callable[[bytes, bool], Awaitable[None]] = send
+        self._client = client
+        self._begins: tuple[int, dict[str, str]] | None = None
         self._head: bytes | None = b""
         self._streams = bytes(members.get("stream") or b"") == b"true"
+
+    async def begin(self, status: int, headers: dict[str, str]) -> None:
+        """Begin an answer; one in one piece begins when it is stored, so that an error can still be told."""
+        if self._streams:
+            await self._client.begin(status, headers)
+        else:
+            self._begins = status, headers
 
     async def send(self, data: bytes, more: bool) -> None:
         """Hand on what is said; its end is kept first."""
@@ -265,8 +300,21 @@ class Keeper:
                 self._head = None
                 if self.earlier and kept.answer:
                     kept = replace(kept, asked=Raw(_write([*self.earlier, *as_items(_read(kept.asked))])))
-                await self._place.keep(name, kept)
-        await self._send(data, more)
+                await self._store(name, kept)
+        if self._begins is not None:
+            begins, self._begins = self._begins, None
+            await self._client.begin(*begins)
+        await self._client.send(data, more)
+
+    async def _store(self, name: str, kept: StoredTurn) -> bool:
+        """Store an answer. It goes to the client also if it cannot be stored."""
+        try:
+            is_stored = await self._place.keep(name, kept, again=name == self._noted_as)
+        except Refused as refused:
+            _log.warning("the answer %s is not stored: %s", name, refused)
+            return False
+        self._noted_as = name
+        return is_stored
 
     async def _keep_said(self, data: bytes) -> None:
         """Keep what was said, in its conversation, or for others than the provider that holds it."""
@@ -277,7 +325,7 @@ class Keeper:
             name, kept = kept_of(self._members, answer, self._maker)
             if kept is not None and self.adds is not None:
                 await self.adds(kept.items)
-            elif kept is not None and await self._place.keep(name, replace(kept, there=True)):
+            elif kept is not None and await self._store(name, replace(kept, there=True)):
                 self._head = None
 
     def _noted(self, data: bytes) -> tuple[str, StoredTurn | None]:
@@ -399,7 +447,8 @@ async def fetch(tools: Any, place: Turns, asked: Any, method: str, query: str, c
         raise Refused("invalid_request", "Only an answer that was asked for in the background can be cancelled.")
     kind, body = "application/json", bytes(kept.answer)
     if method == "DELETE":
-        await place.forget(asked.subject)
+        if not await place.forget(asked.subject):  # somebody else was faster
+            raise Refused("not_found", f"Response with id '{asked.subject}' not found.")
         body = _write({"id": asked.subject, "object": "response", "deleted": True})
     elif asked.action == "items":
         body = _write(page(_asked_items(kept), query))

@@ -9,7 +9,7 @@ from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.keys import Key
-from toolwire.gateway.memory import Memory
+from toolwire.gateway.memory import Memory, Namespace, ProcessMemory
 from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
@@ -21,8 +21,16 @@ from toolwire.types import Loss, Part, Usage
 from toolwire.wire.transport import AwaitedTransport, Bounds, Timeouts
 
 JSON = "application/json"
+_CONNECTED = 64 * 1024 * 1024
+_SECONDS = 3600.0
 LEFT = "toolwire.left"
 """Where a request's scope has what its connection calls when the client leaves; None once it has left."""
+RECEIVING = "toolwire.receiving"
+"""Where the scope of a WebSocket has what counts the bytes that it received."""
+PASS_ON = "toolwire.pass_on"  # noqa: S105 - the name of a member
+"""Where a message of a WebSocket has what is called when the message is held no longer."""
+PREWARMS = "toolwire.prewarms"
+"""Whether a request of a WebSocket stores its input for later, and wants no answer."""
 
 
 def leave(scope: dict[str, Any]) -> None:
@@ -47,6 +55,7 @@ class Tools(Struct):
     audit: Audit | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
+    connected: ProcessMemory = field(default_factory=lambda: ProcessMemory(_CONNECTED, _SECONDS))
     keep_alive: float = 15.0
     stall: float = 60.0
 
@@ -61,7 +70,7 @@ class Incoming(Struct):
     headers: Mapping[str, str]
     body: bytes
     key: Key | None = None
-    held: Memory | None = None  # what a connection keeps of its own turns
+    held: Namespace | None = None  # the turns of its WebSocket connection
     turns: list[StoredTurn] = []  # what it goes on from, the last one first
     items: dict[str, StoredItem] = {}  # what it refers to
 

@@ -23,6 +23,7 @@ from toolwire.gateway.continuing import GoingOn
 from toolwire.gateway.delivery import Delivery, Leg
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key
+from toolwire.gateway.memory import Namespace
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of
@@ -78,7 +79,7 @@ def _place(tools: Tools, incoming: Incoming) -> Turns | None:
     """Say where the turns are that a request may go on from, and where its answer is kept."""
     if incoming.asked.dialect != WIRE or incoming.asked.action != "answer":
         return None
-    return Turns([tools.memory, *([incoming.held] if incoming.held is not None else [])], incoming.owner)
+    return Turns([Namespace(tools.memory), *filter(None, [incoming.held])], incoming.owner)
 
 
 def _check_background(incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> None:
@@ -250,12 +251,12 @@ class _Asking(Struct):
         if self.place is None or not (name or is_kept(self.members)):
             return self.client
         maker = attempt.goal.provider.name
-        keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, send=self.client.send)
+        keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, client=self.client)
         keeper.others = attempt.passes and attempt.several and not name
         if name:
             keeper.adds = partial(conversations.add, self.place, name)
             keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
-        return Answering(self.client.begin, keeper.send)
+        return Answering(keeper.begin, keeper.send)
 
     async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> Leg | None:
         """Ask who may go on with a text that broke off: the next providers, and at last the same one again."""
