@@ -22,6 +22,7 @@ from toolwire.gateway.entries import Appended, Entry, Item, bytes_of, bytes_of_i
 _AT_ONCE = 500  # parameters of one statement
 _PATIENCE = "10s"
 _SWEEP_SECONDS = 300.0
+_NEAR = 8  # the last eighth of the limit is near it
 _SETUP_LOCK = "SELECT pg_advisory_xact_lock(7566047373982433)"
 _FORMER_TABLE = "toolwire_memory"
 
@@ -52,24 +53,52 @@ _items = sql.Table(
     sql.Column("position", sql.BigInteger, primary_key=True),
     sql.Column("name", sql.String(160), nullable=False),
     sql.Column("value", sql.LargeBinary),
-    sql.Index("toolwire_memory_names", "owner", "name"),
+    sql.Index("toolwire_memory_names", "owner", "name", "key"),
 )
 _entry, _item = _entries.c, _items.c
 
-# Built once, because they are run often.
-_FIND = sql.select(_entry.key, _entry.previous, _entry.value, _entry.used_at).where(
-    _entry.owner == sql.bindparam("owner"),
-    _entry.key.in_(sql.bindparam("keys", expanding=True)),
-    _entry.used_at >= sql.bindparam("oldest"),
+
+def _at(*names: str) -> Any:
+    """Compare columns of entries with the parameters of their names."""
+    return sql.and_(*(_entry[name] == sql.bindparam(f"of_{name}") for name in names))
+
+
+def _keys_in(table: Any) -> Any:
+    return sql.and_(table.owner == sql.bindparam("of_owner"), table.key.in_(sql.bindparam("keys", expanding=True)))
+
+
+def _chain() -> Any:
+    """Return the statement that follows `previous` from an entry on."""
+    links = sql.select(_entry.key, _entry.previous).where(_at("owner", "key")).cte("chain", recursive=True)
+    earlier = _entries.alias().c
+    more = sql.select(earlier.key, earlier.previous)
+    links = links.union(more.where(earlier.owner == sql.bindparam("of_owner"), earlier.key == links.c.previous))
+    found = sql.select(_entry.key, _entry.previous, _entry.value, _entry.used_at)
+    return found.join(links, links.c.key == _entry.key).where(_at("owner"))
+
+
+# Built once, because they are run often. None of them that has a list of keys compares `used_at` too: SQLite would
+# choose its index, and read all entries of an owner.
+_FIND = sql.select(_entry.key, _entry.previous, _entry.value, _entry.used_at).where(_keys_in(_entry))
+_CHAIN = _chain()
+_DELETE = _entries.delete().where(_keys_in(_entry)).returning(_entry.bytes)
+_DELETE_ITEMS = _items.delete().where(_keys_in(_item))
+_APPEND = (
+    _entries.update()
+    .where(_at("owner", "key"), _entry.used_at >= sql.bindparam("oldest"))
+    .values(
+        bytes=_entry.bytes + sql.bindparam("size"),
+        next_position=_entry.next_position + sql.bindparam("count"),
+        used_at=sql.bindparam("now"),
+    )
+    .returning(_entry.bytes, _entry.next_position)
 )
-_DELETE = (
-    _entries.delete()
-    .where(_entry.owner == sql.bindparam("owner"), _entry.key.in_(sql.bindparam("keys", expanding=True)))
-    .returning(_entry.bytes)
+_TAKEN = sql.select(_item.name).where(
+    _item.owner == sql.bindparam("of_owner"),
+    _item.key == sql.bindparam("of_key"),
+    _item.name.in_(sql.bindparam("names", expanding=True)),
 )
-_DELETE_ITEMS = _items.delete().where(
-    _item.owner == sql.bindparam("owner"), _item.key.in_(sql.bindparam("keys", expanding=True))
-)
+_OLDEST = sql.select(_entry.key, _entry.bytes).where(_at("owner")).order_by(_entry.used_at, _entry.key)
 _TOTAL = sql.select(sql.func.coalesce(sql.func.sum(_usage.c.bytes), 0))
 _LARGEST = sql.select(_usage.c.owner, _usage.c.bytes).order_by(_usage.c.bytes.desc(), _usage.c.owner).limit(2)
 
@@ -97,9 +126,8 @@ class MemoryTables:
         rows: list[Any] = []
         with self._reader.connect() as connection:
             for some in _pieces(keys):
-                asked = {"owner": owner, "keys": some, "oldest": self._oldest}
-                rows += connection.execute(_FIND, asked).all()
-        return rows
+                rows += connection.execute(_FIND, {"of_owner": owner, "keys": some}).all()
+        return [row for row in rows if row.used_at >= self._oldest]
 
     def items_of(self, owner: str, key: str) -> list[Item]:
         """Return the items of an entry in order."""
@@ -109,15 +137,9 @@ class MemoryTables:
 
     def chain(self, owner: str, key: str) -> list[Any]:
         """Return the row of an entry, and those of the entries that it continues, in one statement."""
-        linked = sql.select(_entry.key, _entry.previous)
-        links = linked.where(_is(owner, key), _entry.used_at >= self._oldest).cte("chain", recursive=True)
-        earlier = _entries.alias().c
-        is_earlier = (earlier.owner == owner, earlier.key == links.c.previous, earlier.used_at >= self._oldest)
-        links = links.union(sql.select(earlier.key, earlier.previous).where(*is_earlier))
-        asked = sql.select(_entry.key, _entry.previous, _entry.value, _entry.used_at)
         with self._reader.connect() as connection:
-            rows = connection.execute(asked.join(links, links.c.key == _entry.key).where(_entry.owner == owner)).all()
-        by_key, chain = {row.key: row for row in rows}, []
+            rows = connection.execute(_CHAIN, {"of_owner": owner, "of_key": key}).all()
+        by_key, chain = {row.key: row for row in rows if row.used_at >= self._oldest}, []
         while (row := by_key.pop(key, None)) is not None:
             chain.append(row)
             key = row.previous
@@ -142,8 +164,8 @@ class MemoryTables:
             connection.execute(_entries.insert(), list(self._rows(owner, entries, sizes)))
             for key, entry in entries.items():
                 _insert_items(connection, owner, key, entry.items, 0)
-            self._commit(connection, owner, used, -freed, entries)
-        self._limit_all()
+            total = self._commit(connection, owner, used, -freed, entries)
+        self._limit_all(total)
 
     def replace(self, owner: str, key: str, entry: Entry, *, items: bool) -> bool:
         """Replace an entry that is there, without `items` its value alone."""
@@ -156,31 +178,29 @@ class MemoryTables:
             changes: dict[str, Any] = {"value": entry.value, "used_at": self._now()}
             size = int(old.bytes) - int(old.length) + len(entry.value)
             if items:
-                connection.execute(_DELETE_ITEMS, {"owner": owner, "keys": [key]})
+                connection.execute(_DELETE_ITEMS, {"of_owner": owner, "keys": [key]})
                 _insert_items(connection, owner, key, entry.items, 0)
                 size = bytes_of(owner, key, entry)
                 changes |= {"previous": entry.previous, "next_position": len(entry.items)}
             connection.execute(_entries.update().where(_is(owner, key)).values(**changes, bytes=size))
-            self._commit(connection, owner, used, size - int(old.bytes), [key])
-        self._limit_all()
+            total = self._commit(connection, owner, used, size - int(old.bytes), [key])
+        self._limit_all(total)
         return True
 
     def append(self, owner: str, key: str, items: Sequence[Item], most: int) -> Appended:
         """Add all items to an entry that is there, or none."""
         size = sum(bytes_of_item(owner, key, item) for item in items)
-        counted = {"bytes": _entry.bytes + size, "next_position": _entry.next_position + len(items)}
-        change = _entries.update().where(_is(owner, key), _entry.used_at >= self._oldest)
-        change = change.values(**counted, used_at=self._now()).returning(_entry.bytes, _entry.next_position)
+        change = {"of_owner": owner, "of_key": key, "oldest": self._oldest, "now": self._now(), "size": size}
         with self._engine.connect() as connection:
             used = self._count(connection, owner, size)
-            row = connection.execute(change).first()
+            row = connection.execute(_APPEND, {**change, "count": len(items)}).first()
             if row is None or row.bytes > min(most, self.share):
                 return Appended(found=row is not None, too_long=row is not None)
             if taken := _taken(connection, owner, key, [item.name for item in items]):
                 return Appended(taken=taken)
             _insert_items(connection, owner, key, items, row.next_position - len(items))
-            self._commit(connection, owner, used, 0, [key])
-        self._limit_all()
+            total = self._commit(connection, owner, used, 0, [key])
+        self._limit_all(total)
         return Appended()
 
     def delete(self, owner: str, key: str) -> bool:
@@ -230,12 +250,18 @@ class MemoryTables:
 
     def _commit(
         self, connection: sql.Connection, owner: str, used: int, change: int, written: Collection[str] = ()
-    ) -> None:
-        """Delete what is above the owner's limit, but for what was `written`; count the change, and commit."""
-        change -= self._evict(connection, owner, used + change - self.share, written)
+    ) -> int:
+        """Delete what is above the owner's limit, but for what was `written`; count the change, and commit.
+
+        Return the sum of all owners, as far as this transaction sees them.
+        """
+        if used + change > self.share:
+            change -= self._evict(connection, owner, used + change - self.share, written)
         if change:
             self._count(connection, owner, change)
+        total = int(connection.execute(_TOTAL).scalar_one())
         connection.commit()
+        return total
 
     def _rows(self, owner: str, entries: Mapping[str, Entry], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
         now = self._now()
@@ -247,17 +273,16 @@ class MemoryTables:
         """Delete entries. Return how many bytes they had."""
         freed = 0
         for some in _pieces(keys):
-            if gone := connection.execute(_DELETE, {"owner": owner, "keys": some}).scalars().all():
-                connection.execute(_DELETE_ITEMS, {"owner": owner, "keys": some})
+            if gone := connection.execute(_DELETE, {"of_owner": owner, "keys": some}).scalars().all():
+                connection.execute(_DELETE_ITEMS, {"of_owner": owner, "keys": some})
                 freed += sum(gone)
         return freed
 
     def _evict(self, connection: sql.Connection, owner: str, excess: int, spared: Collection[str] = ()) -> int:
         """Delete the entries that were used longest ago until so many bytes are free. Return how many are."""
         freed = 0
-        oldest = sql.select(_entry.key, _entry.bytes).where(_entry.owner == owner, _entry.key.not_in(list(spared)))
-        oldest = oldest.order_by(_entry.used_at, _entry.key).limit(100)
-        while freed < excess and (rows := connection.execute(oldest).all()):
+        oldest = _OLDEST.where(_entry.key.not_in(list(spared))).limit(100)
+        while freed < excess and (rows := connection.execute(oldest, {"of_owner": owner}).all()):
             doomed, size = list[str](), 0
             while rows and freed + size < excess:
                 row, *rows = rows
@@ -266,11 +291,16 @@ class MemoryTables:
             freed += self._delete(connection, owner, doomed)
         return freed
 
-    def _limit_all(self) -> None:
-        """Delete what is above the limit of all owners, and at times what has expired."""
-        while True:
+    def _limit_all(self, total: int) -> None:
+        """Delete what is above the limit of all owners, and at times what has expired.
+
+        Transactions of other processes that end at the same moment do not see each other. So the sum is read again
+        after the commit, where it is near the limit.
+        """
+        while total > self._total - self._total // _NEAR:
             with self._reader.connect() as connection:
-                if connection.execute(_TOTAL).scalar_one() <= self._total:
+                total = int(connection.execute(_TOTAL).scalar_one())
+                if total <= self._total:
                     break
                 largest, *others = connection.execute(_LARGEST).all()
             self._shrink(largest.owner, others[0].bytes if others else 0)
@@ -324,8 +354,7 @@ def _taken(connection: sql.Connection, owner: str, key: str, names: Sequence[str
     """Return the names that an entry has already."""
     found: set[str] = set()
     for some in _pieces(names):
-        asked = sql.select(_item.name).where(_item.owner == owner, _item.key == key, _item.name.in_(some))
-        found.update(connection.execute(asked).scalars())
+        found.update(connection.execute(_TAKEN, {"of_owner": owner, "of_key": key, "names": some}).scalars())
     return frozenset(found)
 
 
