@@ -20,16 +20,18 @@ from websockets.asyncio.client import connect
 from tests.amounts import FULL
 from tests.cli.test_serve import first_line
 from tests.gateway.floods import memory_of
-from tests.gateway.pairs import message
+from tests.gateway.pairs import Client, message, pair, words_of
 from tests.gateway.standing import Answered, send, standing
 from tests.gateway.test_keys import Guarded, guarded
 from tests.gateway.test_sockets import create, heard, opened, until
 from tests.gateway.test_stored import client_of
+from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Entry, Item
 from toolwire.gateway.memory import ProcessMemory, StoredMemory
+from toolwire.gateway.reports import Reports
 from toolwire.gateway.starting import url_of_database
 from toolwire.testing import Scenario, Wait, simulate
-from toolwire.types import Text
+from toolwire.types import Loss, Text
 
 __all__ = ["guarded"]
 
@@ -336,6 +338,75 @@ def _write_at_once(url: str) -> None:
     asyncio.run(lead())
 
 
+@pytest.mark.slow
+def test_who_waits_too_long_for_another_process_is_told_and_reads_meanwhile(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolwire.gateway.memory_tables._PATIENCE", "1s")
+    url = url_of_database(request.getfixturevalue("database").url, None)
+    engine = sql.create_engine(url)
+
+    async def lead() -> None:
+        kept = StoredMemory(url, SIZE, 600)
+        await kept.write("me", "a", Entry(KILO))
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT * FROM toolwire_memory_usage FOR UPDATE")
+            late = asyncio.ensure_future(kept.append("me", "a", [Item("i", KILO)], SIZE))
+            for _ in range(5):
+                assert (await kept.read("me", "a")) == Entry(KILO)
+            assert not late.done()
+            with pytest.raises(Refused) as refused:
+                await asyncio.wait_for(late, 8)
+            assert refused.value.error.status == 503
+        assert (await kept.append("me", "a", [Item("i", KILO)], SIZE)).is_added
+        kept.close()
+
+    asyncio.run(lead())
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_what_a_process_was_stopped_in_is_undone(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolwire.gateway.memory_tables._PATIENCE", "1s")
+    url = url_of_database(request.getfixturevalue("database").url, None)
+
+    async def lead() -> None:
+        kept, stopped = StoredMemory(url, SIZE, 600), StoredMemory(url, SIZE, 600)
+        await kept.write("me", "a", Entry(KILO))
+        with stopped._tables._engine.connect() as connection:
+            stopped._tables._count(connection, "me", 100)
+            await asyncio.sleep(1.5)
+            assert (await kept.append("me", "a", [Item("i", KILO)], SIZE)).is_added
+            with pytest.raises(sql.exc.DBAPIError):
+                stopped._tables._commit(connection, "me", 0, 0)
+        assert sums(kept)["me"] > 0
+        kept.close()
+        stopped.close()
+
+    asyncio.run(lead())
+
+
+def test_what_an_earlier_version_has_stored_is_deleted(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'm.db'}"
+    with sql.create_engine(url).begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE toolwire_memory (owner TEXT, key TEXT, value BLOB, at REAL)")
+    kept = StoredMemory(url, SIZE, 600)
+    assert not [name for name in sql.inspect(kept._tables._engine).get_table_names() if name == "toolwire_memory"]
+    kept.close()
+
+
+def test_reports_have_so_many_losses_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolwire.gateway.reports._LOSSES", 10)
+    reports, losses = Reports(), tuple(Loss(f"messages[{at}]", "x", "dropped", "", "minor") for at in range(4))
+    for name in "abc":
+        reports.file(name, "me", "m", "g", losses)
+    assert [name for name in "abc" if reports.find(name, "me")] == ["b", "c"]
+    reports.file("d", "me", "m", "g", losses * 5)
+    assert [name for name in "abcd" if reports.find(name, "me")] == ["d"]
+
+
 def asked(guarded: Guarded, key: str, method: str, path: str, body: Any = None) -> Answered:
     """Ask with a key."""
     data = None if body is None else json.dumps(body).encode()
@@ -552,6 +623,23 @@ class Senders:
             await asyncio.sleep(0.02)
         await sending
         return most
+
+
+@pytest.mark.slow
+def test_a_key_that_stores_much_takes_nothing_from_another_on_either_gateway(tmp_path: Path) -> None:
+    with pair(tmp_path, "sqlite:///toolwire.db", size=8_000_000) as gateways:
+        mine, yours = (Client(gateways, gateways.key(name)) for name in ("mine", "yours"))
+        items = {"items": [message("x" * 100_000)]}
+        kept = [yours.ask(at, "POST", "/v1/conversations", items)["id"] for at in range(2)]
+        answer = yours.respond(0, "one")["id"]
+        names = [mine.ask(at, "POST", "/v1/conversations", items)["id"] for at in range(60)]
+        there = [at for at in range(60) if mine.send(at, "GET", f"/v1/conversations/{names[at]}").status == 200]
+        assert there == list(range(60 - len(there), 60))
+        assert 15 < len(there) <= 20, "a quarter of the memory"
+        assert [yours.send(at, "GET", f"/v1/conversations/{kept[at]}").status for at in range(2)] == [200, 200]
+        assert words_of(yours.respond(1, "two", previous_response_id=answer)) == "one two"
+        large = {"items": [message("x" * 2_000_001)]}
+        assert mine.send(0, "POST", "/v1/conversations", large).status == 400
 
 
 @pytest.mark.slow

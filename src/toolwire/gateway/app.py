@@ -26,7 +26,6 @@ from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, shown_keys
 from toolwire.gateway.endings import Refused, reply_of, wire_near
-from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import NANO, Key, credential_in
 from toolwire.gateway.memory import Namespace
 from toolwire.gateway.prices import Prices
@@ -52,7 +51,6 @@ _GIVEN_UP = 408
 _LATE = "the body took longer than"
 _GOOD = 200
 _LOSSES = "/toolwire/requests/"
-_INTAKE = 64 * 1024 * 1024  # bytes of WebSocket messages that are received and not passed on
 # What may be done with a stored answer.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
@@ -110,7 +108,6 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.websocket: bool = True
-        self.intake = Intake(_INTAKE, _INTAKE if tools.accounts is None else _INTAKE // 4)
         self.running: int = 0
         self.watchers: list[Callable[[dict[str, Any]], None]] = []
         self.figures: Callable[[], bytes] | None = None
@@ -135,7 +132,7 @@ class Gateway:
             request = _Request(self, {**scope, "type": "http", "method": "GET"}, receive, _refusing(send))
             if await request.may_open():
                 if RECEIVING in scope:
-                    scope[RECEIVING].belong(request.owner)
+                    scope[RECEIVING].set_owner(request.owner)
                 connected, owner = self.tools.connected, request.owner
                 await Socket(self, scope, receive, send, stall=self.tools.stall, owner=owner, memory=connected).run()
 
@@ -267,11 +264,11 @@ class _Request:
         if asked.action == "conversation":
             body = await self._read() if self.method == "POST" else b""
             query = self.scope.get("query_string", b"").decode("latin-1")
-            async with self._counted() if self.method == "POST" else contextlib.nullcontext():
+            async with self._counted if self.method == "POST" else contextlib.nullcontext():
                 told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
             await self._reply(200, told)
         elif PREWARMS in self.scope:
-            async with self._counted():
+            async with self._counted:
                 await self._reply(200, b"{}")
         elif self.method in _STORED.get(asked.action, ()):
             query = self.scope.get("query_string", b"").decode("latin-1")
@@ -299,6 +296,10 @@ class _Request:
                 await self._compact(asked, body)
             case _:
                 await self._inform(asked, _named(body))
+
+    @property
+    def _counted(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return counted(self.gateway.tools.accounts, self.key)
 
     @property
     def _turns(self) -> Turns:
@@ -378,10 +379,6 @@ class _Request:
             raise Refused("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _GIVEN_UP) from None
         finally:
             late.cancel()
-
-    def _counted(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Count this request, which stores something, against the limit of its key."""
-        return counted(self.gateway.tools.accounts, self.key)
 
     async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")

@@ -42,8 +42,8 @@ class Receiving(Struct, eq=False):
         if not self.closed:
             self.room.count(self, size)
 
-    def belong(self, owner: str) -> None:
-        """Note whose connection this is."""
+    def set_owner(self, owner: str) -> None:
+        """Count this connection for an owner."""
         size = self.bytes
         self.add(-size)
         self.owner = owner

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from toolwire.types import Loss
 
 _REPORTS = 2000
+_LOSSES = 200_000  # in all reports together
 _TOOL_SETS = 4096
 
 
@@ -20,6 +21,7 @@ class Reports:
 
     def __init__(self) -> None:
         self._reports: OrderedDict[str, tuple[str, str, str, tuple[Loss, ...]]] = OrderedDict()
+        self._losses = 0
         self._told: OrderedDict[int, None] = OrderedDict()
 
     def new(self, owner: str, wires: str, losses: Sequence[Loss]) -> Sequence[Loss]:
@@ -39,8 +41,9 @@ class Reports:
     def file(self, identity: str, owner: str, model: str, goal: str, losses: tuple[Loss, ...]) -> None:
         """Keep what became of a request."""
         self._reports[identity] = owner, model, goal, losses
-        if len(self._reports) > _REPORTS:
-            self._reports.popitem(last=False)
+        self._losses += len(losses)
+        while len(self._reports) > _REPORTS or (self._losses > _LOSSES and len(self._reports) > 1):
+            self._losses -= len(self._reports.popitem(last=False)[1][3])
 
     def find(self, identity: str, owner: str) -> dict[str, Any] | None:
         """Give the report of a request to the key that made it."""

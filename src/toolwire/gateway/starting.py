@@ -20,16 +20,16 @@ from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
 from toolwire.gateway.auditing import Audit
+from toolwire.gateway.intake import Intake
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Routes, Upward, providers_of
-from toolwire.gateway.turn import Tools
+from toolwire.gateway.turn import CONNECTED_SECONDS, INTAKE, Tools
 from toolwire.providers import PROVIDERS, Provider
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _SHARES = 4  # a key may hold a quarter of the memory
-_CONNECTED_SECONDS = 3600.0
 _SIMULATED = {
     "openai-chat": "openai",
     "openai-responses": "openai-responses",
@@ -77,16 +77,20 @@ def check_listening(settings: GatewaySettings, address: str) -> None:
 
 def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
     """Make the memory: in the process, or in the database that is named."""
-    size, seconds, share = settings.memory.bytes, seconds_of(settings.memory.expires), _share_of(settings)
+    size, seconds, share = (
+        settings.memory.bytes,
+        seconds_of(settings.memory.expires),
+        _share_of(settings.memory.bytes, settings),
+    )
     if not settings.server.database:
         return ProcessMemory(size, seconds, share=share)
     with _opening():
         return StoredMemory(url_of_database(settings.server.database, path), size, seconds, share=share)
 
 
-def _share_of(settings: GatewaySettings) -> int:
-    """Return how many bytes of the memory one key may hold; without keys it is all."""
-    return settings.memory.bytes // (_SHARES if settings.server.needs_keys else 1)
+def _share_of(size: int, settings: GatewaySettings) -> int:
+    """Return how many of so many bytes one key may hold; without keys it is all."""
+    return size // (_SHARES if settings.server.needs_keys else 1)
 
 
 @contextlib.contextmanager
@@ -135,7 +139,10 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     prices = Prices(settings.prices)
     uplink = Uplink(upstream_of(settings, path))
     tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
-    tools.connected = ProcessMemory(settings.memory.bytes, _CONNECTED_SECONDS, share=_share_of(settings))
+    tools.connected = ProcessMemory(
+        settings.memory.bytes, CONNECTED_SECONDS, share=_share_of(settings.memory.bytes, settings)
+    )
+    tools.intake = Intake(INTAKE, _share_of(INTAKE, settings))
     tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.routes.keys())  # noqa: PLW0108 - they are read anew
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     hosts, origins = (tuple(map(str.lower, said)) for said in (settings.server.hosts, settings.server.origins))

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
+from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import Memory, Namespace, ProcessMemory
 from toolwire.gateway.offloading import Offloader
@@ -22,7 +23,10 @@ from toolwire.wire.transport import AwaitedTransport, Bounds, Timeouts
 
 JSON = "application/json"
 _CONNECTED = 64 * 1024 * 1024
-_SECONDS = 3600.0
+CONNECTED_SECONDS = 3600.0
+"""How long the turn of a WebSocket connection is kept after its last use."""
+INTAKE = 64 * 1024 * 1024
+"""How many bytes of WebSocket messages a process receives before it passes them on."""
 LEFT = "toolwire.left"
 """Where a request's scope has what its connection calls when the client leaves; None once it has left."""
 RECEIVING = "toolwire.receiving"
@@ -55,7 +59,8 @@ class Tools(Struct):
     audit: Audit | None = None
     timeouts: Timeouts = Timeouts()
     bounds: Bounds = Bounds()
-    connected: ProcessMemory = field(default_factory=lambda: ProcessMemory(_CONNECTED, _SECONDS))
+    connected: ProcessMemory = field(default_factory=lambda: ProcessMemory(_CONNECTED, CONNECTED_SECONDS))
+    intake: Intake = field(default_factory=lambda: Intake(INTAKE))
     keep_alive: float = 15.0
     stall: float = 60.0
 
