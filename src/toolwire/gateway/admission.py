@@ -9,7 +9,7 @@ from toolwire.gateway.keys import Key
 
 @contextlib.asynccontextmanager
 async def counted(accounts: Accounts | None, key: Key | None) -> AsyncIterator[None]:
-    """Count a request while it is served, or refuse it. One that raises is not counted."""
+    """Count a request while it is served, or refuse it. If it raises, it is not counted."""
     if accounts is None or key is None:
         yield
         return

@@ -4,7 +4,7 @@ Rules of this file:
 - A conversation is an entry of the memory, and each of its items a row of that entry: an owner finds its own alone.
 - Each change is one call of the memory. No conversation is read, changed here and written back.
 - A turn is added before the client receives the end of its answer, so the next request finds it, on every gateway.
-- A name that is not known here is passed to a provider of the wire where nobody has a key, and refused otherwise.
+- Without keys, a name that is not known here is passed to a provider of the wire. With keys it is refused.
 
 Sources: openai 3.54.0, resources.conversations, ResponseCreateParams.conversation (2026-11-22).
 """
@@ -37,7 +37,7 @@ _write = msgspec.json.encode
 
 @readable
 class _Conversation(Struct):
-    """What the value of a conversation's entry says."""
+    """The value of a conversation's entry."""
 
     id: str
     created_at: int
@@ -55,7 +55,7 @@ class _Conversation(Struct):
 
 
 def named_in(members: Mapping[str, Any]) -> str:
-    """Read which conversation a request goes on from; empty where it names none."""
+    """Return the id of the conversation that a request continues, or an empty text."""
     value = _read(members["conversation"]) if "conversation" in members else None
     name = value.get("id") if type(value) is dict else value
     if name is not None and type(name) is not str:
@@ -66,7 +66,7 @@ def named_in(members: Mapping[str, Any]) -> str:
 
 
 async def turn_of(turns: Turns, name: str) -> StoredTurn | None:
-    """Return a conversation as one turn that a request goes on from; None where it is not known here."""
+    """Return a conversation as one turn that a request continues, or None if it is not known here."""
     entry = await _memory(turns).read(turns.owner, _key(name), items=True)
     if entry is None:
         return None
@@ -130,7 +130,7 @@ async def _answer_items(turns: Turns, name: str, item: str, method: str, query: 
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
     kept = _Conversation(f"conv_{secrets.token_hex(16)}", int(time.time()), _metadata(read))
-    entry = Entry(_write(kept), items=_as_rows(_told(_given(read))))
+    entry = Entry(_write(kept), items=_as_rows(_listed(_given(read))))
     size = sum(len(item.value or b"") for item in entry.items)
     if size > _MOST or not await _memory(turns).write(turns.owner, _key(kept.id), entry):
         raise _too_long("items: ")
@@ -138,12 +138,12 @@ async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
 
 
 async def _extend(turns: Turns, name: str, read: dict[str, Any]) -> bytes:
-    added, told = await _append(turns, name, _given(read))
+    added, listed = await _append(turns, name, _given(read))
     if not added.found:
         raise _unknown(name)
     if added.too_long:
         raise _too_long("items: this conversation ")
-    return _write(as_list(told, more=False))
+    return _write(as_list(listed, more=False))
 
 
 async def _change(turns: Turns, name: str, read: dict[str, Any]) -> _Conversation:
@@ -157,12 +157,12 @@ async def _change(turns: Turns, name: str, read: dict[str, Any]) -> _Conversatio
 
 async def _append(turns: Turns, name: str, items: list[Any]) -> tuple[Appended, list[dict[str, Any]]]:
     """Add items to a conversation. An item whose id it has already gets another one."""
-    told = _told(items)
+    listed = _listed(items)
     while True:
-        added = await _memory(turns).append(turns.owner, _key(name), _as_rows(told), _MOST)
+        added = await _memory(turns).append(turns.owner, _key(name), _as_rows(listed), _MOST)
         if not added.taken:
-            return added, told
-        told = _told(told, added.taken)
+            return added, listed
+        listed = _listed(listed, added.taken)
 
 
 async def _find(turns: Turns, name: str) -> _Conversation:
@@ -227,10 +227,10 @@ def _given(read: dict[str, Any]) -> list[dict[str, Any]]:
     return items
 
 
-def _told(items: list[Any], taken: Collection[str] = ()) -> list[dict[str, Any]]:
+def _listed(items: list[Any], taken: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return items as their wire lists them: messages in parts, each item with an id of its own that is not taken."""
     known = set(taken)
-    told = []
+    listed = []
     for item in as_items(items):
         if type(item) is not dict:
             continue
@@ -243,8 +243,8 @@ def _told(items: list[Any], taken: Collection[str] = ()) -> list[dict[str, Any]]
         if type(name) is not str or name in known or not _NAME.fullmatch(name):
             name = f"{'msg' if role is not None else 'item'}_{secrets.token_hex(12)}"
         known.add(name)
-        told.append({**item, "id": name})
-    return told
+        listed.append({**item, "id": name})
+    return listed
 
 
 def _as_rows(items: list[dict[str, Any]]) -> list[Item]:

@@ -1,4 +1,4 @@
-"""What the memory stores: entries, their items, and how many bytes they count."""
+"""The entries of the memory, their items, and how many bytes they count."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,20 +1,20 @@
-"""The room for WebSocket messages that a process receives and has not passed on: limited for each owner and for all.
+"""The room for the WebSocket messages that a process has received and not passed on, for each owner and for all.
 
 Rules of this file:
-- A connection whose message finds no room is not read until there is some: its client waits.
-- Small messages always find room.
-- The connection that waits longest may always be read, so one of them always goes on.
+- A connection whose large message finds no room is not read until there is some. Its client waits.
+- A small message always finds room.
+- The connection whose large message began first is always read. So one of them always makes progress.
 """
 
 from collections.abc import Callable
 
 from msgspec import Struct, field
 
-_SMALL = 64 * 1024  # bytes that each connection may have at any time
+_SMALL = 64 * 1024  # bytes that each connection always has room for
 
 
 class _Line(Struct):
-    """The bytes of one owner's messages, and its connections with large ones in the order in which they came."""
+    """The bytes of one owner's messages, and its connections with large messages in the order in which these began."""
 
     bytes: int = 0
     connections: "dict[Receiving, None]" = field(default_factory=dict)
@@ -34,23 +34,23 @@ class Receiving(Struct, eq=False):
 
     @property
     def is_large(self) -> bool:
-        """Whether it needs room."""
+        """Return True if it needs room."""
         return self.bytes > _SMALL
 
     def add(self, size: int) -> None:
-        """Count bytes that were received, or that are passed on where `size` is negative."""
+        """Count bytes that were received, or with a negative `size` bytes that were passed on."""
         if not self.closed:
             self.room.count(self, size)
 
     def set_owner(self, owner: str) -> None:
-        """Count this connection for an owner."""
+        """Count this connection for `owner`."""
         size = self.bytes
         self.add(-size)
         self.owner = owner
         self.add(size)
 
     def close(self) -> None:
-        """Free all of it: the connection is gone."""
+        """Free all bytes of a connection that is closed."""
         self.add(-self.bytes)
         self.closed = True
 
@@ -62,16 +62,16 @@ class Intake:
         self._size = size
         self._share = size if share is None else min(share, size)
         self._all = _Line()
-        self.trims = False  # whether free memory will be returned to the system soon
+        self.trims = False  # True while it is planned to return free memory to the system
         self._owners: dict[str, _Line] = {}
 
     @property
     def bytes(self) -> int:
-        """How much is received and not passed on."""
+        """The bytes that were received and not passed on."""
         return self._all.bytes
 
     def count(self, receiving: Receiving, size: int) -> None:
-        """Count bytes of a connection; it waits if there is no room, and others go on if there is some now."""
+        """Count bytes of a connection. Pause it if there is no room, and resume others if there is room now."""
         mine = self._owners.setdefault(receiving.owner, _Line())
         receiving.bytes += size
         receiving.was_large = receiving.was_large or receiving.is_large
@@ -90,7 +90,7 @@ class Intake:
                 self._judge(one)
 
     def _judge(self, receiving: Receiving) -> None:
-        """Have a connection wait, or go on."""
+        """Pause or resume a connection."""
         waits = receiving.is_large and not self._may_read(receiving)
         if waits != receiving.waits:
             receiving.waits = waits

@@ -1,18 +1,19 @@
-"""What a gateway stores of earlier turns, because the client's wire cannot carry it: in the process, or in a database.
+"""The memory of earlier turns, for content that the client's wire cannot carry: in the process or in a database.
 
 An *entry* is stored for an owner (a key of the gateway) under a name: a learned value, a stored answer, or a
 conversation with its items.
 
 Rules of this file:
 - An owner finds its own entries alone.
-- Every write checks two limits, that of its owner and that of all. At its owner's limit a write deletes the entries
-  that this owner used longest ago; at the limit of all, the owner that holds most loses those that it used longest ago.
+- Every write checks two limits: the limit of its owner and the limit of all. At its owner's limit a write deletes the
+  entries that this owner used longest ago. At the limit of all, the owner that stores most loses the entries that it
+  used longest ago.
 - An entry that was deleted stays deleted: adding to it changes nothing.
-- Answers and conversations are read from the database each time. Learned values are cached for a second, also that
-  there is none. Only a value that its key determines is cached for longer.
+- Answers and conversations are read from the database each time. Learned values are cached for a second, and so is
+  their absence. Only a value that its key determines is cached for longer.
 - Two threads use the database, so that reading does not wait for a lock that a stopped process holds.
-- If the database fails, learned values are missing and the request goes on. A request that needs what is stored gets
-  503.
+- If the database fails, learned values are missing and the request continues. A request that needs stored content
+  gets 503.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 60.0
 _FRESH_SECONDS = 1.0
 _FIXED_SECONDS = 60.0
-_FIXED = "made:"  # the key is the hash of a signature, the value says who made it
+_FIXED = "made:"  # the key is the hash of a signature, the value its maker
 _CACHE_BYTES = 8 * 1024 * 1024
 _TOUCH_SECONDS = 60.0  # reading an entry notes its use no more often than that
 
@@ -93,7 +94,7 @@ class _Stored(Struct):
 
 
 class _Owner(Struct):
-    """What one owner has stored: the entry that was used longest ago comes first."""
+    """The entries of one owner, the one that was used longest ago first."""
 
     entries: OrderedDict[str, _Stored] = field(default_factory=OrderedDict)
     pointers: dict[str, str] = field(default_factory=dict)
@@ -358,19 +359,19 @@ class StoredMemory:
         self._tables.close()
 
     async def _need(self, thread: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
-        """Do what a request needs; it gets 503 if the database fails."""
+        """Do work that a request needs. The request gets 503 if the database fails."""
         try:
             return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except self._failures as problem:
             _log.error("the memory's database failed: %s", _first_line(problem))
-            raise Refused("overloaded", "what is stored cannot be reached now", retry_after=5) from problem
+            raise Refused("overloaded", "the stored content cannot be reached now", retry_after=5) from problem
 
     async def _try(self, thread: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
-        """Do what a request can go without. Return None if the database fails."""
+        """Do work that a request can go without. Return None if the database fails."""
         try:
             return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except self._failures as problem:
-            _log.warning("a request goes on without the memory: %s", _first_line(problem))
+            _log.warning("a request continues without the memory: %s", _first_line(problem))
 
     def _find(self, owner: str, keys: Sequence[str]) -> Sequence[Any]:
         return self._used(owner, self._tables.find(owner, keys))
@@ -387,7 +388,7 @@ class StoredMemory:
         return [(row.value, [wanted[name] for name in names[row.key]]) for row in rows]
 
     def _used(self, owner: str, rows: Sequence[Any]) -> Sequence[Any]:
-        """Have the use of entries noted that was not noted for a while."""
+        """Return the rows. Note the use of those entries whose use was not noted for a while."""
         late = self._now() - self._touched_after
         if stale := [row.key for row in rows if row.used_at < late]:
             self._writing.submit(self._touch, owner, stale)
@@ -397,11 +398,11 @@ class StoredMemory:
         try:
             self._tables.touch(owner, keys)
         except self._failures as problem:
-            _log.warning("the use of what is stored could not be noted: %s", _first_line(problem))
+            _log.warning("the use of stored entries could not be noted: %s", _first_line(problem))
 
 
 class _Cache:
-    """The learned values that were read a moment ago. An empty one says that there was none."""
+    """The learned values that were read a moment ago. An empty value means that there was none."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

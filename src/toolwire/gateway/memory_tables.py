@@ -104,7 +104,7 @@ _LARGEST = sql.select(_usage.c.owner, _usage.c.bytes).order_by(_usage.c.bytes.de
 
 
 class MemoryTables:
-    """What several gateways store together. `total` and `share` limit the bytes of all owners and of each."""
+    """The store of several gateways. `total` and `share` limit the bytes of all owners and of each."""
 
     def __init__(self, url: str, total: int, share: int, seconds: float, now: Callable[[], float]) -> None:
         self.share = min(share, total)
@@ -364,7 +364,7 @@ def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _limit_waiting(connection: Any, _record: Any) -> None:
-    """Give up a lock that is not free in time, and end the transaction of a process that stopped in its middle."""
+    """Limit the time that a statement waits for a lock, and that a process may pause within a transaction."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET lock_timeout = '{_PATIENCE}'")
         cursor.execute(f"SET idle_in_transaction_session_timeout = '{_PATIENCE}'")

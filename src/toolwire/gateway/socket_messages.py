@@ -1,8 +1,8 @@
 """The messages of Responses over a WebSocket, as a connection reads them.
 
 Rules of this file:
-- A member stays the bytes that it was, unless the connection itself needs its value.
-- Whatever a member holds, it is read or refused by its name.
+- A member remains the bytes that the client sent, unless the connection itself needs the value.
+- A member that cannot be read, or has another type, is refused by its name.
 
 Sources: openai 3.52.0, ResponsesClientEvent and the steering events (2026-11-22).
 """
@@ -21,7 +21,7 @@ _LONGEST_NAME = 256
 _OWN = frozenset({"type", "stream_id", "stream", "background", "generate"})
 _read = msgspec.json.decode
 _write = msgspec.json.encode
-# What a client owes for each kind of call, and which fields of the call name it.
+# The result that a client has to send for each kind of call, and the fields of the call that name it.
 _OWED = {
     "function_call": ("function_call_output", ("call_id", "name")),
     "custom_tool_call": ("custom_tool_call_output", ("call_id",)),
@@ -33,7 +33,7 @@ _OWED = {
 
 
 class WrongMessage(Exception):
-    """A message that cannot be taken, and the member that is wrong."""
+    """An error in a message, and the member that is wrong."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class WrongMessage(Exception):
 
 
 class Create(Struct):
-    """A request for an answer: its body, and what the connection itself reads of it."""
+    """A request for an answer: its body, and the values that the connection itself needs."""
 
     body: dict[str, Raw]
     lane: str | None
@@ -51,11 +51,11 @@ class Create(Struct):
 
 
 def do_nothing() -> None:
-    """Free nothing: what this message holds is not counted."""
+    """Free nothing: this message was not counted."""
 
 
 def read_members(data: str | bytes) -> dict[str, Raw]:
-    """Read the members of a message, which stay the bytes that they are."""
+    """Return the members of a message as bytes."""
     try:
         return _read(data.encode() if isinstance(data, str) else data, type=dict[str, Raw])
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -63,23 +63,23 @@ def read_members(data: str | bytes) -> dict[str, Raw]:
 
 
 def read_value(members: Mapping[str, Raw], name: str) -> Any:
-    """Read the value of a member; None where there is none."""
+    """Return the value of a member, or None if there is none."""
     try:
         return _read(members.get(name, NOTHING))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise WrongMessage("cannot be read", name) from None
+        raise WrongMessage(f"{name}: cannot be read", name) from None
 
 
 def read_mark(members: Mapping[str, Raw]) -> dict[str, Any]:
-    """Say to which lane the answer to a message belongs."""
+    """Return the members that name the lane of a message in its events."""
     name = read_value(members, "stream_id")
     if name is not None and not (type(name) is str and 0 < len(name) <= _LONGEST_NAME):
-        raise WrongMessage("stream_id: must be a text of up to 256 characters", "stream_id")
+        raise WrongMessage(f"stream_id: must be a text of up to {_LONGEST_NAME} characters", "stream_id")
     return {} if name is None else {"stream_id": name}
 
 
 def read_create(members: dict[str, Raw], pass_on: Callable[[], None]) -> Create:
-    """Read a request for an answer; what the connection itself reads of it has its type."""
+    """Return a request for an answer. Raise if a member that the connection itself needs has a wrong type."""
     options = _read_typed(members, "prompt_cache_options", dict, "an object") or {}
     generate, prewarm = _read_typed(members, "generate", bool, "true or false"), options.get("prewarm")
     if prewarm is not None and type(prewarm) is not bool:
@@ -91,7 +91,7 @@ def read_create(members: dict[str, Raw], pass_on: Callable[[], None]) -> Create:
 
 
 def _read_typed(members: Mapping[str, Raw], name: str, kind: type[Any], called: str) -> Any:
-    """Read a member that has a type, or is null."""
+    """Return the value of a member that is null or of a type."""
     value = read_value(members, name)
     if value is not None and type(value) is not kind:
         raise WrongMessage(f"{name}: must be {called}", name)
@@ -99,19 +99,19 @@ def _read_typed(members: Mapping[str, Raw], name: str, kind: type[Any], called: 
 
 
 def join_inputs(added: Iterable[Raw], given: Raw) -> Raw:
-    """Return an input with what was added before it."""
+    """Return an input with the additions before it."""
     return Raw(_write([item for one in (*added, given) for item in as_items(_read(one))]))
 
 
 def read_id(answer: bytes) -> str:
-    """Read the id of an answer; empty where it has none that is an id."""
+    """Return the id of an answer, or an empty text."""
     read = _read(answer) if answer else None
     name = read.get("id") if type(read) is dict else None
     return name if type(name) is str and len(name) <= _LONGEST_ID else ""
 
 
 def read_kind(event: bytes) -> bytes:
-    """Read the type of an event; empty where it has none."""
+    """Return the type of an event, or nothing."""
     try:
         return str(_read(event).get("type")).encode()
     except (msgspec.DecodeError, UnicodeError, AttributeError):
@@ -119,12 +119,12 @@ def read_kind(event: bytes) -> bytes:
 
 
 def steer_error(code: str) -> dict[str, str]:
-    """Say why an addition to an answer is not taken."""
+    """Return the error for an addition that is refused."""
     return {"type": "invalid_request_error", "code": code, "message": f"this input was not taken: {code}"}
 
 
 def is_addition(given: Any) -> bool:
-    """Whether an input is words of a user alone."""
+    """Return True if an input is a text, or messages of a user alone."""
     if type(given) is str:
         return bool(given)
     return (
@@ -138,7 +138,7 @@ def is_addition(given: Any) -> bool:
 
 
 def list_owed(answer: bytes) -> list[dict[str, Any]]:
-    """List what the client owes before the model can go on."""
+    """Return the results that the client has to send before the model can continue."""
     read = _read(answer)
     items = as_items(read.get("output")) if type(read) is dict else []
     owed: list[dict[str, Any]] = []

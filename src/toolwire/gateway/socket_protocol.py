@@ -1,9 +1,10 @@
-"""A WebSocket connection of uvicorn, which receives no more than there is room for.
+"""A WebSocket connection of uvicorn that reads only as much as there is room for.
 
 Rules of this file:
-- A client that sends a large message sends it within a time, while its connection is read.
-- What was passed on is not held any more. A text is passed on as its bytes: as a `str` it may take four times as many.
-- The memory of large messages goes back to the system when their connections have closed.
+- A client has a minute for a large message. The time in which the connection is not read does not count.
+- A message that was passed on is not stored here any longer. A text is passed on as bytes, because a `str` may take
+  four times as many.
+- When connections that had large messages close, their memory returns to the system.
 """
 
 import asyncio
@@ -35,21 +36,29 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._receiving = Receiving(gateway.tools.intake, self._pause, self._resume)
         self._sizes: deque[int] = deque()
         self._size = 0  # bytes of the message that is being received
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._late: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Count what was received, and read it."""
-        self._heard_at = self.loop.time()
+        """Count and read bytes."""
+        self._received_at = self.loop.time()
         self._size += len(data)
         self._receiving.add(len(data))
         super().data_received(data)
+        if self._size and self._is_between_messages():
+            self._receiving.add(-self._size)
+            self._size = 0
         self._watch()
         if self._size > self.config.ws_max_size + _FRAMES:  # frames without an end, or without content
             self._fail(_TOO_LONG, "this message is too long")
 
+    def _is_between_messages(self) -> bool:
+        """Return True if no message has begun, so the bytes since the last one were pings and pongs."""
+        reader = getattr(self.conn, "reader", None)  # websockets 17.4; without it, pings count for the next message
+        return not self.frames and reader is not None and not reader.buffer
+
     def handle_connect(self, event: Any) -> None:
-        """Begin, with what counts the bytes of this connection."""
+        """Accept the connection, and put the count of its bytes into its scope."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             scope: Any = self.scope
@@ -58,22 +67,22 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._size = 0
 
     def handle_text(self, event: Frame) -> None:
-        """Take a text; the parser keeps its last frame, which must not hold the text."""
+        """Handle a text. The parser keeps its last frame, so the frame must not hold the text."""
         super().handle_text(event)
         event.data = b""
 
     def handle_bytes(self, event: Frame) -> None:
-        """Take bytes."""
+        """Handle bytes, likewise."""
         super().handle_bytes(event)
         event.data = b""
 
     def handle_cont(self, event: Frame) -> None:
-        """Take a further piece of a message."""
+        """Handle a further piece of a message, likewise."""
         super().handle_cont(event)
         event.data = b""
 
     def send_receive_event_to_app(self) -> None:
-        """Hand on a whole message, with its size."""
+        """Queue a whole message, and note its size."""
         size, self._size, self.curr_msg_data_type = self._size, 0, "bytes"
         before = self.queue.qsize()
         super().send_receive_event_to_app()
@@ -83,7 +92,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._receiving.add(-size)
 
     async def receive(self) -> Any:
-        """Give the next message."""
+        """Return the next message, with the function that frees its room."""
         message: Any = await super().receive()
         if self._receiving.waits:  # uvicorn has begun to read again
             self._pause()
@@ -105,7 +114,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._trim_soon()
 
     def _trim_soon(self) -> None:
-        """Have free memory returned to the system, once for all connections that close meanwhile."""
+        """Return free memory to the system, once for all connections that close at about this time."""
         intake: Any = self._receiving.room
 
         def trim() -> None:
@@ -117,8 +126,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.loop.call_later(_TRIM_SECONDS, trim)
 
     def keepalive_timeout(self) -> None:
-        """Close a connection that says nothing; one that is sending, or that waits for room, says something."""
-        if self._receiving.waits or self._heard_at > self.ping_sent_at:
+        """Close a connection that is silent, but not while it sends or waits for room."""
+        if self._receiving.waits or self._received_at > self.ping_sent_at:
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()
         else:
@@ -135,7 +144,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         self._watch()
 
     def _watch(self) -> None:
-        """Have the client a time for what is large, while its connection is read."""
+        """Start or stop the time that a client has for a large message."""
         is_sending = self._size > 0 and self._receiving.is_large and not self._receiving.waits
         if is_sending and self._late is None:
             self._late = self.loop.call_later(
@@ -146,7 +155,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self._late = None
 
     def _fail(self, code: int, reason: str) -> None:
-        """Close the connection, and say why."""
+        """Close the connection with a reason."""
         if self.close_sent or self.transport.is_closing():
             return
         self.conn.fail(code, reason)

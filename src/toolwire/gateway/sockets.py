@@ -1,14 +1,14 @@
 """Responses over a WebSocket: each turn is a request to the gateway itself, and its events are messages.
 
 Rules of this file:
-- A turn goes the way of every request: what a key may, is limited to, or costs holds here as well. A message that only
-  stores input (`generate: false`) is a request, too.
-- Every message is answered: what cannot be read, and what fails here, by an error event.
+- A turn is a request like each other one: the rights, limits and costs of its key apply. A message that only stores
+  input (`generate: false`) counts as a request, too.
+- Every message is answered. If it cannot be read, or if the gateway fails, the client receives an error event.
 - A lane has one answer at a time; several lanes share a connection.
-- The connection keeps its last turns, also those that are stored nowhere else; to a provider all of it is sent. The
-  turns of all connections are in one memory, with its limits, and those of a connection leave it when that ends.
-- What is added while a model answers waits for the end of the answer, and is asked next.
-- Nothing is asked again after it was said. A client that goes away ends all its turns.
+- The connection stores its last turns, also with `store: false`; the provider is sent the whole conversation. The turns
+  of all connections are in one memory with limits. When a connection ends, its turns are deleted.
+- An addition to an answer (`response.steer`) waits for the end of the answer, and is asked next.
+- No request is sent again once a part of its answer was sent. When the client leaves, all its turns end.
 
 Sources: openai 3.52.0, ResponsesClientEvent, ResponsesServerEvent and the steering events (2026-11-22).
 """
@@ -49,7 +49,7 @@ PATH = "/v1/responses"
 _SECONDS = 3600.0  # how long a connection lasts (OpenAI's limit)
 _LANES = 32
 _STEERS = 16
-_STEER_BYTES = 1024 * 1024  # of all that a connection has added and no model was told yet
+_STEER_BYTES = 1024 * 1024  # of the additions of a connection that wait for their model
 _LEAST_STEER = 1024
 _TURNS = 1000  # the last turns that a connection knows of
 _PATIENCE = 5.0
@@ -63,7 +63,7 @@ _write = msgspec.json.encode
 
 
 class _Steer(Struct):
-    """What is added while a model answers."""
+    """An addition that a client sent while the model answers."""
 
     id: str
     previous: str
@@ -71,7 +71,7 @@ class _Steer(Struct):
 
     @property
     def size(self) -> int:
-        """How many bytes it counts as."""
+        """The bytes that it counts for."""
         return max(_LEAST_STEER, len(bytes(self.input)))
 
 
@@ -82,20 +82,20 @@ class _Lane(Struct):
     count: int = 0
     answering: str = ""
     ended: bool = False
-    owed: list[dict[str, Any]] = field(default_factory=list)  # by the client, before the model can go on
+    owed: list[dict[str, Any]] = field(default_factory=list)  # the results that the model waits for
     failed: bool = False
-    waits: bool = False  # another answer is wanted, and not begun yet
+    waits: bool = False  # for the end of the answer before
     steers: list[_Steer] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
 
     @property
     def mark(self) -> dict[str, Any]:
-        """How its events are told from those of other lanes."""
+        """The members that name this lane in its events."""
         return {} if self.name is None else {"stream_id": self.name}
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer has begun and not ended, or waits to begin."""
+        """Return True if an answer has begun and not ended, or waits to begin."""
         return self.waits or (self.task is not None and not self.task.done() and not self.ended)
 
 
@@ -123,9 +123,9 @@ class Socket:
         self._held = Namespace(memory, f"{secrets.token_hex(8)}:")
         self._turns = Turns([self._held], owner)
         self._lanes: dict[str | None, _Lane] = {}
-        self._waiting: dict[str, list[_Steer]] = {}
+        self._pending: dict[str, list[_Steer]] = {}
         self._done: dict[str, None] = {}
-        self._asked: dict[int, dict[str, Any]] = {}  # the scopes of what is answered now
+        self._asked: dict[int, dict[str, Any]] = {}  # the scopes of the requests that run
         self._gone = False
 
     async def run(self) -> None:
@@ -141,7 +141,7 @@ class Socket:
     async def _serve(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS):
-                while not self._gone and await self._hear_next():
+                while not self._gone and await self._handle_next():
                     continue
                 self._leave()
         if not self._gone:
@@ -165,7 +165,7 @@ class Socket:
             leave(scope)
 
     def _note(self, name: str) -> None:
-        """Note that an answer has ended; those that ended long ago are forgotten."""
+        """Note that an answer has ended. The connection forgets those before its last thousand."""
         self._done[name] = None
         if len(self._done) > _TURNS:
             self._forget([next(iter(self._done))])
@@ -175,8 +175,8 @@ class Socket:
         for name in names:
             del self._done[name]
 
-    async def _hear_next(self) -> bool:
-        """Take the next message. Return False when there is no other."""
+    async def _handle_next(self) -> bool:
+        """Handle the next message. Return False when there is no other."""
         message = await self._receive()
         if message["type"] != "websocket.receive":
             return False
@@ -185,18 +185,18 @@ class Socket:
         try:
             members = read_members(data)
             mark = read_mark(members)
-            is_passed_on = await self._hear(members, pass_on)
+            is_passed_on = await self._handle(members, pass_on)
         except WrongMessage as wrong:
             await self._refuse(mark, str(wrong), param=wrong.param)
-        except Exception:  # noqa: BLE001 - the client is told, and the connection goes on
+        except Exception:  # noqa: BLE001 - the client receives an error, and the connection stays
             await self._fail(mark)
         finally:
             if not is_passed_on:
                 pass_on()
         return True
 
-    async def _hear(self, members: dict[str, Raw], pass_on: Callable[[], None]) -> bool:
-        """Take a message. Return True if a lane has it now."""
+    async def _handle(self, members: dict[str, Raw], pass_on: Callable[[], None]) -> bool:
+        """Handle a message. Return True if a lane has it now."""
         match read_value(members, "type"):
             case "response.create":
                 return await self._create(read_create(members, pass_on))
@@ -206,17 +206,18 @@ class Socket:
             case _:
                 raise WrongMessage("a message must be a JSON object of type response.create or response.steer", "type")
 
-    async def _say(self, event: bytes) -> None:
+    async def send_event(self, event: bytes) -> None:
+        """Send an event to the client, or note that it has left."""
         try:
             async with asyncio.timeout(self._stall):
                 await self._send({"type": "websocket.send", "text": event.decode()})
-        except (TimeoutError, OSError, RuntimeError):  # nobody listens any more
+        except (TimeoutError, OSError, RuntimeError):  # the client has left
             self._leave()
 
-    async def _tell(self, lane: _Lane, kind: str, **more: Any) -> None:
-        """Say something of ours, with its number."""
+    async def _send_own(self, lane: _Lane, kind: str, **more: Any) -> None:
+        """Send an event that the gateway itself makes, with its number."""
         lane.count += 1
-        await self._say(_write({"type": kind, **more, "sequence_number": lane.count - 1, **lane.mark}))
+        await self.send_event(_write({"type": kind, **more, "sequence_number": lane.count - 1, **lane.mark}))
 
     async def _refuse(
         self,
@@ -228,10 +229,10 @@ class Socket:
     ) -> None:
         kind = "invalid_request_error" if status < 500 else "server_error"
         error = {"type": kind, "code": code, "message": message, "param": param}
-        await self._say(_write({"type": "error", "status": status, "error": error, **mark}))
+        await self.send_event(_write({"type": "error", "status": status, "error": error, **mark}))
 
     async def _fail(self, mark: Mapping[str, Any]) -> None:
-        """Tell the client that the gateway failed; the log says why."""
+        """Send the client an error, and log what failed."""
         _log.exception("a message of a WebSocket failed")
         await self._refuse(mark, "the gateway failed; its log says why", status=500)
 
@@ -249,11 +250,11 @@ class Socket:
             del self._lanes[idle]
         before, self._lanes[asked.lane] = lane.task, lane
         lane.waits = True
-        lane.task = asyncio.ensure_future(self._lead(lane, asked, before))
+        lane.task = asyncio.ensure_future(self._run_lane(lane, asked, before))
         return True
 
-    async def _lead(self, lane: _Lane, asked: Create, before: "asyncio.Task[None] | None") -> None:
-        """Answer, when the answer before has ended; whatever happens, the client is told an end."""
+    async def _run_lane(self, lane: _Lane, asked: Create, before: "asyncio.Task[None] | None") -> None:
+        """Answer, when the answer before has ended. In any case the client receives an end."""
         try:
             if before is not None:
                 await asyncio.wait([before])
@@ -261,7 +262,7 @@ class Socket:
             await self._answer_all(lane, asked)
         except WrongMessage as wrong:
             await self._refuse(lane.mark, str(wrong), param=wrong.param)
-        except Exception:  # noqa: BLE001 - the client is told, and the lane is free again
+        except Exception:  # noqa: BLE001 - the client receives an error, and the lane is free
             await self._fail(lane.mark)
         finally:
             lane.ended = True
@@ -270,8 +271,8 @@ class Socket:
             await self._give_back(lane, steers, "response_not_active")
 
     async def _answer_all(self, lane: _Lane, asked: Create) -> None:
-        """Answer, and go on with what was added meanwhile."""
-        body, steers = asked.body, self._waiting.pop(asked.previous, [])
+        """Answer, and ask next what was added meanwhile."""
+        body, steers = asked.body, self._pending.pop(asked.previous, [])
         while True:
             if steers:
                 body["input"] = join_inputs([steer.input for steer in steers], body.get("input", NOTHING))
@@ -292,22 +293,22 @@ class Socket:
             body, lane.ended = {**body, **more}, False
 
     async def _wait_for(self, lane: _Lane, previous: str, steers: list[_Steer]) -> None:
-        """Keep what was added until the client has sent what it owes."""
-        self._waiting[previous] = steers
+        """Store additions until the client has sent the results that the model waits for."""
+        self._pending[previous] = steers
         for steer in steers:
-            told = {"id": steer.id, "previous_response_id": previous}
-            reason = "waiting_for_required_input"
-            await self._tell(lane, "response.steer.pending", reason=reason, required_input=lane.owed, steer=told)
+            shown = {"id": steer.id, "previous_response_id": previous}
+            more = {"reason": "waiting_for_required_input", "required_input": lane.owed, "steer": shown}
+            await self._send_own(lane, "response.steer.pending", **more)
 
     async def _give_back(self, lane: _Lane, steers: list[_Steer], code: str) -> None:
         for steer in steers:
-            told = {"id": steer.id, "previous_response_id": steer.previous, "input": steer.input}
-            await self._tell(lane, "response.steer.failed", error=steer_error(code), steer=told)
+            shown = {"id": steer.id, "previous_response_id": steer.previous, "input": steer.input}
+            await self._send_own(lane, "response.steer.failed", error=steer_error(code), steer=shown)
 
     async def _warm(self, lane: _Lane, body: dict[str, Raw], _pass_on: Callable[[], None]) -> None:
-        """Store a request that wants no answer yet: what comes next goes on from it."""
+        """Store the input of a request that wants no answer: the next request continues it."""
         lane.answering, lane.failed, lane.count, lane.ended = "", True, 0, False
-        admitted = _Heard(self, lane, {})
+        admitted = _TurnEvents(self, lane, {})
         await self._ask(admitted, b"{}", {PREWARMS: True})
         if admitted.ended or self._gone:
             return
@@ -322,23 +323,25 @@ class Socket:
         kept = kept_of(body, _write({**shell, "status": "completed"}), "")[1]
         if kept is None or not await self._turns.keep(name, kept):
             raise WrongMessage("input: must not be more than this key may store", "input")
-        await self._tell(lane, "response.created", response={**shell, "status": "in_progress"})
+        await self._send_own(lane, "response.created", response={**shell, "status": "in_progress"})
         lane.answering, lane.failed, lane.ended, lane.owed = name, False, True, []
         self._note(name)
-        await self._tell(lane, "response.completed", response={**shell, "status": "completed"})
+        await self._send_own(lane, "response.completed", response={**shell, "status": "completed"})
 
     async def _answer(self, lane: _Lane, body: dict[str, Raw], pass_on: Callable[[], None]) -> None:
-        """Ask the gateway itself, and say each event as it comes."""
+        """Ask the gateway itself, and send each event as it comes."""
         lane.answering, lane.failed, lane.count, lane.ended, lane.owed = "", True, 0, False, []
-        heard = _Heard(self, lane, {name: body[name] for name in ("input", "previous_response_id") if name in body})
+        events = _TurnEvents(
+            self, lane, {name: body[name] for name in ("input", "previous_response_id") if name in body}
+        )
         sent = _write({**body, "stream": True})
         pass_on()
-        await self._ask(heard, sent, {"toolwire.held": self._held})
-        if not heard.ended and not self._gone:
+        await self._ask(events, sent, {"toolwire.held": self._held})
+        if not events.ended and not self._gone:
             lane.ended = True
             await self._refuse(lane.mark, "the answer broke off before it was whole", "incomplete", 502)
 
-    async def _ask(self, heard: "_Heard", body: bytes, more: dict[str, Any]) -> None:
+    async def _ask(self, events: "_TurnEvents", body: bytes, more: dict[str, Any]) -> None:
         """Send a request to the gateway itself."""
 
         async def receive() -> dict[str, Any]:
@@ -349,12 +352,12 @@ class Socket:
         scope = {**self._scope, **about, "headers": headers, **more}
         self._asked[id(scope)] = scope
         try:
-            await self._app(scope, receive, heard.send)
+            await self._app(scope, receive, events.send)
         finally:
             del self._asked[id(scope)]
 
     async def end(self, lane: _Lane, members: Mapping[str, Raw], kind: bytes, event: bytes, maker: str) -> None:
-        """Note that an answer has ended, before it is said: who goes on at once finds it."""
+        """Store an answer that has ended, before the client receives its end."""
         answer = event_answer(event)
         lane.owed = list_owed(answer) if lane.steers and answer else []
         lane.ended, lane.failed = True, kind in (b"response.failed", b"error")
@@ -364,10 +367,10 @@ class Socket:
             self._note(one)
 
     async def _steer(self, members: dict[str, Raw]) -> None:
-        """Take what is added to an answer, or give it back."""
-        previous, given = read_value(members, "previous_response_id"), members.get("input", NOTHING)
+        """Accept an addition to an answer, or return it to the client."""
+        previous, added = read_value(members, "previous_response_id"), members.get("input", NOTHING)
         lane = next((one for one in self._lanes.values() if previous and one.answering == previous), None)
-        steer = _Steer(f"steer_{secrets.token_hex(12)}", str(previous), Raw(bytes(given)))
+        steer = _Steer(f"steer_{secrets.token_hex(12)}", str(previous), Raw(bytes(added)))
         code = None
         if type(previous) is not str or not is_addition(read_value(members, "input")):
             code = "invalid_input"
@@ -376,21 +379,21 @@ class Socket:
         elif len(lane.steers) >= _STEERS or self._added + steer.size > _STEER_BYTES:
             code = "too_many_pending_steers"
         if code is not None or lane is None:
-            told = {"previous_response_id": previous, "input": given}
-            await self._tell(lane or _Lane(None), "response.steer.failed", error=steer_error(code or ""), steer=told)
+            shown, error = {"previous_response_id": previous, "input": added}, steer_error(code or "")
+            await self._send_own(lane or _Lane(None), "response.steer.failed", error=error, steer=shown)
             return
         lane.steers.append(steer)
-        await self._tell(lane, "response.steer.accepted", steer={"id": steer.id, "previous_response_id": previous})
+        await self._send_own(lane, "response.steer.accepted", steer={"id": steer.id, "previous_response_id": previous})
 
     @property
     def _added(self) -> int:
-        """How many bytes were added that no model was told yet."""
-        pending = [*self._waiting.values(), *(lane.steers for lane in self._lanes.values())]
+        """The bytes of the additions that wait for their model."""
+        pending = [*self._pending.values(), *(lane.steers for lane in self._lanes.values())]
         return sum(steer.size for steers in pending for steer in steers)
 
 
-class _Heard:
-    """What the gateway answers to one turn, as messages."""
+class _TurnEvents:
+    """The gateway's response to one turn, which is sent as events."""
 
     def __init__(self, socket: Socket, lane: _Lane, members: Mapping[str, Raw]) -> None:
         self._socket, self._lane, self._members = socket, lane, members
@@ -400,12 +403,12 @@ class _Heard:
         self._frames = EventStream()
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Take a message of the gateway."""
+        """Receive a message of the gateway."""
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            said = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
-            self._maker = said.get("x-toolwire-model", "").partition("/")[0]
-            self._headers = {name: said[name] for name in said if name not in _ABOUT_BYTES}
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
+            self._maker = headers.get("x-toolwire-model", "").partition("/")[0]
+            self._headers = {name: headers[name] for name in headers if name not in _ABOUT_BYTES}
         elif self._status != 200:
             self._whole += message.get("body", b"")
             if not message.get("more_body"):
@@ -417,8 +420,8 @@ class _Heard:
     async def _fail(self) -> None:
         self._lane.ended = self.ended = True
         error = {**_read(self._whole).get("error"), "headers": self._headers}
-        told = {"type": "error", "status": self._status, "error": error, "headers": self._headers, **self._lane.mark}
-        await self._socket._say(_write(told))  # noqa: SLF001 - one thought in two classes
+        event = {"type": "error", "status": self._status, "error": error, "headers": self._headers}
+        await self._socket.send_event(_write({**event, **self._lane.mark}))
 
     async def _pass(self, kind: bytes, event: bytes) -> None:
         lane = self._lane
@@ -431,5 +434,5 @@ class _Heard:
             await self._socket.end(lane, self._members, kind, event, self._maker)
         if lane.name is not None:
             event = b'{"stream_id":' + _write(lane.name) + b"," + event[1:]
-        await self._socket._say(event)  # noqa: SLF001 - likewise
+        await self._socket.send_event(event)
         self.ended = self.ended or kind in _ENDS
