@@ -26,7 +26,7 @@ from tests.gateway.test_keys import Guarded, guarded
 from tests.gateway.test_sockets import create, heard, opened, until
 from tests.gateway.test_stored import client_of
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.entries import Entry, Item
+from toolwire.gateway.entries import Item, StoredEntry
 from toolwire.gateway.memory import ProcessMemory, StoredMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.starting import url_of_database
@@ -111,22 +111,22 @@ async def _keep(kept: Kept, owner: str, key: str) -> None:
 
 
 async def _write(kept: Kept, owner: str, key: str) -> None:
-    assert await kept.write(owner, key, Entry(KILO, items=[Item(f"item:{key}")]))
+    assert await kept.write(owner, key, StoredEntry(KILO, items=[Item(f"item:{key}")]))
 
 
 async def _append(kept: Kept, owner: str, key: str) -> None:
-    assert await kept.write(owner, key, Entry(b"{}"))
+    assert await kept.write(owner, key, StoredEntry(b"{}"))
     assert (await kept.append(owner, key, [Item(f"{key}-{at}", KILO[:250]) for at in range(4)], SIZE)).is_added
 
 
 async def _replace(kept: Kept, owner: str, key: str) -> None:
-    assert await kept.write(owner, key, Entry(b"{}"))
-    assert await kept.replace(owner, key, Entry(KILO))
+    assert await kept.write(owner, key, StoredEntry(b"{}"))
+    assert await kept.replace(owner, key, StoredEntry(KILO))
 
 
 async def _rename(kept: Kept, owner: str, key: str) -> None:
-    assert await kept.write(owner, key, Entry(b"{}", items=[Item("a", KILO[:500])]))
-    assert await kept.replace(owner, key, Entry(KILO[:500]), items=False)
+    assert await kept.write(owner, key, StoredEntry(b"{}", items=[Item("a", KILO[:500])]))
+    assert await kept.replace(owner, key, StoredEntry(KILO[:500]), items=False)
 
 
 WRITES: list[Callable[[Kept, str, str], Awaitable[None]]] = [_keep, _write, _append, _replace, _rename]
@@ -178,7 +178,9 @@ def test_what_is_read_stays_longer(stored: tuple[Kept, Clock]) -> None:
     async def lead() -> None:
         kept, clock = stored
         for at in range(16):
-            assert await kept.write("me", f"k{at}", Entry(KILO, "k0" if at == 1 else "", items=[Item(f"item:{at}")]))
+            assert await kept.write(
+                "me", f"k{at}", StoredEntry(KILO, "k0" if at == 1 else "", items=[Item(f"item:{at}")])
+            )
         clock.now += 100
         assert await kept.read("me", "k3") is not None
         assert len(await kept.read_chain("me", "k1")) == 2
@@ -188,7 +190,7 @@ def test_what_is_read_stays_longer(stored: tuple[Kept, Clock]) -> None:
             kept._writing.submit(lambda: None).result()  # what was read is noted
         clock.now += 1
         for at in range(16, 30):
-            assert await kept.write("me", f"k{at}", Entry(KILO))
+            assert await kept.write("me", f"k{at}", StoredEntry(KILO))
         assert [at for at in await keys_in(kept, "me", 30) if at < 16] == [0, 1, 3, 5, 7]
 
     asyncio.run(lead())
@@ -200,7 +202,7 @@ def test_a_database_is_told_of_a_use_once_a_minute(tmp_path: Path) -> None:
         kept = StoredMemory(f"sqlite:///{tmp_path / 'm.db'}", SIZE, 6000, clock)
         touch = kept._tables.touch
         kept._tables.touch = lambda owner, keys: touched.append(list(keys)) or touch(owner, keys)  # type: ignore[func-returns-value, method-assign]
-        await kept.write("me", "a", Entry(KILO))
+        await kept.write("me", "a", StoredEntry(KILO))
         for seconds, expected in ((30, []), (31, [["a"]]), (30, [["a"]]), (40, [["a"], ["a"]])):
             clock.now += seconds
             for _ in range(5):
@@ -215,15 +217,15 @@ def test_a_database_is_told_of_a_use_once_a_minute(tmp_path: Path) -> None:
 def test_what_is_more_than_a_key_may_store_is_not_stored(stored: tuple[Kept, Clock]) -> None:
     async def lead() -> None:
         kept, _ = stored
-        await kept.write("me", "a", Entry(KILO))
-        large = Entry(b"x" * SHARE)
+        await kept.write("me", "a", StoredEntry(KILO))
+        large = StoredEntry(b"x" * SHARE)
         assert not await kept.write("me", "b", large)
         assert not await kept.replace("me", "a", large)
         assert (await kept.append("me", "a", [Item("i", large.value)], SIZE)).too_long
         assert (await kept.append("me", "a", [Item("i", KILO)], 1500)).too_long
         await kept.keep("me", [("c", large.value)])
         assert list(sums(kept)) == ["me"]
-        assert (await kept.read("me", "a", items=True)) == Entry(KILO, "", [])
+        assert (await kept.read("me", "a", items=True)) == StoredEntry(KILO, "", [])
         assert await kept.read("me", "b") is None
         assert dict(await kept.find("me", ["c"])) == {}
 
@@ -235,7 +237,7 @@ def test_an_entry_has_its_items_in_order_and_each_name_once(stored: tuple[Kept, 
         kept, _ = stored
         nul = "a\0\U0001f600" + "n" * 200  # a name that no column of PostgreSQL holds
         assert not (await kept.append("me", "c", [Item("a", b"1")], SIZE)).found
-        assert await kept.write("me", "c", Entry(b"{}", items=[Item("b", b"1"), Item("a", b"2")]))
+        assert await kept.write("me", "c", StoredEntry(b"{}", items=[Item("b", b"1"), Item("a", b"2")]))
         assert (await kept.append("me", "c", [Item(nul, b"3"), Item("0", b"4")], SIZE)).is_added
         assert (await kept.append("me", "c", [Item("d", b"5"), Item("a", b"6"), Item(nul, b"7")], SIZE)).taken == {
             "a",
@@ -244,7 +246,7 @@ def test_an_entry_has_its_items_in_order_and_each_name_once(stored: tuple[Kept, 
         assert await kept.delete_item("me", "c", "0")
         assert not await kept.delete_item("me", "c", "0")
         assert (await kept.append("me", "c", [Item("e", b"8")], SIZE)).is_added
-        assert await kept.replace("me", "c", Entry(b'{"a":1}'), items=False)
+        assert await kept.replace("me", "c", StoredEntry(b'{"a":1}'), items=False)
         read = await kept.read("me", "c", items=True)
         assert read is not None
         assert (read.value, [item.value for item in read.items]) == (b'{"a":1}', [b"1", b"2", b"3", b"8"])
@@ -252,7 +254,7 @@ def test_an_entry_has_its_items_in_order_and_each_name_once(stored: tuple[Kept, 
         assert not await kept.delete("you", "c")
         assert await kept.delete("me", "c")
         assert not await kept.delete("me", "c")
-        assert not await kept.replace("me", "c", Entry(b"{}"))
+        assert not await kept.replace("me", "c", StoredEntry(b"{}"))
         assert not (await kept.append("me", "c", [Item("a", b"1")], SIZE)).found
         assert sums(kept) == {}
 
@@ -263,9 +265,9 @@ def test_a_chain_is_read_at_once_and_ends_where_it_is_cut(stored: tuple[Kept, Cl
     async def lead() -> None:
         kept, clock = stored
         for at in range(5):
-            await kept.write("me", f"k{at}", Entry(b"%d" % at, f"k{at - 1}" if at else "", [Item(f"item:{at}")]))
-        await kept.write("me", "round", Entry(b"r", "round"))
-        await kept.write("you", "k2", Entry(b"other", "k4"))
+            await kept.write("me", f"k{at}", StoredEntry(b"%d" % at, f"k{at - 1}" if at else "", [Item(f"item:{at}")]))
+        await kept.write("me", "round", StoredEntry(b"r", "round"))
+        await kept.write("you", "k2", StoredEntry(b"other", "k4"))
         assert await kept.read_chain("me", "k4") == [b"4", b"3", b"2", b"1", b"0"]
         assert await kept.read_chain("me", "round") == [b"r"]
         assert await kept.read_chain("me", "none") == []
@@ -292,11 +294,11 @@ def test_what_is_counted_is_what_is_there_whatever_is_done(seed: int, stored: tu
             items = [Item(f"i{chance.randrange(9)}", chance.choice((None, KILO * chance.randrange(4))))]
             match chance.randrange(8):
                 case 0 | 1:
-                    await kept.write(owner, key, Entry(KILO * chance.randrange(9), items=items))
+                    await kept.write(owner, key, StoredEntry(KILO * chance.randrange(9), items=items))
                 case 2 | 3:
                     await kept.append(owner, key, items, SHARE)
                 case 4:
-                    await kept.replace(owner, key, Entry(KILO * chance.randrange(9)), items=chance.random() < 0.5)
+                    await kept.replace(owner, key, StoredEntry(KILO * chance.randrange(9)), items=chance.random() < 0.5)
                 case 5:
                     await kept.keep(owner, [(key, KILO), (f"{key}-", KILO * 3)])
                 case 6:
@@ -322,7 +324,7 @@ def test_two_that_write_at_once_stay_within_the_limits_of_postgresql(request: py
 def _write_at_once(url: str) -> None:
     async def write(kept: StoredMemory, number: int) -> None:
         for at in range(30):
-            await kept.write(f"o{at % 7}", f"{number}-{at}", Entry(KILO, items=[Item("a", KILO)]))
+            await kept.write(f"o{at % 7}", f"{number}-{at}", StoredEntry(KILO, items=[Item("a", KILO)]))
             await kept.append(f"o{at % 7}", f"{number}-{at}", [Item("b", KILO)], SHARE)
 
     async def lead() -> None:
@@ -348,12 +350,12 @@ def test_who_waits_too_long_for_another_process_is_told_and_reads_meanwhile(
 
     async def lead() -> None:
         kept = StoredMemory(url, SIZE, 600)
-        await kept.write("me", "a", Entry(KILO))
+        await kept.write("me", "a", StoredEntry(KILO))
         with engine.connect() as connection:
             connection.exec_driver_sql("SELECT * FROM toolwire_memory_usage FOR UPDATE")
             late = asyncio.ensure_future(kept.append("me", "a", [Item("i", KILO)], SIZE))
             for _ in range(5):
-                assert (await kept.read("me", "a")) == Entry(KILO)
+                assert (await kept.read("me", "a")) == StoredEntry(KILO)
             assert not late.done()
             with pytest.raises(Refused) as refused:
                 await asyncio.wait_for(late, 8)
@@ -374,7 +376,7 @@ def test_what_a_process_was_stopped_in_is_undone(
 
     async def lead() -> None:
         kept, stopped = StoredMemory(url, SIZE, 600), StoredMemory(url, SIZE, 600)
-        await kept.write("me", "a", Entry(KILO))
+        await kept.write("me", "a", StoredEntry(KILO))
         with stopped._tables._engine.connect() as connection:
             stopped._tables._count(connection, "me", 100)
             await asyncio.sleep(1.5)

@@ -11,7 +11,7 @@ from tests.gateway.conftest import Playing
 from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, There, at, post, send, standing
 from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
-from toolwire.gateway.memory import Namespace, ProcessMemory
+from toolwire.gateway.memory import MemoryPart, ProcessMemory
 from toolwire.gateway.stored import Turns, whole
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall
@@ -363,7 +363,7 @@ async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
     from toolwire.providers import PROVIDERS
     from toolwire.wire.bodies import members_of
 
-    place = Turns([Namespace(memory)], "mine")
+    place = Turns([MemoryPart(memory)], "mine")
     answer = {
         "id": "resp_1",
         "status": "completed",
@@ -373,7 +373,7 @@ async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
     assert kept is not None
     await place.keep(name, kept)
     body = b'{"model": "m", "input": "More", "previous_response_id": "resp_1"}'
-    return whole(await Turns([Namespace(memory)], owner).earlier("resp_1"), body, PROVIDERS["anthropic"], {})
+    return whole(await Turns([MemoryPart(memory)], owner).earlier("resp_1"), body, PROVIDERS["anthropic"], {})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, shown_keys
 from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, credential_in
-from toolwire.gateway.memory import Namespace
+from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
@@ -303,7 +303,7 @@ class _Request:
 
     @property
     def _turns(self) -> Turns:
-        return Turns([Namespace(self.gateway.tools.memory)], self.owner)
+        return Turns([MemoryPart(self.gateway.tools.memory)], self.owner)
 
     async def _compact(self, asked: Asked, body: bytes) -> None:
         """Have a conversation summed up: by its vendor, or by a model of another wire."""

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.entries import Appended, Entry, Item
+from toolwire.gateway.entries import Appended, Item, StoredEntry
 from toolwire.gateway.memory import Memory
 from toolwire.gateway.stored import StoredTurn, Turns, as_items, as_list, page
 from toolwire.types.readable import readable
@@ -130,7 +130,7 @@ async def _answer_items(turns: Turns, name: str, item: str, method: str, query: 
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
     kept = _Conversation(f"conv_{secrets.token_hex(16)}", int(time.time()), _metadata(read))
-    entry = Entry(_write(kept), items=_as_rows(_listed(_given(read))))
+    entry = StoredEntry(_write(kept), items=_as_rows(_listed(_given(read))))
     size = sum(len(item.value or b"") for item in entry.items)
     if size > _MOST or not await _memory(turns).write(turns.owner, _key(kept.id), entry):
         raise _too_long("items: ")
@@ -150,7 +150,7 @@ async def _change(turns: Turns, name: str, read: dict[str, Any]) -> _Conversatio
     """Change the metadata of a conversation."""
     kept = await _find(turns, name)
     kept.metadata = _metadata(read)
-    if not await _memory(turns).replace(turns.owner, _key(name), Entry(_write(kept)), items=False):
+    if not await _memory(turns).replace(turns.owner, _key(name), StoredEntry(_write(kept)), items=False):
         raise _unknown(name)
     return kept
 
@@ -192,7 +192,7 @@ def _too_long(what: str) -> Refused:
     return Refused("invalid_request", f"{what}must not be more than {_MOST} bytes, or than this key may store")
 
 
-def _the_item(name: str, entry: Entry, item: str) -> bytes:
+def _the_item(name: str, entry: StoredEntry, item: str) -> bytes:
     found = next((one.value for one in entry.items if one.name == item), None)
     if found is None:
         raise _no_item(name, item)

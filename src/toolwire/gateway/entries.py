@@ -15,7 +15,7 @@ class Item(NamedTuple):
     value: bytes | None = None
 
 
-class Entry(NamedTuple):
+class StoredEntry(NamedTuple):
     """A value, the key of the entry that it continues, and its items in order."""
 
     value: bytes
@@ -36,7 +36,7 @@ class Appended(NamedTuple):
         return self.found and not self.too_long and not self.taken
 
 
-def bytes_of(owner: str, key: str, entry: Entry) -> int:
+def bytes_of(owner: str, key: str, entry: StoredEntry) -> int:
     """Count the bytes that an entry costs."""
     items = sum(bytes_of_item(owner, key, item) for item in entry.items)
     return len(owner) + len(key) + len(entry.previous) + len(entry.value) + _OVERHEAD + items

@@ -28,7 +28,7 @@ from msgspec import Struct, field
 
 from toolwire.errors import MissingExtra, StoreFailed
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.entries import Appended, Entry, Item, bytes_of, bytes_of_item, column_key
+from toolwire.gateway.entries import Appended, Item, StoredEntry, bytes_of, bytes_of_item, column_key
 
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 60.0
@@ -48,7 +48,7 @@ class Memory(Protocol):
     async def keep(self, owner: str, pairs: Iterable[tuple[str, bytes]]) -> None:
         """Store learned values."""
 
-    async def read(self, owner: str, key: str, *, items: bool = False) -> Entry | None:
+    async def read(self, owner: str, key: str, *, items: bool = False) -> StoredEntry | None:
         """Return an entry as it is now, with its items if `items` is true."""
 
     async def read_chain(self, owner: str, key: str) -> list[bytes]:
@@ -57,10 +57,10 @@ class Memory(Protocol):
     async def read_named(self, owner: str, names: Sequence[str]) -> list[tuple[bytes, list[str]]]:
         """Return the values of the entries that have pointers of these names, each with its names."""
 
-    async def write(self, owner: str, key: str, entry: Entry) -> bool:
+    async def write(self, owner: str, key: str, entry: StoredEntry) -> bool:
         """Store an entry. Return False if it is larger than what one owner may hold."""
 
-    async def replace(self, owner: str, key: str, entry: Entry, *, items: bool = True) -> bool:
+    async def replace(self, owner: str, key: str, entry: StoredEntry, *, items: bool = True) -> bool:
         """Replace an entry, without `items` its value alone. Return False if there is none, or it is too large."""
 
     async def append(self, owner: str, key: str, items: Sequence[Item], most: int) -> Appended:
@@ -76,7 +76,7 @@ class Memory(Protocol):
         """Release what is open."""
 
 
-class Namespace(NamedTuple):
+class MemoryPart(NamedTuple):
     """The part of a memory whose keys begin with `prefix`."""
 
     memory: Memory
@@ -123,14 +123,16 @@ class ProcessMemory:
     async def keep(self, owner: str, pairs: Iterable[tuple[str, bytes]]) -> None:
         """Store learned values."""
         for key, value in pairs:
-            await self.write(owner, key, Entry(value))
+            await self.write(owner, key, StoredEntry(value))
 
-    async def read(self, owner: str, key: str, *, items: bool = False) -> Entry | None:
+    async def read(self, owner: str, key: str, *, items: bool = False) -> StoredEntry | None:
         """Return an entry."""
         stored = self._use(owner, key)
         if stored is None:
             return None
-        return Entry(stored.value, stored.previous, [Item(*item) for item in stored.items.items()] if items else ())
+        return StoredEntry(
+            stored.value, stored.previous, [Item(*item) for item in stored.items.items()] if items else ()
+        )
 
     async def read_chain(self, owner: str, key: str) -> list[bytes]:
         """Return the value of an entry, and those of the entries that it continues."""
@@ -150,7 +152,7 @@ class ProcessMemory:
         used = ((self._use(owner, key), of_entry) for key, of_entry in found.items())
         return [(stored.value, of_entry) for stored, of_entry in used if stored is not None]
 
-    async def write(self, owner: str, key: str, entry: Entry) -> bool:
+    async def write(self, owner: str, key: str, entry: StoredEntry) -> bool:
         """Store an entry."""
         size = bytes_of(owner, key, entry)
         if size > self.share:
@@ -163,7 +165,7 @@ class ProcessMemory:
         self._shrink(owner, key)
         return True
 
-    async def replace(self, owner: str, key: str, entry: Entry, *, items: bool = True) -> bool:
+    async def replace(self, owner: str, key: str, entry: StoredEntry, *, items: bool = True) -> bool:
         """Replace an entry that is there."""
         stored = self._use(owner, key)
         if stored is None:
@@ -298,15 +300,15 @@ class StoredMemory:
     async def keep(self, owner: str, pairs: Iterable[tuple[str, bytes]]) -> None:
         """Store learned values."""
         learned = dict(pairs)
-        entries = {column_key(key): Entry(value) for key, value in learned.items()}
+        entries = {column_key(key): StoredEntry(value) for key, value in learned.items()}
         size = sum(bytes_of(owner, key, entry) for key, entry in entries.items())
         if 0 < size <= self._tables.share:
             await self._try(self._writing, self._tables.write, owner, entries)
             self._cache.drop(owner, learned)
 
-    async def read(self, owner: str, key: str, *, items: bool = False) -> Entry | None:
+    async def read(self, owner: str, key: str, *, items: bool = False) -> StoredEntry | None:
         """Return an entry as it is now."""
-        found: Entry | None = await self._need(self._reading, self._read, owner, column_key(key), items)
+        found: StoredEntry | None = await self._need(self._reading, self._read, owner, column_key(key), items)
         return found
 
     async def read_chain(self, owner: str, key: str) -> list[bytes]:
@@ -320,14 +322,14 @@ class StoredMemory:
         found: list[tuple[bytes, list[str]]] = await self._need(self._reading, self._read_named, owner, wanted)
         return found
 
-    async def write(self, owner: str, key: str, entry: Entry) -> bool:
+    async def write(self, owner: str, key: str, entry: StoredEntry) -> bool:
         """Store an entry. Return False if it is larger than what one owner may hold."""
         fits = bytes_of(owner, key, entry) <= self._tables.share
         if fits:
             await self._need(self._writing, self._tables.write, owner, {column_key(key): _in_columns(entry)})
         return fits
 
-    async def replace(self, owner: str, key: str, entry: Entry, *, items: bool = True) -> bool:
+    async def replace(self, owner: str, key: str, entry: StoredEntry, *, items: bool = True) -> bool:
         """Replace an entry that is there, without `items` its value alone."""
         if bytes_of(owner, key, entry) > self._tables.share:
             return False
@@ -339,7 +341,7 @@ class StoredMemory:
     async def append(self, owner: str, key: str, items: Sequence[Item], most: int) -> Appended:
         """Add all items to an entry, or none."""
         names = {column_key(item.name): item.name for item in items}
-        added = _in_columns(Entry(b"", items=items)).items
+        added = _in_columns(StoredEntry(b"", items=items)).items
         done: Appended = await self._need(self._writing, self._tables.append, owner, column_key(key), added, most)
         return done._replace(taken=frozenset(names[name] for name in done.taken))
 
@@ -376,11 +378,11 @@ class StoredMemory:
     def _find(self, owner: str, keys: Sequence[str]) -> Sequence[Any]:
         return self._used(owner, self._tables.find(owner, keys))
 
-    def _read(self, owner: str, key: str, items: bool) -> Entry | None:
+    def _read(self, owner: str, key: str, items: bool) -> StoredEntry | None:
         # The items are read first: if the entry is still there afterwards, it had these items.
         read = self._tables.items_of(owner, key) if items else ()
         rows = self._find(owner, [key])
-        return Entry(rows[0].value, rows[0].previous, read) if rows else None
+        return StoredEntry(rows[0].value, rows[0].previous, read) if rows else None
 
     def _read_named(self, owner: str, wanted: Mapping[str, str]) -> list[tuple[bytes, list[str]]]:
         names = self._tables.pointers(owner, list(wanted))
@@ -422,22 +424,22 @@ class _Cache:
         self.drop(owner, values)
         for key, value in values.items():
             self._read[owner, key] = began, value
-            self._bytes += bytes_of(owner, key, Entry(value))
+            self._bytes += bytes_of(owner, key, StoredEntry(value))
         while self._bytes > _CACHE_BYTES:
             (oldest, key), (_, value) = self._read.popitem(last=False)
-            self._bytes -= bytes_of(oldest, key, Entry(value))
+            self._bytes -= bytes_of(oldest, key, StoredEntry(value))
 
     def drop(self, owner: str, keys: Iterable[str]) -> None:
         """Forget values."""
         for key in keys:
             if (read := self._read.pop((owner, key), None)) is not None:
-                self._bytes -= bytes_of(owner, key, Entry(read[1]))
+                self._bytes -= bytes_of(owner, key, StoredEntry(read[1]))
 
 
-def _in_columns(entry: Entry) -> Entry:
+def _in_columns(entry: StoredEntry) -> StoredEntry:
     """Return an entry whose names a column can hold."""
     items = [item._replace(name=column_key(item.name)) for item in entry.items]
-    return Entry(entry.value, entry.previous and column_key(entry.previous), items)
+    return StoredEntry(entry.value, entry.previous and column_key(entry.previous), items)
 
 
 def _first_line(problem: Exception) -> str:

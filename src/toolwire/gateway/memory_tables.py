@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 
 from toolwire.gateway.database import open_database
-from toolwire.gateway.entries import Appended, Entry, Item, bytes_of, bytes_of_item
+from toolwire.gateway.entries import Appended, Item, StoredEntry, bytes_of, bytes_of_item
 
 _AT_ONCE = 500  # parameters of one statement
 _PATIENCE = "10s"
@@ -155,7 +155,7 @@ class MemoryTables:
                     found.setdefault(row.key, []).append(row.name)
         return found
 
-    def write(self, owner: str, entries: Mapping[str, Entry]) -> None:
+    def write(self, owner: str, entries: Mapping[str, StoredEntry]) -> None:
         """Store entries, in place of those that are there."""
         sizes = [bytes_of(owner, key, entry) for key, entry in entries.items()]
         with self._engine.connect() as connection:
@@ -167,7 +167,7 @@ class MemoryTables:
             total = self._commit(connection, owner, used, -freed, entries)
         self._limit_all(total)
 
-    def replace(self, owner: str, key: str, entry: Entry, *, items: bool) -> bool:
+    def replace(self, owner: str, key: str, entry: StoredEntry, *, items: bool) -> bool:
         """Replace an entry that is there, without `items` its value alone."""
         with self._engine.connect() as connection:
             used = self._count(connection, owner)
@@ -263,7 +263,7 @@ class MemoryTables:
         connection.commit()
         return total
 
-    def _rows(self, owner: str, entries: Mapping[str, Entry], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    def _rows(self, owner: str, entries: Mapping[str, StoredEntry], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
         now = self._now()
         for (key, entry), size in zip(entries.items(), sizes, strict=True):
             row = {"owner": owner, "key": key, "previous": entry.previous, "used_at": now, "bytes": size}

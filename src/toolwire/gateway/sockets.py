@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from toolwire.gateway.memory import Namespace, ProcessMemory
+from toolwire.gateway.memory import MemoryPart, ProcessMemory
 from toolwire.gateway.socket_messages import (
     NOTHING,
     Create,
@@ -120,7 +120,7 @@ class Socket:
             if name not in _HOP and not name.startswith(b"sec-websocket-")
         ]
         self._memory = memory
-        self._held = Namespace(memory, f"{secrets.token_hex(8)}:")
+        self._held = MemoryPart(memory, f"{secrets.token_hex(8)}:")
         self._turns = Turns([self._held], owner)
         self._lanes: dict[str | None, _Lane] = {}
         self._pending: dict[str, list[_Steer]] = {}

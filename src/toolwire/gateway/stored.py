@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
-from toolwire.gateway.entries import Entry, Item
+from toolwire.gateway.entries import Item, StoredEntry
 from toolwire.gateway.headers import hidden, kind_of, secret_of
-from toolwire.gateway.memory import Namespace
+from toolwire.gateway.memory import MemoryPart
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of, url_of
 from toolwire.streams.accumulation import events_of
@@ -94,7 +94,7 @@ class StoredItem(Struct, frozen=True):
 class Turns(NamedTuple):
     """The stored turns of one owner: in each of these memories, in the order in which they are asked."""
 
-    memories: Sequence[Namespace]
+    memories: Sequence[MemoryPart]
     owner: str
 
     def key(self, name: str) -> str:
@@ -148,7 +148,7 @@ class Turns(NamedTuple):
         if len(value) > _MOST or len(name) > _LONGEST_ID:
             return False
         pointers = [Item(_item_key(item, prefix)) for item in _names_in(kept)]
-        entry = Entry(value, _key(kept.before, prefix) if kept.before else "", pointers)
+        entry = StoredEntry(value, _key(kept.before, prefix) if kept.before else "", pointers)
         return await (memory.replace if again else memory.write)(self.owner, _key(name, prefix), entry)
 
     async def forget(self, name: str) -> bool:

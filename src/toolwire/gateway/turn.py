@@ -10,7 +10,7 @@ from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import Key
-from toolwire.gateway.memory import Memory, Namespace, ProcessMemory
+from toolwire.gateway.memory import Memory, MemoryPart, Namespace, ProcessMemory
 from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
@@ -75,7 +75,7 @@ class Incoming(Struct):
     headers: Mapping[str, str]
     body: bytes
     key: Key | None = None
-    held: Namespace | None = None  # the turns of its WebSocket connection
+    held: MemoryPart | None = None  # the turns of its WebSocket connection
     turns: list[StoredTurn] = []  # what it goes on from, the last one first
     items: dict[str, StoredItem] = {}  # what it refers to
 

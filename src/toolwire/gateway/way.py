@@ -23,7 +23,7 @@ from toolwire.gateway.continuing import GoingOn
 from toolwire.gateway.delivery import Delivery, Leg
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.keys import Key
-from toolwire.gateway.memory import Namespace
+from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
 from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of
@@ -79,7 +79,7 @@ def _place(tools: Tools, incoming: Incoming) -> Turns | None:
     """Say where the turns are that a request may go on from, and where its answer is kept."""
     if incoming.asked.dialect != WIRE or incoming.asked.action != "answer":
         return None
-    return Turns([Namespace(tools.memory), *filter(None, [incoming.held])], incoming.owner)
+    return Turns([MemoryPart(tools.memory), *filter(None, [incoming.held])], incoming.owner)
 
 
 def _check_background(incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> None:
