@@ -7,12 +7,15 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
+from tests.gateway.standing import send
 from toolwire.cli import main
 from toolwire.cli.launching import _environment, _thinks
 from toolwire.cli.programs import PROGRAMS, Entrance
@@ -29,16 +32,20 @@ def sent(url, body, **headers):
     data = json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json", **headers})
     return json.load(urllib.request.urlopen(request, timeout=20))
+def bearer(key):
+    return {"authorization": "Bearer " + key}
 ask = {"messages": [{"role": "user", "content": "Hello"}]}
 if name == "claude":
     body = {**ask, "model": told.get("ANTHROPIC_MODEL", "claude-sonnet-4-5"), "max_tokens": 9}
-    answer = sent(told["ANTHROPIC_BASE_URL"] + "/v1/messages", body)["content"][0]["text"]
+    key = bearer(told["ANTHROPIC_AUTH_TOKEN"])
+    answer = sent(told["ANTHROPIC_BASE_URL"] + "/v1/messages", body, **key)["content"][0]["text"]
 elif name == "codex":
     said = dict(one.split("=", 1) for at, one in enumerate(words) if at and words[at - 1] == "-c")
     said = {key.rpartition(".")[2]: json.loads(value) for key, value in said.items()}
     assert said["model_provider"] == "toolwire" and told[said["env_key"]]
     body = {"model": said.get("model", "gpt-5"), "input": "Hello"}
-    answer = sent(said["base_url"] + "/responses", body)["output"][0]["content"][0]["text"]
+    key = bearer(told[said["env_key"]])
+    answer = sent(said["base_url"] + "/responses", body, **key)["output"][0]["content"][0]["text"]
 elif name == "gemini":
     settings = json.load(open(told["GEMINI_CLI_SYSTEM_SETTINGS_PATH"]))
     assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
@@ -49,13 +56,16 @@ elif name == "gemini":
     answer = answer["candidates"][0]["content"]["parts"][0]["text"]
 elif name == "copilot":
     said = {key.removeprefix("COPILOT_PROVIDER_"): value for key, value in told.items() if "PROVIDER" in key}
-    model = {"model": told["COPILOT_MODEL"]}
+    model, url = {"model": told["COPILOT_MODEL"]}, said["BASE_URL"]
     if said["TYPE"] == "anthropic":
-        answer = sent(said["BASE_URL"] + "/v1/messages", {**ask, **model, "max_tokens": 9})["content"][0]["text"]
+        body, key = {**ask, **model, "max_tokens": 9}, {"x-api-key": said["API_KEY"]}
+        answer = sent(url + "/v1/messages", body, **key)["content"][0]["text"]
     elif said.get("WIRE_API") == "responses":
-        answer = sent(said["BASE_URL"] + "/responses", {**model, "input": "Hello"})["output"][0]["content"][0]["text"]
+        body, key = {**model, "input": "Hello"}, bearer(said["API_KEY"])
+        answer = sent(url + "/responses", body, **key)["output"][0]["content"][0]["text"]
     else:
-        answer = sent(said["BASE_URL"] + "/chat/completions", {**ask, **model})["choices"][0]["message"]["content"]
+        answer = sent(url + "/chat/completions", {**ask, **model}, **bearer(said["API_KEY"]))
+        answer = answer["choices"][0]["message"]["content"]
 elif name == "pi":
     given = dict(zip(words[::2], words[1::2]))
     said, written = open(given["--extension"]).read(), "registerProvider('" + given["--provider"] + "', "
@@ -64,7 +74,8 @@ elif name == "pi":
     assert model["id"] == given["--model"] and told[provider["apiKey"]]
     own = provider["api"] == "anthropic-messages"
     body = {**ask, "model": model["id"], "max_tokens": 9}
-    answer = sent(provider["baseUrl"] + ("/v1/messages" if own else "/chat/completions"), body)
+    key = {"x-api-key": told[provider["apiKey"]]} if own else bearer(told[provider["apiKey"]])
+    answer = sent(provider["baseUrl"] + ("/v1/messages" if own else "/chat/completions"), body, **key)
     answer = answer["content"][0]["text"] if own else answer["choices"][0]["message"]["content"]
 elif name == "opencode":
     settings = json.loads(told["OPENCODE_CONFIG_CONTENT"])
@@ -73,12 +84,16 @@ elif name == "opencode":
     assert model in provider["models"]
     own = provider["npm"] == "@ai-sdk/anthropic"
     body = {**ask, "model": model, "max_tokens": 9}
-    answer = sent(provider["options"]["baseURL"] + ("/messages" if own else "/chat/completions"), body)
+    options = provider["options"]
+    key = {"x-api-key": options["apiKey"]} if own else bearer(options["apiKey"])
+    answer = sent(options["baseURL"] + ("/messages" if own else "/chat/completions"), body, **key)
     answer = answer["content"][0]["text"] if own else answer["choices"][0]["message"]["content"]
 else:
     base = told.get("OPENAI_BASE_URL") or told["AIDER_OPENAI_API_BASE"]
     model = told.get("OPENAI_MODEL") or told.get("LLM_MODEL") or told["AIDER_MODEL"].removeprefix("openai/")
-    answer = sent(base + "/chat/completions", {**ask, "model": model})["choices"][0]["message"]["content"]
+    key = told.get("OPENAI_API_KEY") or told["AIDER_OPENAI_API_KEY"]
+    answer = sent(base + "/chat/completions", {**ask, "model": model}, **bearer(key))
+    answer = answer["choices"][0]["message"]["content"]
 open("heard.json", "w").write(json.dumps({"answer": answer, "words": words, "told": told}))
 if "wait" in words:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(41))
@@ -215,6 +230,95 @@ def test_a_program_that_is_not_there_is_named_with_what_installs_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["launch", "--simulate", name]) == 2
     assert f"is not installed here; this installs it: {PROGRAMS[name].install}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def launched(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Launch a program that waits; give the address of its gateway and its key."""
+    words = [sys.executable, "-m", "toolwire", "launch", "--simulate", "claude", "--", "wait"]
+    with subprocess.Popen(words, env=place(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        told = heard(tmp_path)["told"]
+        yield told["ANTHROPIC_BASE_URL"], told["ANTHROPIC_AUTH_TOKEN"]
+        process.terminate()
+        assert process.wait(20) == 41
+
+
+PROMPT: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
+# What a wire is asked by, and where its words for an unknown key stand.
+DOORS: dict[str, tuple[str, dict[str, Any], Callable[[Any], Any], Any]] = {
+    "chat": (
+        "/v1/chat/completions",
+        {"model": "m", **PROMPT},
+        lambda told: told["error"]["type"],
+        "authentication_error",
+    ),
+    "messages": (
+        "/v1/messages",
+        {"model": "m", "max_tokens": 9, **PROMPT},
+        lambda told: told["error"]["type"],
+        "authentication_error",
+    ),
+    "responses": (
+        "/v1/responses",
+        {"model": "m", "input": "Hello"},
+        lambda told: told["error"]["type"],
+        "authentication_error",
+    ),
+    "gemini": (
+        "/v1beta/models/m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+        lambda told: told["error"]["status"],
+        "UNAUTHENTICATED",
+    ),
+    "ollama": ("/api/chat", {"model": "m", "stream": False, **PROMPT}, lambda told: type(told["error"]), str),
+}
+GETS = ["/", "/metrics", "/v1/models", "/v1beta/models", "/api/tags", "/toolwire/requests/tw_0/losses", "/nowhere"]
+WRONG = ["", "key", "sk-toolwire-" + 32 * "0", "tw-" + 40 * "a"]
+
+
+def shown(key: str) -> list[dict[str, str]]:
+    """List the ways to show a key."""
+    names = ("x-api-key", "api-key", "x-goog-api-key")
+    return [{"authorization": f"Bearer {key}"}, *({name: key} for name in names)]
+
+
+@pytest.mark.slow
+def test_the_gateway_of_a_program_answers_nobody_who_has_not_its_key(launched: tuple[str, str]) -> None:
+    url, key = launched
+    for path, body, word, wanted in DOORS.values():
+        for headers in [{}, *(way for wrong in WRONG for way in shown(wrong))]:
+            answer = send(url, "POST", path, json.dumps(body).encode(), headers)
+            assert (answer.status, word(json.loads(answer.data))) == (401, wanted), (path, headers, answer.data)
+        in_address = send(url, "POST", f"{path}?key={key}", json.dumps(body).encode())
+        assert in_address.status == 401
+        for headers in shown(key):
+            answer = send(url, "POST", path, json.dumps(body).encode(), headers)
+            assert (answer.status, b"You said: Hello" in answer.data) == (200, True), (path, headers, answer.data)
+        stored = {**shown(key)[0], "x-api-key": "sk-ant-a-key-that-the-user-has-stored"}
+        assert send(url, "POST", path, json.dumps(body).encode(), stored).status == 200
+    for path in GETS:
+        assert [send(url, "GET", path, None, way).status for way in ({}, *shown(WRONG[2]))] == [401] * 5, path
+        assert send(url, "GET", path, None, shown(key)[0]).status in (200, 404)
+    assert [send(url, "GET", path, None).status for path in ("/health", "/ready")] == [200, 200]
+
+
+@pytest.mark.slow
+def test_the_gateway_of_a_program_opens_no_websocket_without_its_key(launched: tuple[str, str]) -> None:
+    url, key = launched
+    place = f"ws{url.removeprefix('http')}/v1/responses"
+    for headers in [{}, *(way for wrong in WRONG[1:] for way in shown(wrong))]:
+        with pytest.raises(InvalidStatus) as refused, connect(place, additional_headers=headers):
+            pass
+        assert refused.value.response.status_code == 401
+    for headers in shown(key):
+        with connect(place, additional_headers=headers) as socket:
+            socket.send(json.dumps({"type": "response.create", "model": "openai/m", "input": "Hello"}))
+            events = [json.loads(socket.recv(timeout=10))]
+            while events[-1]["type"] not in ("response.completed", "error"):
+                events.append(json.loads(socket.recv(timeout=10)))
+            assert events[-1]["response"]["output"][0]["content"][0]["text"] == "You said: Hello"
 
 
 SIGNALS = [

@@ -30,6 +30,7 @@ Making = Callable[..., str]
 HEADERS: dict[str, Callable[[str], dict[str, str]]] = {
     "authorization": lambda key: {"authorization": f"Bearer {key}"},
     "x-api-key": lambda key: {"x-api-key": key},
+    "api-key": lambda key: {"api-key": key},
     "x-goog-api-key": lambda key: {"x-goog-api-key": key},
 }
 

@@ -3,6 +3,7 @@
 Rules of this file:
 - What is missing is said before anything starts, with the command or the variable that mends it.
 - Signals are the program's: they are handed on, and the gateway ends after it. Its exit status is ours.
+- The gateway accepts only the key that is made here for the program: other users of the machine reach its port as well.
 """
 
 import argparse
@@ -79,10 +80,10 @@ def run(options: argparse.Namespace) -> int:
         if model or not options.simulate:
             _check_model(program, routes, model)
         gateway = starting.gateway_of(routes, settings, options.config)
-        gateway.seen = None
+        gateway.seen, gateway.program_key = None, f"sk-toolwire-{secrets.token_hex(16)}"
         url = stack.enter_context(serving.aside(gateway))
         folder = stack.enter_context(_folder())
-        told = program.told(_place(program, routes, model, url, folder))
+        told = program.told(_of_model(Entrance(url, gateway.program_key, folder), program, routes, model))
         for name, text in told.files.items():
             Path(folder, name).write_text(text, encoding="utf-8")
         return _run([command, *told.arguments, *words], _environment(program, told))
@@ -119,8 +120,8 @@ def _check_model(program: Program, routes: Any, model: str) -> None:
     raise UserError(f"{wanted} needs a key of {name}: export {preset.env[0]}=...{other}")
 
 
-def _place(program: Program, routes: Any, model: str, url: str, folder: str) -> Entrance:
-    """Say where the program is to ask, and what is known of its model.
+def _of_model(entrance: Entrance, program: Program, routes: Any, model: str) -> Entrance:
+    """Return `entrance` with the model that the program asks for, and what is known of it.
 
     A model of the program's own wire is called as its vendor calls it: the program may know it, and Claude Code leaves
     out thinking that a model of another name has answered with (2.1.197, 2026-11-22).
@@ -128,19 +129,19 @@ def _place(program: Program, routes: Any, model: str, url: str, folder: str) -> 
     way = routes.find(model) if model else None
     goal = way.goals[0] if way is not None else None
     own = named(program.provider) if program.provider else None
-    if goal is not None and own is not None and own.dialect == goal.provider.dialect:
+    if goal is None:
+        return replace(entrance, model=model)
+    if own is not None and own.dialect == goal.provider.dialect:
         plain = routes.find(goal.model)
         model = goal.model if plain is not None and plain.goals[0] == goal else model
-    known = catalogue.model(goal.model) if goal is not None else None
-    return Entrance(
-        url,
-        f"sk-toolwire-{secrets.token_hex(16)}",
-        folder,
-        model,
-        goal.provider.dialect if goal is not None else "",
-        known.context_window if known is not None else None,
-        known.max_output if known is not None else None,
-        goal is not None and _thinks(goal.model, goal.provider.dialect),
+    known = catalogue.model(goal.model)
+    return replace(
+        entrance,
+        model=model,
+        dialect=goal.provider.dialect,
+        window=known.context_window if known is not None else None,
+        output=known.max_output if known is not None else None,
+        thinks=_thinks(goal.model, goal.provider.dialect),
     )
 
 

@@ -167,9 +167,18 @@ def _aider(place: Entrance) -> Told:
 
 
 def _llm(place: Entrance) -> Told:
-    """Name a model that it knows: the gateway leads it to the one that is wanted."""
-    base = f"{place.url}/v1"
-    return Told({"OPENAI_BASE_URL": base, "OPENAI_API_KEY": place.key, "LLM_MODEL": "gpt-4o-mini"})
+    """Name a model that it knows: the gateway leads it to the one that is wanted.
+
+    llm takes a key from `llm keys set openai` before one from a variable (0.36, `llm.get_key`). OpenAI's SDK sends the
+    headers of OPENAI_CUSTOM_HEADERS in place of its own (openai 3.54.0, `_client_auth.py`).
+    """
+    variables = {
+        "OPENAI_BASE_URL": f"{place.url}/v1",
+        "OPENAI_API_KEY": place.key,
+        "OPENAI_CUSTOM_HEADERS": f"Authorization: Bearer {place.key}",
+        "LLM_MODEL": "gpt-4o-mini",
+    }
+    return Told(variables)
 
 
 PROGRAMS = {

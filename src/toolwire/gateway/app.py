@@ -26,7 +26,7 @@ from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, shown_keys
 from toolwire.gateway.endings import Refused, reply_of, wire_near
-from toolwire.gateway.keys import NANO, Key, credential_in
+from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
@@ -95,7 +95,7 @@ class Gateway:
     """Answers requests over ASGI.
 
     `places` refuses what a browser's page or a name that leads here may send. `seen` and `watchers` are told of each
-    request, `figures` gives what `/metrics` says.
+    request, `figures` gives what `/metrics` says. With a `program_key`, only requests with that key are answered.
     """
 
     def __init__(
@@ -108,6 +108,7 @@ class Gateway:
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.websocket: bool = True
+        self.program_key: str = ""
         self.running: int = 0
         self.watchers: list[Callable[[dict[str, Any]], None]] = []
         self.figures: Callable[[], bytes] | None = None
@@ -339,9 +340,13 @@ class _Request:
 
     async def _check_key(self) -> None:
         """Find out who asks, where keys are kept; only two paths tell nothing that needs one."""
-        accounts = self.gateway.tools.accounts
-        if accounts is not None and self.path not in _OPEN:
-            query = self.scope.get("query_string", b"").decode("latin-1")
+        accounts, program_key = self.gateway.tools.accounts, self.gateway.program_key
+        if self.path in _OPEN:
+            return
+        query = self.scope.get("query_string", b"").decode("latin-1")
+        if program_key:
+            check_program_key(program_key, self.scope["headers"], query)
+        elif accounts is not None:
             self.key = await accounts.key(credential_in(self.scope["headers"], query))
 
     @property

@@ -198,5 +198,5 @@ def _conversation(owner: str, request: Request) -> str:
 
 def shown_keys(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Give what a client showed to say who it is."""
-    shown = (headers.get(name, "") for name in ("authorization", "x-api-key", "x-goog-api-key"))
+    shown = (headers.get(name, "") for name in ("authorization", "x-api-key", "api-key", "x-goog-api-key"))
     return tuple(key for one in shown if len(key := one.rpartition(" ")[2]) > 3)

@@ -25,9 +25,10 @@ WINDOWS = {"min": 60, "hour": 3600, "day": 86_400}
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _FORM = re.compile(r"tw-(?P<id>[a-z2-9]{8})[a-z2-9]{32}", re.ASCII)
 _LIMIT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)(?:/(?P<window>min|hour|day))?", re.ASCII)
-_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
+_CREDENTIALS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
 _IN_QUERY = re.compile(r"(?:^|&)(?:key|api_key|api-key|x-api-key|access_token)=", re.IGNORECASE)
-_WHO = "a key of this gateway is needed: Authorization: Bearer tw-..., x-api-key or x-goog-api-key"
+_WHO = "a key of this gateway is needed: Authorization: Bearer tw-..., x-api-key, api-key or x-goog-api-key"
+_PROGRAM_ONLY = "this gateway accepts only the key of the program that `toolwire launch` started"
 
 
 @readable
@@ -123,16 +124,31 @@ def _hash(salt: bytes, text: str) -> bytes:
 
 
 def credential_in(pairs: Iterable[tuple[bytes, bytes]], query: str) -> str:
-    """Give the key that a client shows in its headers, or refuse it."""
-    given = [(name, value.decode("latin-1").strip()) for name, value in pairs if name in _CREDENTIALS]
-    if _IN_QUERY.search(query):
-        raise Refused("authentication", "a key must not stand in the address; " + _WHO)
-    if not given:
-        raise Refused("authentication", _WHO)
-    texts = {_bearer(value) if name == b"authorization" else value for name, value in given}
+    """Return the key in a client's headers; raise `Refused` if there is none, or if there are two that differ."""
+    texts = _credentials_in(pairs, query, _WHO)
     if len(texts) > 1:
         raise Refused("invalid_request", "two keys that differ were given; one is enough")
     return texts.pop()
+
+
+def check_program_key(key: str, pairs: Iterable[tuple[bytes, bytes]], query: str) -> None:
+    """Raise `Refused` unless one of the credentials in a client's headers is `key`.
+
+    A program may send a credential of its own beside the key, such as one of its vendor that the user has stored.
+    """
+    texts = _credentials_in(pairs, query, _PROGRAM_ONLY)
+    if not any(hmac.compare_digest(text.encode(), key.encode()) for text in texts):
+        raise Refused("authentication", _PROGRAM_ONLY)
+
+
+def _credentials_in(pairs: Iterable[tuple[bytes, bytes]], query: str, needed: str) -> set[str]:
+    """Return the credentials in a client's headers; raise `Refused` if there is none, or one in the address."""
+    given = [(name, value.decode("latin-1").strip()) for name, value in pairs if name in _CREDENTIALS]
+    if _IN_QUERY.search(query):
+        raise Refused("authentication", "a key must not stand in the address; " + needed)
+    if not given:
+        raise Refused("authentication", needed)
+    return {_bearer(value) if name == b"authorization" else value for name, value in given}
 
 
 def _bearer(value: str) -> str:
