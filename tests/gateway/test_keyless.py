@@ -7,7 +7,7 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, WIRES, There, at, post, standing
 from toolwire.dialects import dialect
-from toolwire.gateway.headers import Hiding, hidden
+from toolwire.gateway.masking import MaskedStream, Secrets
 from toolwire.streams.accumulation import events_of
 from toolwire.testing import Fail, simulate
 from toolwire.types import Choice, Context, Error, Message, Request, Response
@@ -84,6 +84,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_key_is_found_however_an_answer_is_cut(said: bytes) -> None:
+    secrets = Secrets([KEY])
     cuts = [[said[place : place + 1] for place in range(len(said))]]
     cuts += [
         [said[:first], said[first:last], said[last:]]
@@ -91,8 +92,8 @@ def test_a_key_is_found_however_an_answer_is_cut(said: bytes) -> None:
         for last in (first, max(first, len(said) - 3))
     ]
     for pieces in cuts:
-        hiding = Hiding(KEY)
-        assert b"".join([*map(hiding.feed, pieces), hiding.close()]) == hidden(said, KEY)
+        masking = MaskedStream(secrets)
+        assert b"".join([*map(masking.feed, pieces), masking.close()]) == secrets.mask(said)
 
 
 @pytest.mark.parametrize("target", ["openai-chat", "anthropic"])

@@ -115,7 +115,7 @@ class Gateway:
 
     def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
         """Take other routes, prices and ways up; what runs ends by the old ones."""
-        self.tools = replace(self.tools, routes=routes, prices=prices)
+        self.tools = replace(self.tools, routes=routes, prices=prices, proxy=upward.proxy)
         self.tools.transport.upward = upward  # type: ignore[attr-defined]
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
@@ -325,7 +325,7 @@ class _Request:
         summing = Asked("answer", asked.dialect)
         await self._lead(summing, to_sum_up(body), "/v1/responses", Answering(begin, send))
         if self.served.status == _GOOD:
-            heard[:] = summed_up(body, bytes(heard), self.identity)
+            heard[:] = summed_up(body, bytes(heard), self.identity, self.gateway.tools.all_secrets())
         await self._reply(self.served.status, bytes(heard), **told)
 
     def _check_place(self) -> None:
@@ -498,7 +498,7 @@ class _Request:
                 identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
                 report = self.gateway.tools.reports.find(identity, self.owner)
                 if report is not None:
-                    await self._reply(200, _write(report))
+                    await self._reply(200, self.gateway.tools.all_secrets().mask(_write(report)))
                     return
         raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
 

@@ -34,7 +34,7 @@ from toolwire.gateway.routes import Goal
 from toolwire.gateway.stored import WIRE, text_of, whole
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
 from toolwire.gateway.wording import wording
-from toolwire.providers.addressing import key_of, url_of
+from toolwire.providers.addressing import url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange
 from toolwire.translation.reuse import NOTHING
@@ -247,15 +247,17 @@ class Attempt:
     def refused(self, error: Error, wait: float | None = None) -> Failure:
         """Give an error that stands in no body of the provider's wire."""
         reply = self.wire.encode_error(error)
+        body = self.tools.secrets_of(self.goal.provider).mask_error(reply.json)
         may_pass, too_long = error.kind not in _OF_REQUEST, error.kind == "context_length"
-        return Failure(self.goal, reply.status, reply.json, reply.headers, may_pass, wait, too_long)
+        return Failure(self.goal, reply.status, body, reply.headers, may_pass, wait, too_long)
 
     async def _failed(self, answer: AwaitedResponse) -> Failure:
-        """Read a provider's error; its key is taken out of it."""
+        """Read a provider's error; its secrets are masked."""
         provider = self.goal.provider
-        status, body, read = await error_in(answer, key_of(provider))
+        secrets = self.tools.secrets_of(provider)
+        status, body, read = await error_in(answer, secrets)
         may_pass = status in _PASSING or status >= 500
-        headers = coming_down(answer.headers, secret_of(provider))
+        headers = coming_down(answer.headers, secrets)
         said = provider.speaks().decode_error(status, read, answer.headers)
         told = Failure(self.goal, status, body, headers, may_pass, said.retry_after, said.kind == "context_length")
         if self.passes and answer.status >= 400 and not isinstance(read, str):
@@ -264,8 +266,9 @@ class Attempt:
             told.unread = self.exchange.leave(said)
             reply = self.exchange.error(status, body, answer.headers)
         else:
-            reply = self.wire.encode_error(error_of(provider, answer, read))
-        return replace(told, status=reply.status, body=reply.json, headers=reply.headers)
+            reply = self.wire.encode_error(error_of(provider, answer, read, secrets))
+        body = secrets.mask_error(reply.json)  # what was spelled is plain by now
+        return replace(told, status=reply.status, body=body, headers=reply.headers)
 
     async def exchange_with(self, goal: Goal) -> Exchange:
         """Take the request to a goal's wire, and its answer back. What is large is translated without what is held."""

@@ -20,7 +20,8 @@ from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
 from toolwire.gateway.endings import Refused
-from toolwire.gateway.headers import Hiding, coming_down, hidden, kind_of, secret_of
+from toolwire.gateway.headers import coming_down, kind_of
+from toolwire.gateway.masking import MaskedStream
 from toolwire.gateway.passing import OtherAnswer, PassedStream, counts_in, may_be_signed, signatures_of
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
@@ -76,7 +77,8 @@ class Delivery:
         self.goes_on = goes_on
         self.tools, self.incoming, self.wire = attempt.tools, attempt.incoming, attempt.wire
         self._begins = time.monotonic_ns()
-        self._secret = secret_of(attempt.goal.provider)
+        self._secrets = attempt.tools.secrets_of(attempt.goal.provider)
+        self._masking = MaskedStream(self._secrets)  # of what is encoded
 
     async def deliver(self) -> Failure | None:
         """Give the answer to the client; what failed before its first byte is given back."""
@@ -149,25 +151,25 @@ class Delivery:
         served.losses = attempt.request_losses
         wires = f"{self.wire.DIALECT}>{attempt.goal.provider.dialect}"
         new = self.tools.reports.new(self.incoming.owner, wires, served.losses) if served.losses else ()
-        head = {"content-type": kind, **coming_down(self.answer.headers, self._secret)}
+        head = {"content-type": kind, **coming_down(self.answer.headers, self._secrets)}
         head["x-toolwire-model"] = attempt.goal.name
         return {**head, "x-toolwire-losses": counted} if (counted := header_of(new)) else head
 
     async def _deliver_other(self) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         served, send = self.served, self.client.send
-        kind = kind_of(self.answer.headers, JSON)
+        kind = kind_of(self.answer.headers, JSON, self._secrets)
         head = {"content-type": kind, "x-toolwire-model": self.attempt.goal.name}
-        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secret)})
-        heard, hiding = OtherAnswer(self.wire, kind), Hiding(self._secret)
+        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secrets)})
+        heard, masking = OtherAnswer(self.wire, kind), MaskedStream(self._secrets)
         try:
             while piece := await self.answer.aread():
                 served.heard = heard.feed(piece)
-                await send(hiding.feed(piece), True)
+                await send(masking.feed(piece), True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
         served.usage, served.ending = heard.usage, "answer"
-        await send(hiding.close(), False)
+        await send(masking.close(), False)
 
     async def _deliver_whole(self) -> Failure | None:
         """Give an answer that comes in one piece."""
@@ -180,15 +182,16 @@ class Delivery:
         except TransportError as problem:
             broken = self._broken_off(problem, len(data))
             return broken if self.goes_on is None else replace(broken, wait=BRIEFLY)  # it is asked for again
-        body = hidden(bytes(data), self._secret)
+        body = self._secrets.mask(bytes(data))
         if (failure := self._no_answer(body, whole=True)) is not None:
             served.answered = None
             return failure
         if attempt.exchange is None:
             await self._read_aside(body)
-            kind = kind_of(self.answer.headers, JSON)
+            kind = kind_of(self.answer.headers, JSON, self._secrets)
         else:
-            body, kind = await self.tools.offloader.run(len(body), self._translated, attempt.exchange, body), JSON
+            translated = await self.tools.offloader.run(len(body), self._translated, attempt.exchange, body)
+            body, kind = self._secrets.mask(translated), JSON
         head = self._head(kind)
         head["content-length"] = str(len(body))
         served.ending = served.ending or "answer"
@@ -270,7 +273,7 @@ class Delivery:
         if isinstance(stream, ExchangedStream) and self.wire.DIALECT == _TIMED:
             stream.at_end = lambda: Opaque(_TIMED, self._taken())
         usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
-        head = self._head(kind_of(self.answer.headers, usual) if shown is None else usual)
+        head = self._head(kind_of(self.answer.headers, usual, self._secrets) if shown is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
         waiting = None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT)
         pulse = Pulse(self.tools.keep_alive, self.client, waiting)
@@ -296,7 +299,7 @@ class Delivery:
         if attempt.passes:
             await self._note_maker(stream.parts if seams is None else seams.parts)
         await self._keep()
-        await self.client.send(last, False)
+        await self.client.send(self._masking.feed(last) + self._masking.close(), False)
 
     def _note_received(
         self, stream: ExchangedStream | PassedStream, seams: SeamedDecoder | None, *, finished: bool
@@ -313,18 +316,19 @@ class Delivery:
     ) -> TransportError | None:
         """Hand an answer on, piece by piece; give what broke it off."""
         size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
-        hiding, broke = Hiding(secret_of(self.attempt.goal.provider)), None
+        masking, broke = MaskedStream(self.tools.secrets_of(self.attempt.goal.provider)), None
+        passes = isinstance(stream, PassedStream)
         try:
             while piece := first or await read():
                 first = b""
                 size = _check_size(size + len(piece), self.tools.bounds.bytes)
-                if said := feed(hiding.feed(piece)):
+                if said := feed(masking.feed(piece)):
                     pulse.beat()
-                    await send(said, True)
+                    await send(said if passes else self._masking.feed(said), True)
         except TransportError as problem:
             broke = problem
-        if (left := hiding.close()) and (said := feed(left)):
-            await send(said, True)
+        if (left := masking.close()) and (said := feed(left)):
+            await send(said if passes else self._masking.feed(said), True)
         return broke
 
     async def _seams(self) -> SeamedDecoder | None:
@@ -358,16 +362,18 @@ class Delivery:
             text = seams.text
             if self.goes_on is None or not broke or text is None or len(served.legs) == MOST:
                 return stream, problem
-            leg = await self.goes_on(attempt.goal, text)
+            leg = await self.goes_on(attempt.goal, self._secrets.mask_text(text))
             if leg is None:
                 return stream, problem
             told = seam(attempt.goal, leg.goal, text)
             served.losses, served.legs = (*served.losses, *leg.losses, told), (*served.legs, leg.served)
             answer, first, now, settle = leg.answer, b"", leg.served, leg.settle
             attempt.goal, attempt.exchange = leg.goal, await attempt.exchange_with(leg.goal)
+            self._secrets |= self.tools.secrets_of(leg.goal.provider)
+            self._masking = MaskedStream(self._secrets)
             said = stream.tell(seams.join(attempt.exchange.target.decode_stream(), leg.left))
             stream = attempt.exchange.stream(stream, seams.begun)
-            if words := said + comment(self.wire, told):
+            if words := self._masking.feed(said + comment(self.wire, told)):
                 await pulse.client.send(words, True)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects import dialect
-from toolwire.gateway.headers import kind_of, without_key
+from toolwire.gateway.headers import kind_of
+from toolwire.gateway.masking import Secrets
 from toolwire.providers import Provider
 from toolwire.translation.paths import vendor_of
 from toolwire.translation.translate import read_error
@@ -92,20 +93,20 @@ def _status_of(answer: AwaitedResponse) -> int:
     return answer.status if answer.status in _ERRORS else 502
 
 
-async def error_in(answer: AwaitedResponse, key: str) -> tuple[int, bytes, Any]:
-    """Read a provider's error: a status that HTTP has, the body without the provider's key, and what it says."""
+async def error_in(answer: AwaitedResponse, secrets: Secrets) -> tuple[int, bytes, Any]:
+    """Read a provider's error: a status that HTTP has, the body with its secrets masked, and what it says."""
     data = bytearray()
     while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
         data += piece
-    body = without_key(bytes(data[:_ERROR_BYTES]), key)
+    body = secrets.mask_error(bytes(data[:_ERROR_BYTES]))
     return _status_of(answer), body, read_error(body)
 
 
-def error_of(provider: Provider, answer: AwaitedResponse, read: Any) -> Error:
+def error_of(provider: Provider, answer: AwaitedResponse, read: Any, secrets: Secrets) -> Error:
     """Give the error that a provider has told in no wire's form: to people, or by its status alone."""
     status = _status_of(answer)
     said = provider.speaks().decode_error(status, read, answer.headers)
-    form = kind_of(answer.headers, "no type")[:80]
+    form = kind_of(answer.headers, "no type", secrets)[:80]
     none = answer.status not in _ERRORS
     what = f" ({form}), which is no answer" if none else " and no word"
     message = "" if none and answer.status < _ERRORS.start else said.message

@@ -18,7 +18,7 @@ from toolwire.dialects import dialect
 from toolwire.errors import InvalidField, meant
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
-from toolwire.providers.addressing import headers_of, key_of
+from toolwire.providers.addressing import headers_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
@@ -123,10 +123,6 @@ class Routes:
     def knows(self, name: str) -> bool:
         """Whether a name is a route, or one of a provider's."""
         return name in self._ways or self._goal(name) is not None
-
-    def keys(self) -> list[str]:
-        """List the keys of the providers, to be kept out of what is recorded."""
-        return [key for key in map(key_of, self.providers.values()) if key]
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""

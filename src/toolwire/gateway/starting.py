@@ -137,13 +137,14 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
         raise MissingExtra(str(problem.name), "serve", "to serve the gateway") from problem
     accounts = Accounts(ledger_of(settings, path)) if settings.server.needs_keys else None
     prices = Prices(settings.prices)
-    uplink = Uplink(upstream_of(settings, path))
-    tools = Tools(routes, uplink, _memory_of(settings, path), Reports(), prices, accounts=accounts)
+    upward = upstream_of(settings, path)
+    tools = Tools(routes, Uplink(upward), _memory_of(settings, path), Reports(), prices, accounts=accounts)
     tools.connected = ProcessMemory(
         settings.memory.bytes, CONNECTED_SECONDS, share=_share_of(settings.memory.bytes, settings)
     )
     tools.intake = Intake(INTAKE, _share_of(INTAKE, settings))
-    tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.routes.keys())  # noqa: PLW0108 - they are read anew
+    tools.proxy = upward.proxy
+    tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.recorded_secrets())  # noqa: PLW0108 - they are read anew
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     hosts, origins = (tuple(map(str.lower, said)) for said in (settings.server.hosts, settings.server.origins))
     places = Places(hosts, origins, host in _LOOPBACK)

@@ -26,9 +26,10 @@ from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
 from toolwire.gateway.entries import Item, StoredEntry
 from toolwire.gateway.headers import hidden, kind_of, secret_of
-from toolwire.gateway.memory import MemoryPart
+from toolwire.gateway.masking import MaskedStream, Secrets
+from toolwire.gateway.memory import Memory, MemoryPart
 from toolwire.providers import Provider
-from toolwire.providers.addressing import key_of, url_of
+from toolwire.providers.addressing import url_of
 from toolwire.streams.accumulation import events_of
 from toolwire.types.readable import readable
 from toolwire.wire.bodies import read_body
@@ -410,11 +411,11 @@ def to_sum_up(body: bytes) -> bytes:
     return _write({**known, "input": [*as_items(read.get("input")), asked], "store": False})
 
 
-def summed_up(body: bytes, answer: bytes, identity: str) -> bytes:
-    """Write a compacted conversation: what the user said, and a summary as an item of ours."""
+def summed_up(body: bytes, answer: bytes, identity: str, secrets: Secrets) -> bytes:
+    """Write a compacted conversation: what the user said, and a summary as an item of ours, without `secrets`."""
     read = _read(answer)
     said = [part for item in as_items(read.get("output")) for part in item.get("content") or () if type(part) is dict]
-    text = "".join(part.get("text") or "" for part in said if part.get("type") == "output_text")
+    text = secrets.mask_text("".join(part.get("text") or "" for part in said if part.get("type") == "output_text"))
     if not text:
         raise Refused("server", "the model gave no summary")
     sealed = _OURS + base64.urlsafe_b64encode(text.encode()).decode()
@@ -474,7 +475,7 @@ async def _fetch_there(
     """Have the provider show, forget or cancel what it holds; what it says is handed on."""
     path = f"/v1/responses/{asked.subject}{_RESTS.get(asked.action, '')}"
     said = urlencode([pair for pair in parse_qsl(query) if pair[0] in _ASKED and len(pair[1]) <= _LONGEST_ID])
-    url = url_of(provider, f"{path}?{said}" if said else path)
+    url, secrets = url_of(provider, f"{path}?{said}" if said else path), tools.secrets_of(provider)
     try:
         answer = await tools.transport.asend(
             HttpRequest(method, url, tools.routes.headers(provider), b""), tools.timeouts
@@ -485,17 +486,18 @@ async def _fetch_there(
         if method == "DELETE" and answer.status < _FIRST_ELSE:
             await place.forget(asked.subject)
         if answer.status < _FIRST_ELSE:
-            await client.begin(answer.status, {"content-type": kind_of(answer.headers, "application/json")})
+            kind, masking = kind_of(answer.headers, "application/json", secrets), MaskedStream(secrets)
+            await client.begin(answer.status, {"content-type": kind})
             while piece := await answer.aread():
-                await client.send(hidden(piece, secret_of(provider)), True)
-            await client.send(b"", False)
+                await client.send(masking.feed(piece), True)
+            await client.send(masking.close(), False)
             return
-        status, body, read = await error_in(answer, key_of(provider))
+        status, body, read = await error_in(answer, secrets)
     except TransportError as problem:
         raise Refused("server", f"{provider.name} broke off its answer: {problem.kind}") from problem
     finally:
         await answer.aclose()
     if isinstance(read, str) or answer.status < _FIRST_ERROR:
-        body = reply_of(error_of(provider, answer, read), WIRE).json
+        body = secrets.mask_error(reply_of(error_of(provider, answer, read, secrets), WIRE).json)
     await client.begin(status, {"content-type": "application/json", "content-length": str(len(body))})
     await client.send(body, False)

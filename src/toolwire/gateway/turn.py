@@ -10,12 +10,15 @@ from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import Key
+from toolwire.gateway.masking import Secrets, secrets_of
 from toolwire.gateway.memory import Memory, MemoryPart, Namespace, ProcessMemory
 from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Goal, Routes
 from toolwire.gateway.stored import StoredItem, StoredTurn
+from toolwire.providers import Provider
+from toolwire.providers.addressing import key_of
 from toolwire.translation.paths import Asked
 from toolwire.translation.reuse import Reuse
 from toolwire.types import Loss, Part, Usage
@@ -63,6 +66,20 @@ class Tools(Struct):
     intake: Intake = field(default_factory=lambda: Intake(INTAKE))
     keep_alive: float = 15.0
     stall: float = 60.0
+    proxy: str = ""  # the address of the proxy to providers; it may hold a password
+
+    def secrets_of(self, provider: Provider) -> Secrets:
+        """Return what a provider's answers must not repeat."""
+        return secrets_of(provider, self.proxy)
+
+    def all_secrets(self) -> Secrets:
+        """Return what no provider's answer must repeat."""
+        providers = self.routes.providers.values()
+        return Secrets(text for provider in providers for text in self.secrets_of(provider).texts)
+
+    def recorded_secrets(self) -> list[str]:
+        """List what is kept out of records: the secrets of all providers, and their keys however short."""
+        return [*filter(None, map(key_of, self.routes.providers.values())), *self.all_secrets().texts]
 
 
 class Incoming(Struct):

@@ -165,11 +165,14 @@ def _forms(secret: str) -> Iterator[str]:
     if len(secret) < LONG:
         return
     data = secret.encode(errors="surrogatepass")
+    slashed = json.dumps(secret)[1:-1].replace("/", "\\/")
     yield from (
         secret[::-1],
         data.hex(),
         data.hex().upper(),
-        json.dumps(secret)[1:-1].replace("/", "\\/"),
+        slashed,
+        json.dumps(slashed)[1:-1],
+        json.dumps(slashed)[1:-1].replace("/", "\\/"),
         json.dumps(json.dumps(secret))[3:-3],
         json.dumps(json.dumps(secret, ensure_ascii=False), ensure_ascii=False)[3:-3],
     )

@@ -1,0 +1,252 @@
+r"""What the settings of a provider hold in secret, masked in everything that the provider answers.
+
+Rules of this file:
+- The key is a secret from 20 characters on: a shorter one, such as `EMPTY`, may be a word of an answer. In an error it
+  is a secret from 3 characters on.
+- The value of a configured header, or of a member of the query, is a secret from 20 characters on. It is one from 8
+  characters on where its name ends with a word such as `key`, `token`, `auth`, `secret` or `cookie`, or where it begins
+  with `Bearer` or `Basic`. The values of headers that every server may know, such as `user-agent`, are none.
+- The password of the proxy is a secret from 8 characters on.
+- A value with several parts (`Bearer TOKEN`, `Basic BASE64`, `a=b; c=d`) is a secret as a whole and in its parts.
+- A secret is masked as it is and encoded (Base64, hex, of an URL, of JSON, of HTML, backwards), also where two pieces
+  cut it. Characters that JSON spells as `\u0041` are read as what they are.
+- A stream is masked before it is decoded and after it is encoded: what a provider spells out over several events is
+  masked where the gateway puts it together, as in `response.completed` and in a stored answer. The single events
+  still show their single characters.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from toolwire.providers import Provider
+from toolwire.providers.addressing import key_of
+from toolwire.scrubbing import HIDDEN, LONG, Known
+from toolwire.scrubbing.forms import fold, folded_places
+
+_MASK = HIDDEN.encode()
+_NO_WORD = 20  # characters; what is shorter may be a word of an answer
+_SECRET_NAME = re.compile(
+    r"(?:^|[-_.])(?:[a-z]*key|[a-z]*token|auth|authorization|authentication|[a-z]*secret|pass|passwd|pwd|[a-z]*password"
+    r"|passphrase|credentials?|cookie|session|signature|jwt)$",
+    re.IGNORECASE,
+)
+_OPEN_NAMES = frozenset(
+    "accept accept-encoding accept-language anthropic-beta anthropic-version api-version content-type http-referer"
+    " openai-beta referer user-agent x-title".split()
+)
+_SCHEME = re.compile(r"(?:bearer|basic|token|digest) ", re.IGNORECASE)
+_APART = re.compile(r"[\s;,]+")
+_GRAM = 8
+_LESSONS = 32  # times that a stream is looked at for what its pieces have in common
+_ESCAPED = re.compile(rb"\\u00[2-7]")
+_ESCAPE_BEGUN = re.compile(rb"\\(?:u00[2-7]|(?:u(?:0(?:0[2-7]?)?)?)?\Z)")
+_SPELLED = 6  # bytes of a character that JSON spells
+
+
+class Secrets:
+    """Secrets of a provider, in each form in which an answer may repeat them."""
+
+    __slots__ = (
+        "_any",
+        "_forms",
+        "_in_errors",
+        "_longest",
+        "_loose",
+        "_starts",
+        "_window",
+        "have_quotes",
+        "search",
+        "texts",
+    )
+
+    def __init__(self, texts: Iterable[str], short_key: str = "") -> None:
+        self.texts: tuple[str, ...] = tuple(dict.fromkeys(filter(None, texts)))
+        known = Known(self.texts)
+        self._forms = [form.encode() for form in known.forms]
+        self._loose = [*known.loose_forms, *map(fold, self.texts)]
+        self._any = _one_of(self._forms)
+        self.search: Callable[..., Any] = _one_of({_rare_gram(form) for form in self._forms}, rb"\\u00[2-7]").search
+        self._starts = _one_of({form[:1] for form in self._forms})
+        self._in_errors = _one_of([form.encode() for form in Known([*self.texts, short_key]).forms])
+        self.have_quotes: bool = any(b'"' in form for form in self._forms)
+        self._longest = max(map(len, self._forms), default=0)
+        self._window = _SPELLED * max(map(len, self.texts), default=0)
+
+    def __or__(self, other: "Secrets") -> "Secrets":
+        return self if other is self else Secrets([*self.texts, *other.texts])
+
+    def mask(self, data: bytes) -> bytes:
+        """Return an answer, or whole frames of one, with the secrets masked."""
+        if not self._forms or self.search(data) is None:
+            return data
+        data = self._any.sub(_MASK, data)
+        return self._mask_spelled(data) if _ESCAPED.search(data) is not None else data
+
+    def mask_error(self, data: bytes) -> bytes:
+        """Return an error with the secrets masked, also a short key, and however their characters are spelled."""
+        return self._mask_spelled(self._in_errors.sub(_MASK, data))
+
+    def _mask_spelled(self, data: bytes) -> bytes:
+        """Mask secrets whose characters are spelled as in JSON, URLs or HTML, or stand in another case."""
+        text = data.decode("latin-1")
+        folded = fold(text) if self._loose else ""
+        present = [form for form in self._loose if form in folded]
+        if not present:
+            return data
+        starts, ends = folded_places(text)
+        places = [found.span() for form in present for found in re.finditer(re.escape(form), folded)]
+        last = len(folded)
+        for first, end in sorted(places, reverse=True):
+            if end <= last:
+                text, last = text[: starts[first]] + HIDDEN + text[ends[end - 1] :], first
+        return text.encode("latin-1")
+
+    def mask_text(self, text: str) -> str:
+        """Return a text with the secrets masked."""
+        return self.mask(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+
+    def are_in(self, text: str) -> bool:
+        """Return True if a text holds one of the secrets."""
+        return self.mask_text(text) != text
+
+    def split(self, data: bytes) -> tuple[bytes, bytes]:
+        """Return what is complete of an answer, masked, and the end that may be the beginning of a secret."""
+        cut = len(data) - self._begun(data)
+        for found in self._any.finditer(data) if cut < len(data) else ():
+            if found.end() > cut > found.start():
+                cut = len(data) - self._begun(data[found.end() :])
+        return self.mask(data[:cut]), data[cut:]
+
+    def _begun(self, data: bytes) -> int:
+        """Return how many bytes at the end of `data` may be the beginning of a secret."""
+        if not self._forms or data.endswith(b"\n"):
+            return 0
+        tail = data[-self._longest + 1 :]
+        ends = (tail[start.start() :] for start in self._starts.finditer(tail))
+        begun = next((len(end) for end in ends if self._begins(end)), 0)
+        line = data[-self._window :].rpartition(b"\n")[2]
+        escape = _ESCAPE_BEGUN.search(line)
+        return begun if escape is None else max(begun, len(line) - max(0, escape.start() - self._longest))
+
+    def _begins(self, end: bytes) -> bool:
+        return any(len(form) > len(end) and form.startswith(end) for form in self._forms)
+
+
+class MaskedStream:
+    """Masks secrets in an answer that comes in pieces, also where two of them cut a secret.
+
+    The pieces of a stream mostly begin and end alike. What two clean pieces had in common, up to a quote, is not
+    searched again: no secret has a quote in it.
+    """
+
+    __slots__ = ("_before", "_begin", "_end", "_left", "_lessons", "_search", "_secrets")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets, self._search = secrets, secrets.search
+        self._left = self._before = self._begin = self._end = b""
+        self._lessons = 0 if secrets.have_quotes else _LESSONS
+
+    def feed(self, piece: bytes) -> bytes:
+        """Return what is complete by now, masked."""
+        if self._left or not piece.endswith(b"\n"):
+            ready, self._left = self._secrets.split(self._left + piece)
+            return ready
+        first, last = len(self._begin), len(piece) - len(self._end)
+        if 0 < first < last and piece.startswith(self._begin) and piece.endswith(self._end):
+            if self._search(piece, first, last) is None:
+                return piece
+        elif self._lessons and self._search(piece) is None:
+            self._learn(piece)
+            return piece
+        return self._secrets.mask(piece)
+
+    def _learn(self, piece: bytes) -> None:
+        """Note what a clean piece has in common with the one before, up to a quote."""
+        before, self._before = self._before, piece
+        self._lessons -= 1
+        self._begin = piece[: piece.rfind(b'"', 0, _common(before, piece)) + 1]
+        first = piece.find(b'"', len(piece) - _common(before[::-1], piece[::-1]))
+        self._end = piece[first:] if first >= 0 else b""
+
+    def close(self) -> bytes:
+        """Return what waits at the end of the answer."""
+        left, self._left = self._left, b""
+        return self._secrets.mask(left)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """Return how many bytes two texts begin with alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
+    return low
+
+
+def secrets_of(provider: Provider, proxy: str = "") -> Secrets:
+    """Return the secrets in the settings of a provider, and in the address of the proxy that leads to it."""
+    pairs = (*provider.headers.items(), *provider.query.items())
+    return _secrets(key_of(provider), pairs, proxy)
+
+
+@lru_cache(256)
+def _secrets(key: str, pairs: tuple[tuple[str, str], ...], proxy: str) -> Secrets:
+    texts = [key] if len(key) >= _NO_WORD else []
+    return Secrets([*texts, *_configured(dict(pairs)), *_of_proxy(proxy)], key)
+
+
+def _configured(values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the secrets in configured headers, or in a query."""
+    for name, value in values.items():
+        if name.lower() not in _OPEN_NAMES:
+            shortest = LONG if _SECRET_NAME.search(name) or _SCHEME.match(value) else _NO_WORD
+            yield from (part for part in _parts(value) if len(part) >= shortest)
+
+
+def _parts(value: str) -> Iterator[str]:
+    yield value
+    for word in _APART.split(value):
+        yield word
+        yield word.partition("=")[2]
+        yield from _login(word)
+
+
+def _login(word: str) -> Iterator[str]:
+    """Yield the user and password that `Basic` encodes, and the password alone."""
+    try:
+        login = base64.b64decode(word, validate=True).decode("ascii")
+    except ValueError:
+        return
+    if ":" in login and login.isprintable():
+        yield login
+        yield login.partition(":")[2]
+
+
+def _of_proxy(proxy: str) -> Iterator[str]:
+    """Yield the password in the address of a proxy, and the login that `Proxy-Authorization` encodes."""
+    address = urlsplit(proxy)
+    password = unquote(address.password or "")
+    if len(password) >= LONG:
+        yield password
+    if password:
+        yield f"{unquote(address.username or '')}:{password}"
+
+
+def _one_of(words: Iterable[bytes], *patterns: bytes) -> re.Pattern[bytes]:
+    """Return a pattern of some words and patterns, of which the first that fits is found; of none, of no text."""
+    return re.compile(b"|".join([*map(re.escape, words), *patterns]) or rb"(?!)")
+
+
+def _rare_gram(form: bytes) -> bytes:
+    """Return a part of a form that begins with a byte that few answers have: a search for it is fast."""
+    grams = [form[at : at + _GRAM] for at in range(max(1, len(form) - _GRAM + 1))]
+    return min(grams, key=lambda gram: _commonness(gram[0]))
+
+
+def _commonness(byte: int) -> int:
+    letter = bytes([byte])
+    return 0 if letter.isupper() else 1 if letter.isdigit() else 3 if letter.islower() else 2
