@@ -164,7 +164,7 @@ def test_an_answer_that_is_none_is_an_error(source: str, data: bytes, lenient_mo
         for stream in (False, True):
             with lenient_model(Raw(data)) as stood:
                 answered = asked(stood.url, source, target, stream=stream)
-                if source == target and not stream:
+                if source == target and data and not stream:
                     assert answered.data == data  # one wire: what came is handed on
                 elif answered.status == 200:
                     assert _ends_badly(source, answered), (target, stream, answered)

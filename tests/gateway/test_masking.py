@@ -73,7 +73,12 @@ def test_a_secret_is_found_wherever_frames_differ(secret: str) -> None:
 
 def test_a_secret_is_found_however_its_bytes_are_cut() -> None:
     secrets = Secrets([CANARY, KEY, "t0k/3n-9"])
-    forms = [CANARY, CANARY.replace("/", "\\/"), CANARY.replace("+", "\\u002B"), base64.b64encode(KEY.encode()).decode()]
+    forms = [
+        CANARY,
+        CANARY.replace("/", "\\/"),
+        CANARY.replace("+", "\\u002B"),
+        base64.b64encode(KEY.encode()).decode(),
+    ]
     for form in [*forms, KEY.encode().hex(), KEY[::-1], "t0k\\u002f3n-9"]:
         said = f'words {form}", sk- a- {form[:-1]} {form[:5]}{form} \\u00e4 end'.encode()
         for first in range(len(said)):

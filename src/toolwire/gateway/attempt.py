@@ -53,6 +53,7 @@ _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider ma
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
 _FIRST_ELSE = 300
+_WITHOUT_BODY = frozenset({101, 204, 205})
 _PAGE = "text/html"
 # What no other provider does better: the request itself is wrong.
 _OF_REQUEST = frozenset({"invalid_request", "too_large", "context_length", "not_found"})
@@ -129,11 +130,12 @@ class Attempt:
         except asyncio.CancelledError:  # the client has left
             self.bill_failure(served)
             raise
-        if answer.status < _FIRST_ELSE and not answer.headers.get("content-type", "").startswith(_PAGE):
+        is_page = answer.headers.get("content-type", "").startswith(_PAGE)
+        if answer.status < _FIRST_ELSE and answer.status not in _WITHOUT_BODY and not is_page:
             served.answered, served.heard = self.goal, 0
             return answer
         try:
-            return await self._failed(answer)
+            return self.empty(answer, served) if answer.status in _WITHOUT_BODY else await self._failed(answer)
         except TransportError as problem:
             return self.broke(problem)
         finally:
@@ -243,6 +245,12 @@ class Attempt:
         tokens = used(None, self.size, heard, whole=False)
         served.before = (*served.before, (tokens, self.tools.prices.cost(self.goal, tokens)))
         served.answered = None
+
+    def empty(self, answer: AwaitedResponse, served: Served) -> Failure:
+        """Return the error for an answer of a model that has no body. Its provider may bill the prompt."""
+        self.bill_failure(served)
+        message = f"{self.goal.provider.name} answered with {answer.status} and an empty body"
+        return self.refused(Error("server", message, 502))
 
     def refused(self, error: Error, wait: float | None = None) -> Failure:
         """Give an error that stands in no body of the provider's wire."""

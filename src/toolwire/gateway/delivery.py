@@ -86,16 +86,8 @@ class Delivery:
         streams = exchange.streams if exchange is not None else self._wants_stream()
         self.served.status = 200
         try:
-            if self.incoming.asked.action == "other":
-                await self._deliver_other()
-            elif streams:
-                first = await self._first()
-                if isinstance(first, Failure):
-                    await answer.aclose()
-                    self.served.answered = None
-                    return first
-                await self._deliver_stream(first)
-            elif (failure := await self._deliver_whole()) is not None:
+            failure = await self._deliver(streams=streams)
+            if failure is not None:
                 await answer.aclose()
                 return failure
         except BaseException:
@@ -104,16 +96,24 @@ class Delivery:
         await answer.afinish()
         return None
 
+    async def _deliver(self, *, streams: bool) -> Failure | None:
+        if not streams and self.incoming.asked.action != "other":
+            return await self._deliver_whole()
+        first = await self._first()
+        if isinstance(first, Failure):
+            self.served.answered = None
+            return first
+        await (self._deliver_stream(first) if streams else self._deliver_other(first))
+        return None
+
     async def _first(self) -> bytes | Failure:
-        """Wait a while for an answer's first piece, where another provider may still be asked."""
-        if not self.attempt.several:
-            return b""
+        """Wait a while for the first words of an answer: before them, another provider can still be asked."""
         first = b""
         try:
             async with asyncio.timeout(self.tools.keep_alive):
-                while not first or (first[:1] == b":" and b"data:" not in first and len(first) < _COMMENTS):
+                while _says_nothing(first):
                     if not (piece := await self.answer.aread()):
-                        return self._broken_off(TransportError("reset", "an answer without a word"), len(first))
+                        return self.attempt.empty(self.answer, self.served)
                     first += piece
             return self._no_answer(first, whole=False) or first
         except TimeoutError:
@@ -155,7 +155,7 @@ class Delivery:
         head["x-toolwire-model"] = attempt.goal.name
         return {**head, "x-toolwire-losses": counted} if (counted := header_of(new)) else head
 
-    async def _deliver_other(self) -> None:
+    async def _deliver_other(self, first: bytes) -> None:
         """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
         served, send = self.served, self.client.send
         kind = kind_of(self.answer.headers, JSON, self._secrets)
@@ -163,7 +163,8 @@ class Delivery:
         await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secrets)})
         heard, masking = OtherAnswer(self.wire, kind), MaskedStream(self._secrets)
         try:
-            while piece := await self.answer.aread():
+            while piece := first or await self.answer.aread():
+                first = b""
                 served.heard = heard.feed(piece)
                 await send(masking.feed(piece), True)
         except TransportError as problem:
@@ -183,7 +184,8 @@ class Delivery:
             broken = self._broken_off(problem, len(data))
             return broken if self.goes_on is None else replace(broken, wait=BRIEFLY)  # it is asked for again
         body = self._secrets.mask(bytes(data))
-        if (failure := self._no_answer(body, whole=True)) is not None:
+        failure = self._no_answer(body, whole=True) if body.strip() else attempt.empty(self.answer, served)
+        if failure is not None:
             served.answered = None
             return failure
         if attempt.exchange is None:
@@ -272,11 +274,7 @@ class Delivery:
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
         if isinstance(stream, ExchangedStream) and self.wire.DIALECT == _TIMED:
             stream.at_end = lambda: Opaque(_TIMED, self._taken())
-        usual = JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS)
-        head = self._head(kind_of(self.answer.headers, usual, self._secrets) if shown is None else usual)
-        await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
-        waiting = None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT)
-        pulse = Pulse(self.tools.keep_alive, self.client, waiting)
+        pulse = await self._begin_stream(first, JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
         finished = False
         try:
             if seams is not None and isinstance(stream, ExchangedStream):
@@ -310,6 +308,16 @@ class Delivery:
         if seams is None:
             _note(stream, self.served, finished=finished)
             _note_refusal(self.served, failed=stream.failed and not self.served.heard)
+
+    async def _begin_stream(self, first: bytes, usual: str) -> Pulse:
+        """Send the head of a stream; `usual` is its content type, where the provider's own is of another wire."""
+        shown = self.attempt.exchange
+        head = self._head(kind_of(self.answer.headers, usual, self._secrets) if shown is None else usual)
+        await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
+        waiting = None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT)
+        if waiting is not None and _says_nothing(first):  # `_first` has waited as long as the pulse does
+            await self.client.send(waiting, True)
+        return Pulse(self.tools.keep_alive, self.client, waiting)
 
     async def _hand_on(
         self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse
@@ -409,6 +417,12 @@ def _length(parts: Iterable[Part]) -> int:
             case Text(text=str(text)) | Thinking(text=str(text)):
                 length += len(text)
     return length
+
+
+def _says_nothing(first: bytes) -> bool:
+    """Return True if an answer has begun with blanks and comments alone."""
+    words = first.lstrip()
+    return len(first) < _COMMENTS and (not words or (words[:1] == b":" and b"data:" not in words))
 
 
 def _check_size(size: int, most: int) -> int:
