@@ -7,7 +7,7 @@ import pytest
 
 from tests.gateway.standing import KEY, NAMES, WIRES, There, at, post, standing
 from toolwire.dialects import dialect
-from toolwire.gateway.masking import MaskedStream, Secrets
+from toolwire.gateway.masking import MaskedStream, ProviderSecrets
 from toolwire.streams.accumulation import events_of
 from toolwire.testing import Fail, simulate
 from toolwire.types import Choice, Context, Error, Message, Request, Response
@@ -84,7 +84,7 @@ SAID = {
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
 def test_a_key_is_found_however_an_answer_is_cut(said: bytes) -> None:
-    secrets = Secrets([KEY])
+    secrets = ProviderSecrets([KEY])
     cuts = [[said[place : place + 1] for place in range(len(said))]]
     cuts += [
         [said[:first], said[first:last], said[last:]]

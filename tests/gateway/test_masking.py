@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.gateway.standing import KEY, at
-from toolwire.gateway.masking import MaskedStream, Secrets, secrets_of
+from toolwire.gateway.masking import MaskedStream, ProviderSecrets, secrets_of
 
 CANARY = "a-token-of/some+length"
 
@@ -58,7 +58,7 @@ PIECES = [
 
 @pytest.mark.parametrize("secret", [KEY, CANARY, 'with "quotes" and {braces}'])
 def test_a_secret_is_found_wherever_frames_differ(secret: str) -> None:
-    secrets, chance = Secrets([secret]), random.Random(7)  # noqa: S311 - a test
+    secrets, chance = ProviderSecrets([secret]), random.Random(7)  # noqa: S311 - a test
     forms = list(dict.fromkeys([secret.replace('"', '\\"'), base64.b64encode(secret.encode()).decode()]))
     for _ in range(300):
         frames = [chance.choice(PIECES) % chance.choice([b"word", b"another word", b""]) for _ in range(40)]
@@ -72,7 +72,7 @@ def test_a_secret_is_found_wherever_frames_differ(secret: str) -> None:
 
 
 def test_a_secret_is_found_however_its_bytes_are_cut() -> None:
-    secrets = Secrets([CANARY, KEY, "t0k/3n-9"])
+    secrets = ProviderSecrets([CANARY, KEY, "t0k/3n-9"])
     forms = [
         CANARY,
         CANARY.replace("/", "\\/"),

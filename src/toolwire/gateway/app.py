@@ -193,14 +193,15 @@ class _Request:
             _log.exception("request %s failed", self.identity)
             await self._refuse(Error("server", "the gateway failed; its log says why", 500))
         self._tell(time.monotonic() - start)
-        if self.audited is not None:
-            await self._record(self.audited)
+        with contextlib.suppress(Refused):
+            await self._record()
 
-    async def _record(self, incoming: Incoming) -> None:
-        """Have the calls of this turn recorded."""
-        served, audit = self.served, self.gateway.tools.audit
-        if audit is None or not served.status:
+    async def _record(self) -> None:
+        """Have the calls of this turn recorded, once."""
+        served, audit, incoming = self.served, self.gateway.tools.audit, self.audited
+        if audit is None or incoming is None or not served.status:
             return
+        self.audited = None
         goal = served.legs[-1].goal if served.legs else served.goal
         losses = tuple(str(loss) for loss in served.losses if loss.severity == "semantic")
         who = (self.identity, incoming.owner, self.wire, incoming.full_path, incoming.body, served.said)
@@ -391,7 +392,7 @@ class _Request:
         incoming.held = self.scope.get("toolwire.held")
         if self.gateway.tools.audit is not None and asked.action == "answer":
             self.audited = incoming
-        client = client or Answering(self._begin, self._send)
+        client = client or Answering(self._begin, self._send, self._record)
         await self._unless_left(lead(self.gateway.tools, incoming, client, self.served))
         served = self.served
         self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
@@ -429,8 +430,18 @@ class _Request:
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:
+        if not more:
+            await self._record_before(self.served.status)
         self.ended = not more
         await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _record_before(self, status: int) -> None:
+        """Have the calls of this turn recorded before its answer ends; an error is sent even if they cannot be."""
+        try:
+            await self._record()
+        except Refused:
+            if status == _GOOD:
+                raise
 
     async def _refuse(self, error: Error, headers: Mapping[str, str] | None = None) -> None:
         """Tell an error: as a response, where nothing was said yet. A body that was given up is not waited for."""
@@ -442,6 +453,7 @@ class _Request:
         await self._reply(error.status or reply.status, reply.json, **reply.headers, **closes, **(headers or {}))
 
     async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
+        await self._record_before(status)
         await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})
         await self._send(b"" if self.method == "HEAD" else body, False)
 

@@ -22,7 +22,14 @@ from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on,
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.headers import coming_down, kind_of
 from toolwire.gateway.masking import MaskedStream
-from toolwire.gateway.passing import OtherAnswer, PassedStream, counts_in, may_be_signed, signatures_of
+from toolwire.gateway.passing import (
+    OtherAnswer,
+    PassedStream,
+    counts_in,
+    error_frames,
+    may_be_signed,
+    signatures_of,
+)
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
 from toolwire.gateway.routes import Goal
@@ -79,6 +86,9 @@ class Delivery:
         self._begins = time.monotonic_ns()
         self._secrets = attempt.tools.secrets_of(attempt.goal.provider)
         self._masking = MaskedStream(self._secrets)  # of what is encoded
+        audit = attempt.tools.audit
+        self._holds = audit is not None and audit.stops and attempt.incoming.asked.action == "answer"
+        self._held, self._sent = b"", b"\n"  # the end of a stream, which waits for its record; what was sent last
 
     async def deliver(self) -> Failure | None:
         """Give the answer to the client; what failed before its first byte is given back."""
@@ -202,6 +212,8 @@ class Delivery:
             _note_refusal(served, failed=served.usage is None and _has_error(data))
         served.said = body if served.status == 200 else b""
         await self._keep()
+        if served.status == 200:
+            await self.client.end()
         await self.client.begin(served.status, head)
         await self.client.send(body, False)
         return None
@@ -290,6 +302,8 @@ class Delivery:
         last = stream.close(error)
         if seams is None:
             _note(stream, served, finished=not stream.broken)
+        if self.tools.audit is not None:
+            served.said = stream.parts if seams is None else seams.parts
         served.ending = "broke off" if stream.broken else "continued" if served.legs else "answer"
         served.losses = (*served.losses, *stream.losses)
         if last is None:
@@ -297,7 +311,19 @@ class Delivery:
         if attempt.passes:
             await self._note_maker(stream.parts if seams is None else seams.parts)
         await self._keep()
-        await self.client.send(self._masking.feed(last) + self._masking.close(), False)
+        await self._end_stream(self._masking.feed(last) + self._masking.close(), array=array)
+
+    async def _end_stream(self, last: bytes, *, array: bool) -> None:
+        """Send the end of a stream; it is an error if the calls of the answer have to be recorded and cannot be."""
+        try:
+            await self.client.end()
+        except Refused as refused:
+            if array or not self._sent.endswith(b"\n"):
+                raise
+            self.served.ending = "broke off"
+            await self.client.send(error_frames(self.wire, refused.error), False)
+        else:
+            await self.client.send(self._held + last, False)
 
     def _note_received(
         self, stream: ExchangedStream | PassedStream, seams: SeamedDecoder | None, *, finished: bool
@@ -332,12 +358,26 @@ class Delivery:
                 size = _check_size(size + len(piece), self.tools.bounds.bytes)
                 if said := feed(masking.feed(piece)):
                     pulse.beat()
-                    await send(said if passes else self._masking.feed(said), True)
+                    said = said if passes else self._masking.feed(said)
+                    if self._holds and self._hold(stream, said):
+                        continue
+                    await send(said, True)
         except TransportError as problem:
             broke = problem
         if (left := masking.close()) and (said := feed(left)):
-            await send(said if passes else self._masking.feed(said), True)
+            said = said if passes else self._masking.feed(said)
+            if not (self._holds and self._hold(stream, said)):
+                await send(said, True)
         return broke
+
+    def _hold(self, stream: ExchangedStream | PassedStream, said: bytes) -> bool:
+        """Hold the end of a stream back until its calls are recorded; return True if these bytes belong to it."""
+        ends = stream.whole or (self.wire.DIALECT == "gemini" and b'"finishReason"' in said)
+        if ends or self._held:
+            self._held += said
+            return True
+        self._sent = said
+        return False
 
     async def _seams(self) -> SeamedDecoder | None:
         """Give what reads an answer that others may go on with, where the route says so and the request allows it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolwire.dialects import dialect
 from toolwire.gateway.headers import kind_of
-from toolwire.gateway.masking import Secrets
+from toolwire.gateway.masking import ProviderSecrets
 from toolwire.providers import Provider
 from toolwire.translation.paths import vendor_of
 from toolwire.translation.translate import read_error
@@ -93,7 +93,7 @@ def _status_of(answer: AwaitedResponse) -> int:
     return answer.status if answer.status in _ERRORS else 502
 
 
-async def error_in(answer: AwaitedResponse, secrets: Secrets) -> tuple[int, bytes, Any]:
+async def error_in(answer: AwaitedResponse, secrets: ProviderSecrets) -> tuple[int, bytes, Any]:
     """Read a provider's error: a status that HTTP has, the body with its secrets masked, and what it says."""
     data = bytearray()
     while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
@@ -102,7 +102,7 @@ async def error_in(answer: AwaitedResponse, secrets: Secrets) -> tuple[int, byte
     return _status_of(answer), body, read_error(body)
 
 
-def error_of(provider: Provider, answer: AwaitedResponse, read: Any, secrets: Secrets) -> Error:
+def error_of(provider: Provider, answer: AwaitedResponse, read: Any, secrets: ProviderSecrets) -> Error:
     """Give the error that a provider has told in no wire's form: to people, or by its status alone."""
     status = _status_of(answer)
     said = provider.speaks().decode_error(status, read, answer.headers)

@@ -9,7 +9,7 @@ Rules of this file:
 from collections.abc import Mapping
 from functools import lru_cache
 
-from toolwire.gateway.masking import Secrets
+from toolwire.gateway.masking import ProviderSecrets
 
 # anthropic 2.12.0, openai 3.54.0, google-genai 3.4.0 and claude-code 2.1, codex 0.169, as of 2026-11-22.
 _UP: Mapping[str, frozenset[str]] = {
@@ -30,7 +30,7 @@ def going_up(dialect: str, headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in allowed if name in headers and _is_plain(headers[name])}
 
 
-def coming_down(headers: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
+def coming_down(headers: Mapping[str, str], secrets: ProviderSecrets) -> dict[str, str]:
     """Give those headers of a provider's answer that go to the client, but for one that repeats a secret."""
     names = _coming_down(tuple(headers))
     return {name: headers[name] for name in names if _is_plain(headers[name]) and not secrets.are_in(headers[name])}
@@ -42,7 +42,7 @@ def _coming_down(names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in _DOWN or name.startswith(_DOWN_BEGINNINGS)]
 
 
-def kind_of(headers: Mapping[str, str], usual: str, secrets: Secrets) -> str:
+def kind_of(headers: Mapping[str, str], usual: str, secrets: ProviderSecrets) -> str:
     """Give the content type of a provider's answer; the usual one where it says none that can be said again."""
     kind = headers.get("content-type", usual)
     return kind if _is_plain(kind) and not secrets.are_in(kind) else usual

@@ -47,7 +47,7 @@ _ESCAPE_BEGUN = re.compile(rb"\\(?:u00[2-7]|(?:u(?:0(?:0[2-7]?)?)?)?\Z)")
 _SPELLED = 6  # bytes of a character that JSON spells
 
 
-class Secrets:
+class ProviderSecrets:
     """Secrets of a provider, in each form in which an answer may repeat them."""
 
     __slots__ = (
@@ -76,8 +76,8 @@ class Secrets:
         self._longest = max(map(len, self._forms), default=0)
         self._window = _SPELLED * max(map(len, self.texts), default=0)
 
-    def __or__(self, other: "Secrets") -> "Secrets":
-        return self if other is self else Secrets([*self.texts, *other.texts])
+    def __or__(self, other: "ProviderSecrets") -> "ProviderSecrets":
+        return self if other is self else ProviderSecrets([*self.texts, *other.texts])
 
     def mask(self, data: bytes) -> bytes:
         """Return an answer, or whole frames of one, with the secrets masked."""
@@ -145,7 +145,7 @@ class MaskedStream:
 
     __slots__ = ("_before", "_begin", "_end", "_left", "_lessons", "_search", "_secrets")
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: ProviderSecrets) -> None:
         self._secrets, self._search = secrets, secrets.search
         self._left = self._before = self._begin = self._end = b""
         self._lessons = 0 if secrets.have_quotes else _LESSONS
@@ -187,16 +187,16 @@ def _common(one: bytes, other: bytes) -> int:
     return low
 
 
-def secrets_of(provider: Provider, proxy: str = "") -> Secrets:
+def secrets_of(provider: Provider, proxy: str = "") -> ProviderSecrets:
     """Return the secrets in the settings of a provider, and in the address of the proxy that leads to it."""
     pairs = (*provider.headers.items(), *provider.query.items())
     return _secrets(key_of(provider), pairs, proxy)
 
 
 @lru_cache(256)
-def _secrets(key: str, pairs: tuple[tuple[str, str], ...], proxy: str) -> Secrets:
+def _secrets(key: str, pairs: tuple[tuple[str, str], ...], proxy: str) -> ProviderSecrets:
     texts = [key] if len(key) >= _NO_WORD else []
-    return Secrets([*texts, *_configured(dict(pairs)), *_of_proxy(proxy)], key)
+    return ProviderSecrets([*texts, *_configured(dict(pairs)), *_of_proxy(proxy)], key)
 
 
 def _configured(values: Mapping[str, str]) -> Iterator[str]:

@@ -211,6 +211,13 @@ class OtherAnswer:
         return None
 
 
+def error_frames(dialect: Dialect, error: Error) -> bytes:
+    """Write an error that ends a stream whose lines are whole so far."""
+    encoder = dialect.encode_stream()
+    gap = b"" if dialect.DIALECT == "ollama" else b"\n"  # it ends a frame whose lines are whole
+    return gap + encoder.feed(ErrorEnd(error)) + encoder.close()
+
+
 class PassedStream:
     """An answer's stream that is handed on as it is; `usage` and `parts` are read on the side."""
 
@@ -267,6 +274,4 @@ class PassedStream:
             return b""
         if self._array or not self._last.endswith((b"\n", b"\r")):
             return None
-        encoder = self._dialect.encode_stream()
-        gap = b"" if self._dialect.DIALECT == "ollama" else b"\n"  # it ends a frame whose lines are whole
-        return gap + encoder.feed(ErrorEnd(error or broken)) + encoder.close()
+        return error_frames(self._dialect, error or broken)

@@ -26,7 +26,7 @@ from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
 from toolwire.gateway.entries import Item, StoredEntry
 from toolwire.gateway.headers import hidden, kind_of, secret_of
-from toolwire.gateway.masking import MaskedStream, Secrets
+from toolwire.gateway.masking import MaskedStream, ProviderSecrets, Secrets
 from toolwire.gateway.memory import Memory, MemoryPart
 from toolwire.providers import Provider
 from toolwire.providers.addressing import url_of
@@ -411,7 +411,7 @@ def to_sum_up(body: bytes) -> bytes:
     return _write({**known, "input": [*as_items(read.get("input")), asked], "store": False})
 
 
-def summed_up(body: bytes, answer: bytes, identity: str, secrets: Secrets) -> bytes:
+def summed_up(body: bytes, answer: bytes, identity: str, secrets: ProviderSecrets) -> bytes:
     """Write a compacted conversation: what the user said, and a summary as an item of ours, without `secrets`."""
     read = _read(answer)
     said = [part for item in as_items(read.get("output")) for part in item.get("content") or () if type(part) is dict]

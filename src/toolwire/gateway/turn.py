@@ -10,7 +10,7 @@ from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import Key
-from toolwire.gateway.masking import Secrets, secrets_of
+from toolwire.gateway.masking import ProviderSecrets, Secrets, secrets_of
 from toolwire.gateway.memory import Memory, MemoryPart, Namespace, ProcessMemory
 from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
@@ -68,14 +68,14 @@ class Tools(Struct):
     stall: float = 60.0
     proxy: str = ""  # the address of the proxy to providers; it may hold a password
 
-    def secrets_of(self, provider: Provider) -> Secrets:
+    def secrets_of(self, provider: Provider) -> ProviderSecrets:
         """Return what a provider's answers must not repeat."""
         return secrets_of(provider, self.proxy)
 
-    def all_secrets(self) -> Secrets:
+    def all_secrets(self) -> ProviderSecrets:
         """Return what no provider's answer must repeat."""
         providers = self.routes.providers.values()
-        return Secrets(text for provider in providers for text in self.secrets_of(provider).texts)
+        return ProviderSecrets(text for provider in providers for text in self.secrets_of(provider).texts)
 
     def recorded_secrets(self) -> list[str]:
         """List what is kept out of records: the secrets of all providers, and their keys however short."""
@@ -132,8 +132,17 @@ class Served(Struct):
     legs: tuple["Served", ...] = ()  # what others took who went on with the answer
 
 
+async def _nothing() -> None:
+    """Do nothing before the end of an answer."""
+
+
 class Answering(Struct):
-    """How the client is answered: a head once, then pieces, then an end."""
+    """How the client is answered: a head once, then pieces, then an end.
+
+    `end` does what is to be done before the client has the end of an answer; it raises `Refused` where the answer must
+    not end well.
+    """
 
     begin: Callable[[int, dict[str, str]], Awaitable[None]]
     send: Callable[[bytes, bool], Awaitable[None]]
+    end: Callable[[], Awaitable[None]] = _nothing

@@ -256,7 +256,7 @@ class _Asking(Struct):
         if name:
             keeper.adds = partial(conversations.add, self.place, name)
             keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
-        return Answering(keeper.begin, keeper.send)
+        return Answering(keeper.begin, keeper.send, self.client.end)
 
     async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> Leg | None:
         """Ask who may go on with a text that broke off: the next providers, and at last the same one again."""

@@ -37,7 +37,7 @@ Item = tuple[int, Row]
 
 
 class Ticket:
-    """A trace on its way into the store: `done()` says whether it is committed."""
+    """A trace on its way into the store: `done` says if it is committed, `wait` and `committed` wait until it is."""
 
     __slots__ = ("_number", "_writer")
 
@@ -58,6 +58,12 @@ class Ticket:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the trace is committed; raise what keeps it from that."""
         return self._writer.wait(self._number, timeout)
+
+    async def committed(self) -> None:
+        """Wait in async code until the trace is committed; raise what keeps it from that."""
+        await self._writer.watched(self._number)
+        if problem := self.problem:
+            raise problem
 
 
 class Writer:
