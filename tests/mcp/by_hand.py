@@ -58,6 +58,11 @@ def ask(number: Any, method: str) -> None:
     text(number, sys.stdin.readline())
 
 
+def flood(number: Any, method: str) -> None:
+    while True:
+        send({"method": method, "params": {"progressToken": number, "progress": 1, "level": "info", "data": "x"}})
+
+
 def grow(number: Any, name: str) -> None:
     TOOLS.append({"name": name, "inputSchema": {"type": "object"}})
     send({"method": "notifications/tools/list_changed"})
@@ -75,6 +80,7 @@ DEEDS: dict[str, Callable[[Any, Any], None]] = {
     "error": lambda number, error: send({"id": number, "error": error}),
     "about": lambda number, _: text(number, json.dumps([os.getpid(), str(Path.cwd()), dict(os.environ)])),
     "silent": lambda _number, _: None,
+    "flood": flood,
 }
 
 
@@ -86,9 +92,9 @@ def call(number: Any, told: dict[str, Any]) -> None:
 def answer(message: dict[str, Any]) -> None:
     number, params = message.get("id"), message.get("params") or {}
     match message.get("method"):
-        case "initialize" if "--begins-late" in sys.argv:
+        case "initialize" if "--begins-late" in sys.argv or "--newer" in sys.argv:
             send({"id": number, "error": {"code": -32022, "message": "no handshake", "data": {"supported": ["no"]}}})
-        case "server/discover" if "--begins-late" in sys.argv and number != 1:
+        case "server/discover" if ("--begins-late" in sys.argv and number != 1) or {"--newer", "--both"} & {*sys.argv}:
             about = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0}
             send({"id": number, "result": {**about, "resultType": "complete", "cacheScope": "private"}})
         case "server/discover" if "--silent" in sys.argv or "--begins-late" in sys.argv:
@@ -116,6 +122,8 @@ def main() -> None:
         sys.stderr.write(f"no access: {os.environ['SERVER_TOKEN']}, {os.environ['PLACE']}\n")
         sys.stderr.flush()
         os._exit(3)
+    if "--sleeps" in sys.argv:
+        time.sleep(1.5)
     if "--deaf" in sys.argv:
         time.sleep(60)
     if "--child" in sys.argv and os.fork() == 0:

@@ -281,3 +281,33 @@ def test_a_session_that_is_forgotten_is_begun_anew_for_a_listing(strange: McpRes
     strange.refresh()
     assert ByHand.unlisted != f"s{ByHand.sessions}"
     assert [one.name for one in strange.available_tools()] == ["do"]
+
+
+class Silent(ByHand):
+    """A server of the older protocol that holds a method open that it does not know."""
+
+    given_up = threading.Event()
+
+    def do_POST(self) -> None:
+        line = self.rfile.peek()  # type: ignore[attr-defined]
+        if b"server/discover" in line:
+            self.given_up.wait(20)
+            self.close_connection = True
+        else:
+            super().do_POST()
+
+
+def test_a_server_over_http_that_does_not_answer_the_first_question_starts_soon() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    start = time.monotonic()
+    try:
+        with mcp.http(f"http://127.0.0.1:{server.server_port}/mcp") as resolver:
+            assert [one.name for one in resolver.available_tools()] == ["do"]
+            assert time.monotonic() - start < 3
+    finally:
+        Silent.given_up.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -28,6 +28,7 @@ from toolwire import (
 )
 from toolwire.errors import ServerUnavailable
 from toolwire.mcp import McpResolver
+from toolwire.mcp.targets import Terms
 from toolwire.work.results import FAILED
 
 pytestmark = pytest.mark.slow
@@ -76,6 +77,38 @@ def test_a_server_that_does_not_take_the_first_question_is_asked_the_other_way(m
         os.kill(first, signal.SIGKILL)
         assert wait_for(lambda: not is_alive(first))
         assert about(resolver)[0] != first
+
+
+@pytest.mark.parametrize("mode", ["--silent", "--begins-late", "--strict"])
+def test_a_server_that_does_not_take_the_first_question_starts_soon(mode: str) -> None:
+    start = time.monotonic()
+    with by_hand(mode) as resolver:
+        assert not do(resolver, "about").is_error
+        assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    ("modes", "newer"), [(["--newer"], True), (["--both"], True), ([], False), (["--strict"], False)]
+)
+def test_a_server_that_begins_late_is_asked_as_one_that_does_not(modes: list[str], newer: bool) -> None:
+    """It reads both first questions at once, and answers the first one first."""
+    for more in ([], ["--sleeps"]):
+        start = time.monotonic()
+        with by_hand(*modes, *more) as resolver:
+            assert resolver.available_tools()[0].name == "do"
+            assert time.monotonic() - start < 5
+            assert resolver._thread.line._connection._is_modern is newer
+
+
+@pytest.mark.parametrize("method", ["notifications/progress", "notifications/message", "notifications/odd"])
+def test_a_server_that_tells_without_end_costs_one_call_up_to_its_time(method: str) -> None:
+    assert Terms().timeout == 300
+    with by_hand(timeout=1.0) as resolver, by_hand() as other:
+        resolver.connect()
+        start = time.monotonic()
+        assert do(resolver, "flood", method).content == f"{FAILED}it took longer than 1 s"
+        assert time.monotonic() - start < 5
+        assert not do(other, "about").is_error
 
 
 def test_a_server_that_always_dies_is_started_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,6 @@ from mcp_types import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PROTOCOL_VERSION_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
     Implementation,
     PaginatedRequestParams,
     Result,
@@ -46,6 +45,7 @@ from pydantic import ValidationError
 
 from toolwire.errors import ServerUnavailable, UnknownTool
 from toolwire.mcp.content import decode_result, decode_tool
+from toolwire.mcp.handshake import initialize, shake_hands
 from toolwire.mcp.process import Child
 from toolwire.mcp.targets import Http, Stdio, Terms, own_version
 from toolwire.mcp.web import http_streams
@@ -223,25 +223,18 @@ class _Connection:
             tasks.start_soon(self._listen)
 
     async def _shake_hands(self) -> None:
-        """Agree on a protocol: the newer way, which needs no handshake, else the older one.
-
-        A server that began late may have taken the first question by then, and refuses the older way.
-        """
-        if not self._older:
-            try:
-                with anyio.fail_after(self._terms.connect_timeout / 2):
-                    await self._session.discover()
-                    return
-            except (MCPError, ValidationError, RuntimeError, TimeoutError):
-                if self._child and self._child.gone:
-                    self.died_of_discovery = True
-                    raise
+        """Agree on a protocol; a server of an older one may end when it is asked the newer way."""
+        if self._older:
+            await initialize(self._session)
+            return
         try:
-            await self._session.initialize()
-        except MCPError as problem:
-            if problem.code != UNSUPPORTED_PROTOCOL_VERSION:
-                raise
-            await self._session.discover()
+            await shake_hands(self._session, self._has_died, self._terms.connect_timeout)
+        except BaseException:  # the end of the process also cancels this
+            self.died_of_discovery = self._has_died()
+            raise
+
+    def _has_died(self) -> bool:
+        return self._child is not None and self._child.gone
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """List the tools, of all pages."""
