@@ -22,6 +22,7 @@ ESCAPED = [
     ("\x9b2J\x7f\x00\r", r"\x9b2J\x7f\x00\x0d"),
     ("\u202eevil\u2066\u200f", r"\u202eevil\u2066\u200f"),
     ("\u2028\ufeff\ud800\U000e0041", r"\u2028\ufeff\ud800\U000e0041"),
+    ("pass\xadword, pass\u180eword", r"pass\xadword, pass\u180eword"),
     ("tab\tline\nGrüße 東京 👩‍👩‍👧 é", "tab\tline\nGrüße 東京 👩‍👩‍👧 é"),
 ]
 
@@ -40,6 +41,10 @@ def test_no_control_character_of_unicode_gets_through() -> None:
     turning = [one for one in every if unicodedata.bidirectional(one) in marks]
     assert [one for one in turning if safe(one) == one] == []
     assert (len(steering), len(turning)) == (2115, 9)
+    unseen = [one for one in every if unicodedata.category(one) == "Cf" and safe(one) == one]
+    # The joiners, which emoji and scripts need, and the signs that are drawn: Prepended_Concatenation_Mark of Unicode.
+    drawn = [*map(chr, range(0x600, 0x606)), *"\u06dd\u070f\u0890\u0891\u08e2", "\U000110bd", "\U000110cd"]
+    assert set(unseen) == {"\u200c", "\u200d", *drawn}
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,11 @@ _LONGEST_ERROR = 4000
 # What tools raise is told to the model; who configures logging finds it there too, and nobody else on a terminal.
 logger: logging.Logger = logging.getLogger("toolwire.tools")
 logger.addHandler(logging.NullHandler())
+# Control characters, halves of surrogate pairs, and the format characters (Cf) that nobody sees. The joiners U+200C and
+# U+200D stay, for emoji and several scripts are written with them, and so do the signs that are drawn, such as U+0600.
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid", "interrupted"]
 
