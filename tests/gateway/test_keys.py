@@ -377,6 +377,32 @@ def test_money_is_whole_and_rounded_up() -> None:
     assert Prices({}).of(GOAL) is None
 
 
+def test_a_pattern_prices_the_models_that_no_longer_name_fits() -> None:
+    said = {
+        "openai/*": PriceSettings(1.0, 0),
+        "openai/gpt-4*": PriceSettings(2.0, 0),
+        "openai/gpt-4.1": PriceSettings(3.0, 0),
+        "openai/*-mini": PriceSettings(4.0, 0),
+    }
+    prices = Prices(
+        read_settings(
+            "[prices]\n" + "".join(f'"{name}" = {{ input = {one.input}, output = 0 }}\n' for name, one in said.items())
+        ).prices
+    )
+    dear = {
+        model: prices.of(Goal(GOAL.provider, model)).input for model in ("m", "org/m", "gpt-4", "gpt-4.1", "gpt-5-mini")
+    }
+    assert dear == {"m": 1.0, "org/m": 1.0, "gpt-4": 2.0, "gpt-4.1": 3.0, "gpt-5-mini": 4.0}
+    assert prices.of(Goal(GOAL.provider.with_options(name="other"), "nobody-knows-it")) is None
+
+
+def test_a_budget_is_spent_at_the_price_of_a_pattern(guarded: Guarded) -> None:
+    guarded.stood.gateway.tools.prices = Prices({"openai/*": PriceSettings(1.0, 4.0)})
+    key = guarded.make(budget="1/day")
+    assert ask(guarded.stood.url, key, "openai/nobody-knows-it").status == 200
+    assert guarded.stood.seen[0]["cost"] > 0
+
+
 def test_what_nobody_counted_is_guessed_and_marked() -> None:
     assert used(Usage(10, 5), 400, 0, whole=True) == Tokens(10, 5)
     assert used(None, 400, 8, whole=True) == Tokens(100, 2, guessed=True)

@@ -32,6 +32,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
 _OTHERS = frozenset({"cli", "mcp"})
 _STEP = r"[@A-Za-z0-9][\w.:@+-]*"
 _PROVIDER_NAME = re.compile(_STEP, re.ASCII)
+_PRICED = re.compile(rf"{_STEP}/[\w@.:+*/-]+", re.ASCII)
 MODEL_NAME = re.compile(rf"{_STEP}(?:/{_STEP})*", re.ASCII)
 
 
@@ -218,8 +219,8 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
     for name, provider in settings.providers.items():
         yield from _problems_of_provider(f"providers.{name}", provider)
     for name, price in settings.prices.items():
-        if "/" not in name:
-            yield f"prices.{name} must be named PROVIDER/MODEL, as the provider calls its model"
+        if not _PRICED.fullmatch(name):
+            yield f"prices.{name} must be named PROVIDER/MODEL, in its provider's words; * stands for any part of MODEL"
         if any(one is not None and not 0 <= one < 1e9 for one in msgspec.structs.astuple(price)):
             yield f"prices.{name} must be dollars for a million tokens, 0 or more"
     for name, route in settings.routes.items():

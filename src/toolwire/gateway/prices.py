@@ -2,6 +2,7 @@
 
 Rules of this file:
 - A price is that of the settings, or of the catalogue on this day. What has none has no price, and is not free.
+- In the settings `PROVIDER/*` prices the models that no longer name there fits. A name without `*` comes first.
 - Before a request, its tokens are estimated, and rather too many: a byte in three of what is asked, and as much as the
   answer may be long. Afterwards what the provider reported counts; where it reported nothing, what was seen.
 - Money is rounded up.
@@ -11,6 +12,7 @@ import math
 import time
 from collections.abc import Mapping
 from datetime import date
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
@@ -45,7 +47,9 @@ class Prices:
     """The prices of models."""
 
     def __init__(self, said: Mapping[str, PriceSettings]) -> None:
-        self._said = said
+        self._said = {name: price for name, price in said.items() if "*" not in name}
+        patterns = (name for name in said if "*" in name)
+        self._patterns = [(name, said[name]) for name in sorted(patterns, key=len, reverse=True)]
         self._known: dict[str, Any] = {}
         self._hour, self._today = -1, date.min
 
@@ -57,8 +61,12 @@ class Prices:
             self._known.clear()
         name = goal.name
         if name not in self._known:
-            self._known[name] = self._said.get(name) or _listed(goal, self._today)
+            self._known[name] = self._said.get(name) or self._matching(name) or _listed(goal, self._today)
         return self._known[name]
+
+    def _matching(self, name: str) -> PriceSettings | None:
+        """Return the price of the longest pattern that a model's name matches."""
+        return next((price for pattern, price in self._patterns if fnmatchcase(name, pattern)), None)
 
     def cost(self, goal: Goal, tokens: Tokens) -> int:
         """Say what tokens cost; what has no price costs nothing."""
