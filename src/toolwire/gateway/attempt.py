@@ -18,7 +18,7 @@ from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
-from toolwire.gateway.headers import coming_down, going_up, secret_of
+from toolwire.gateway.headers import coming_down, going_up
 from toolwire.gateway.offloading import LARGE
 from toolwire.gateway.passing import (
     may_be_signed,

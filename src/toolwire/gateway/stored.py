@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
 from toolwire.gateway.entries import Item, StoredEntry
-from toolwire.gateway.headers import hidden, kind_of, secret_of
-from toolwire.gateway.masking import MaskedStream, ProviderSecrets, Secrets
-from toolwire.gateway.memory import Memory, MemoryPart
+from toolwire.gateway.headers import kind_of
+from toolwire.gateway.masking import MaskedStream, ProviderSecrets
+from toolwire.gateway.memory import MemoryPart
 from toolwire.providers import Provider
 from toolwire.providers.addressing import url_of
 from toolwire.streams.accumulation import events_of

@@ -10,8 +10,8 @@ from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import Key
-from toolwire.gateway.masking import ProviderSecrets, Secrets, secrets_of
-from toolwire.gateway.memory import Memory, MemoryPart, Namespace, ProcessMemory
+from toolwire.gateway.masking import ProviderSecrets, secrets_of
+from toolwire.gateway.memory import Memory, MemoryPart, ProcessMemory
 from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
