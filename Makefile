@@ -37,12 +37,13 @@ planted: .venv/.test ## plant bugs one at a time in a copy, and say which the te
 lengths: .venv/.test ## print how long ten programs of users are, beside the shortest of a peer
 	@$(BIN)/python -m tests.programs.test_programs
 
-bench: .venv-bench/.bench .venv-peers/.peers .venv/.test ## compare with peers, in one run
+bench: .venv-bench/.bench .venv-peers/.peers .venv-proxy/.proxy .venv/.test ## compare with peers, in one run
 	.venv-bench/bin/python bench/run.py $(ARGS)
 	.venv-bench/bin/python bench/formats.py
 	$(BIN)/python -m bench.traces $(ARGS)
 	$(BIN)/python -m bench.runs
 	$(BIN)/python bench/gateway.py
+	$(BIN)/python bench/gateway_load.py
 
 torture: .venv/.test ## run the slow tests, and every law over many generated values
 	TOOLWIRE_TORTURE=full $(PYTEST) --timeout 3600 -m "slow or hypothesis" --hypothesis-profile torture $(ARGS)
@@ -80,7 +81,7 @@ lock: ## resolve the dependencies anew: uv.lock and requirements/ (needs uv)
 	@scripts/lock $(ARGS)
 
 clean: ## remove what the other targets made
-	rm -rf .programs .venv .venv-bench .venv-newest .venv-peers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .programs .venv .venv-bench .venv-newest .venv-peers .venv-proxy .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.%: requirements/%.txt pyproject.toml scripts/environment
@@ -93,4 +94,8 @@ clean: ## remove what the other targets made
 
 .venv-peers/.%: requirements/%.txt pyproject.toml scripts/environment
 	@scripts/environment .venv-peers requirements/$*.txt
+	@touch $@
+
+.venv-proxy/.%: requirements/%.txt pyproject.toml scripts/environment
+	@scripts/environment .venv-proxy requirements/$*.txt
 	@touch $@

@@ -12,7 +12,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 
 # Which dependency groups each requirement file installs, beside the project's own dependencies.
-ENVIRONMENTS = {"test": ["test"], "check": ["dev"], "bench": ["bench", "build"], "peers": ["peers", "build"]}
+ENVIRONMENTS = {
+    "test": ["test"],
+    "check": ["dev"],
+    "bench": ["bench", "build"],
+    "peers": ["peers", "build"],
+    "proxy": ["proxy", "build"],
+}
 
 
 @cache
