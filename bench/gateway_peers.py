@@ -1,38 +1,38 @@
-"""Other gateways before the same model: how each is started and asked; one that is not here is named with the reason.
+"""Other gateways before the same provider: how each is started and asked.
 
-They are those that PyPI has, in `.venv-bench`. Portkey's gateway is a program of Node, and Bifrost one of Go: neither
-is a package of Python, and neither is measured here.
+They are packages of PyPI, each in an environment that the Makefile makes. Portkey's gateway is a program of Node, and
+Bifrost one of Go: neither is a package of Python, and neither is measured here.
 """
 
 import contextlib
 import json
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PROGRAMS = Path(__file__).resolve().parent.parent / ".venv-bench" / "bin"
+from processes import MEASURED, Program, pinned, running
+
+HERE = Path(__file__).resolve().parent.parent
 ABSENT = "Portkey (Node) and Bifrost (Go) are no packages of PyPI, and are not measured"
-
-
-class Peer(NamedTuple):
-    """A gateway of others: its program, what it reads, how it is told, and the models that are asked."""
-
-    name: str
-    program: str
-    write: Callable[[Path, int], Path]
-    arguments: Callable[[Path, int], list[str]]
-    environment: dict[str, str]
-    models: dict[str, str]
-
-
 MODELS = {"chat > chat": "gpt-4.1", "chat > messages": "claude-sonnet-4-5"}
 
 
-def _litellm(folder: Path, model: int) -> Path:
+class Peer(NamedTuple):
+    """Another gateway: its package and program, how its settings are written, and how it is started."""
+
+    name: str
+    package: str
+    program: Path
+    write: Callable[[Path, int], Path]  # writes its settings into a folder, for a provider on a port
+    arguments: Callable[[Path, int], list[str]]
+    environment: dict[str, str]
+    ready: str  # the path that answers 200 when it is ready; empty if it has none
+
+
+def _litellm(folder: Path, provider: int) -> Path:
     """Write LiteLLM's settings; JSON is YAML."""
-    url = f"http://127.0.0.1:{model}"
+    url = f"http://127.0.0.1:{provider}"
     deployments = [
         {"model_name": name, "litellm_params": {"model": f"{wire}/{name}", "api_base": base, "api_key": "x"}}
         for wire, name, base in (("openai", "gpt-4.1", f"{url}/v1"), ("anthropic", "claude-sonnet-4-5", url))
@@ -42,9 +42,9 @@ def _litellm(folder: Path, model: int) -> Path:
     return file
 
 
-def _rosetta(folder: Path, model: int) -> Path:
+def _rosetta(folder: Path, provider: int) -> Path:
     """Write llm-rosetta's settings."""
-    url = f"http://127.0.0.1:{model}"
+    url = f"http://127.0.0.1:{provider}"
     providers = {
         "openai_chat": {"api_key": "x", "base_url": f"{url}/v1"},
         "anthropic": {"api_key": "x", "base_url": url},
@@ -56,56 +56,54 @@ def _rosetta(folder: Path, model: int) -> Path:
     return file
 
 
-PEERS = (
-    Peer(
-        "llm-rosetta",
-        "llm-rosetta-gateway",
-        _rosetta,
-        lambda file, port: [
-            *("--config", str(file), "--host", "127.0.0.1", "--port", str(port)),
-            *("--data-dir", str(file.parent), "--no-banner", "--log-level", "error"),
-        ],
-        {},
-        MODELS,
-    ),
-    Peer(
-        "LiteLLM",
-        "litellm",
-        _litellm,
-        lambda file, port: ["--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"],
-        {
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "LITELLM_MODE": "PRODUCTION",
-            "LITELLM_LOG": "ERROR",
-            "NO_DOCS": "True",
-            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-        },
-        MODELS,
-    ),
+ROSETTA = Peer(
+    "llm-rosetta",
+    "llm-rosetta",
+    HERE / ".venv-bench" / "bin" / "llm-rosetta-gateway",
+    _rosetta,
+    lambda file, port: [
+        *("--config", str(file), "--host", "127.0.0.1", "--port", str(port)),
+        *("--data-dir", str(file.parent), "--no-banner", "--log-level", "error"),
+    ],
+    {},
+    "",
 )
+LITELLM = Peer(
+    "LiteLLM",
+    "litellm",
+    HERE / ".venv-proxy" / "bin" / "litellm",
+    _litellm,
+    lambda file, port: ["--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"],
+    {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_MODE": "PRODUCTION",
+        "LITELLM_LOG": "ERROR",
+        "NO_DOCS": "True",
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        # Without it, LiteLLM sends requests of Messages to OpenAI's Responses, which the simulated provider lacks.
+        "LITELLM_USE_CHAT_COMPLETIONS_URL_FOR_ANTHROPIC_MESSAGES": "True",
+    },
+    "/health/readiness",
+)
+PEERS = (ROSETTA, LITELLM)
 
 
 def missing(peer: Peer) -> str:
-    """Say why a peer cannot be measured; nothing where it can."""
-    program = PROGRAMS / peer.program
-    if not program.exists():
-        return f"{program} is not here"
-    ran = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=120)
-    return "" if ran.returncode == 0 else (ran.stderr.strip().splitlines() or ["it does not start"])[-1]
+    """Return why a peer cannot be started; an empty text if it can."""
+    return "" if peer.program.exists() else f"{peer.program.relative_to(HERE)} is not installed"
+
+
+def version(peer: Peer) -> str:
+    """Return the version that is installed."""
+    code = f"from importlib.metadata import version; print(version({peer.package!r}))"
+    command = [str(peer.program.with_name("python")), "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @contextlib.contextmanager
-def started(peer: Peer, folder: Path, model: int, port: int, before: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a peer while this lasts."""
-    own = folder / peer.program
-    own.mkdir()
-    command = [*before, str(PROGRAMS / peer.program), *peer.arguments(peer.write(own, model), port)]
-    environment = {**os.environ, **peer.environment, "HOME": str(own)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(20)
-        process.kill()
+def started(peer: Peer, folder: Path, provider: int, port: int) -> Iterator[Program]:
+    """Run a peer before the provider on a port, while the context lasts."""
+    folder.mkdir()
+    command = [*pinned(MEASURED), str(peer.program), *peer.arguments(peer.write(folder, provider), port)]
+    with running(command, folder, **peer.environment, HOME=str(folder)) as program:
+        yield program
