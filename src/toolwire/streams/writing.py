@@ -6,7 +6,6 @@ Rule: an encoder gives bytes as soon as they can be said. After an error, and af
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -72,8 +71,6 @@ _WRITERS: dict[type, str] = {
 }
 
 
-_LATE = ("created", "usage", "service_tier", "provider_state")
-_late = attrgetter(*_LATE)
 _MANY = 64
 """So many losses are looked at once, because most of them come again and again."""
 
@@ -183,18 +180,16 @@ class StreamEncoder:
         return encoded.body
 
     def lose_news(self, response: Response) -> None:
-        """Lose what is new beside the parts of a response, on a wire that says such things first; the rest was lost."""
-        before = self._shell_before or Response()
-        known, opaque = before.opaque, response.opaque
+        """Report what a wire cannot say of `response` after it has written the shell.
+
+        A loss that was reported before is the same loss. Of `opaque` only what is new is encoded again, because a
+        server may add to it in each chunk.
+        """
+        known = self._shell_before.opaque if self._shell_before is not None else None
+        opaque = response.opaque
         if opaque is not None and known is not None and type(opaque.value) is dict:
             opaque = Opaque(opaque.dialect, news_of(known.value, opaque.value), opaque.form)
-        if _late(response) == _late(before):
-            at, self.ledger.at = self.ledger.at, ()
-            self.ledger.lose_opaque(opaque)
-            self.ledger.at = at
-        else:
-            same = {name: None for name in _LATE if getattr(response, name) == getattr(before, name)}
-            self.encode_shell(replace(response, **same, opaque=opaque))
+        self.encode_shell(replace(response, opaque=opaque))
         self._shell_before = response
 
     def lose_step(self, event: OpaqueDelta) -> None:
