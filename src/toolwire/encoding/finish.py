@@ -7,12 +7,13 @@ Rules of this file:
 - A wire's own counts stay beside ours, and are written for as long as they mean the same.
 """
 
+import json
 from collections.abc import Collection
 from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, made_by
+from toolwire.encoding.ledger import Ledger, Wire, made_by
 from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.types.answer import MOST_TOKENS
 from toolwire.wire.arguments import format_arguments, parse_arguments
@@ -26,6 +27,7 @@ COMMON_WORDS = {
     "content_filter": "content_filter",
 }
 """What words mean on any wire: servers that imitate one say those of another."""
+_raw_decode = json.JSONDecoder().raw_decode
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
 
 
@@ -83,10 +85,30 @@ def says_all(text: str, call: ToolCall) -> bool:
 
 
 def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool:
-    """Whether a reader of a stream would take the text of a call for all of it."""
+    """Whether a reader of a stream may take the text of a call, or the beginning of it, for all of it."""
     if not text.strip():
         return not (last and reason in CUT)
-    return parse_arguments(text)[1] is None
+    return parse_arguments(text)[1] is None or _begins_with_object(text.lstrip())
+
+
+def _begins_with_object(text: str) -> bool:
+    try:
+        return text[:1] == "{" and type(_raw_decode(text)[0]) is dict
+    except (ValueError, RecursionError):
+        return False
+
+
+def as_cut(choice: Choice, wire: Wire) -> Choice:
+    """Return the end of an answer whose calls were all cut off: no other wire says that it ended well."""
+    if made_by(choice.opaque, wire.dialect) or choice.finish_reason in wire.cut_reasons:
+        return choice
+    return replace(choice, finish_reason="incomplete")
+
+
+def without_claim(choice: Choice, wire: Wire) -> Choice:
+    """Return an answer as its wire may end it: one whose calls were all cut off asks for nothing."""
+    calls = [part.complete for part in choice.message.parts if type(part) is ToolCall]
+    return as_cut(choice, wire) if calls and not any(calls) else choice
 
 
 class Counts:

@@ -54,17 +54,26 @@ _TEXTS = frozenset({"text", "input_text", "output_text"})
 
 
 class Wire:
-    """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values."""
+    """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values.
 
-    __slots__ = ("cache", "dialect", "ids", "names", "plain")
+    `cut_reasons` are the finish reasons that it has a word for which claims no good end.
+    """
+
+    __slots__ = ("cache", "cut_reasons", "dialect", "ids", "names", "plain")
 
     def __init__(
-        self, dialect: str, names: Grammar | None = None, ids: Grammar | None = None, cache: CacheMarks | None = None
+        self,
+        dialect: str,
+        names: Grammar | None = None,
+        ids: Grammar | None = None,
+        cache: CacheMarks | None = None,
+        cut_reasons: Iterable[str] = (),
     ) -> None:
         self.dialect: str = dialect
         self.names: Grammar | None = names
         self.ids: Grammar | None = ids
         self.cache: CacheMarks | None = cache
+        self.cut_reasons: frozenset[str | None] = frozenset(cut_reasons)
         self.plain: Opaque = Opaque(dialect, {})
 
     def own(self, rest: dict[str, Any], form: dict[str, Any] | None = None) -> Opaque:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from toolwire.types import Message, ToolCall, ToolResult
 from toolwire.wire.names import was_made
 
-Position = tuple[int, int]
+_Position = tuple[int, int]
 """The index of a message, and the index of a part in it."""
 _Key = tuple[str, str | None]
 
@@ -28,7 +28,7 @@ _Key = tuple[str, str | None]
 class _Call(Struct, eq=False):
     """A call of the conversation, and the groups that it belongs to, one for each of its keys."""
 
-    position: Position
+    position: _Position
     call: ToolCall
     groups: "list[_Group]" = []
     answered: bool = False
@@ -54,7 +54,7 @@ class _Group(Struct, eq=False):
 class _Result(Struct, eq=False):
     """A result of the conversation, and its call once it has been found."""
 
-    position: Position
+    position: _Position
     result: ToolResult
     call: _Call | None = None
 
@@ -66,7 +66,7 @@ class _Linker:
     """
 
     def __init__(self, *, by_order: bool) -> None:
-        self.links: dict[Position, tuple[Position, ToolCall]] = {}
+        self.links: dict[_Position, tuple[_Position, ToolCall]] = {}
         self._by_order = by_order
         self._with_id: dict[_Key, list[_Group]] = {}
         self._open: dict[_Key, list[_Group]] = {}
@@ -91,7 +91,7 @@ class _Linker:
         if asks and not calls and self._answered:
             self._open = {}
 
-    def _add(self, position: Position, call: ToolCall) -> None:
+    def _add(self, position: _Position, call: ToolCall) -> None:
         if self._run:
             self.end_run()
         if self._interrupted or self._answered:
@@ -162,7 +162,7 @@ def _take(groups: list[_Group], count: int) -> list[_Call]:
     return taken
 
 
-def link_results(messages: Sequence[Message], *, by_order: bool = False) -> dict[Position, tuple[Position, ToolCall]]:
+def link_results(messages: Sequence[Message], *, by_order: bool = False) -> dict[_Position, tuple[_Position, ToolCall]]:
     """Return the call that each result in `messages` answers, by the positions of both; an orphan is left out.
 
     A result whose name no waiting call has is an orphan. With `by_order` it answers the next call, if it has no id.

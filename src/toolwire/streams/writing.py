@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec.structs import replace
 
+from toolwire.encoding.finish import as_cut
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.streams.choices import rank
@@ -49,6 +50,7 @@ from toolwire.wire.retry_after import retry_info
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 Say = Callable[[str], bytes]
 _BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
+_TOLD_OTHERWISE = Error("server", "a call ended with other arguments than had been told", code="stream_invalid")
 WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
 _WRITERS: dict[type, str] = {
     MessageStart: "write_message_start",
@@ -105,6 +107,7 @@ class StreamEncoder:
     encode_error: Callable[[Error], ErrorReply]
     _writers: ClassVar[dict[type, Callable[[Any, Any], bytes]]] = {}
     ended: bool = False
+    failed: bool = False
     _mine = False
     _choice: Choice | None = None
     _usage: Usage | None = None
@@ -112,11 +115,18 @@ class StreamEncoder:
 
     def __init_subclass__(cls) -> None:
         cls._writers = {kind: getattr(cls, name, _say_nothing) for kind, name in _WRITERS.items()}
+        start, end, close = (cls._writers[kind] for kind in (CallStart, CallEnd, ChoiceEnd))
+        cls._writers[CallStart] = lambda self, event: start(self, self._note_start(event))
+        cls._writers[CallEnd] = lambda self, event: end(self, self._note_end(event))
+        cls._writers[ChoiceEnd] = lambda self, event: close(self, self._without_claim(event))
 
     def __init__(self, quirks: Quirks) -> None:
         self.ledger: Ledger = self.open_ledger(quirks)
         self.ready: dict[int, Say] = {}
         self._losses: dict[Loss, None] = {}
+        self._answer_of: dict[int, int] = {}
+        self._half: set[int] = set()
+        self._asking: set[int] = set()
 
     def open_ledger(self, quirks: Quirks) -> Ledger:
         """Begin the ledger of the stream."""
@@ -138,6 +148,22 @@ class StreamEncoder:
         if len(self.ledger.losses) > _MANY:
             self.keep_losses()
         return data
+
+    def _note_start(self, event: CallStart) -> CallStart:
+        """Note whose call this is."""
+        self._answer_of[event.key] = event.choice
+        return event
+
+    def _note_end(self, event: CallEnd) -> CallEnd:
+        """Note which answers hold a call that is whole, and which one that was cut off."""
+        (self._asking if event.call.complete else self._half).add(self._answer_of.get(event.key, 0))
+        return event
+
+    def _without_claim(self, event: ChoiceEnd) -> ChoiceEnd:
+        """Return the end of an answer as this wire may say it: one whose calls were all cut off asks for nothing."""
+        if event.index not in self._half or event.index in self._asking:
+            return event
+        return replace(event, choice=as_cut(event.choice, self.wire))
 
     def close(self) -> bytes:
         """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
@@ -210,9 +236,17 @@ class StreamEncoder:
 
     def write_error(self, event: ErrorEnd) -> bytes:
         """Say an error; nothing follows it. What this wire had said of the end before stays."""
-        before = self.write_ending(complete=False) if self.has_said_end() else b""
-        self.ended = True
+        before = self.write_ending(complete=False) if self.has_said_end() else self.write_silent()
+        self.ended = self.failed = True
         return before + self.write_reply(self.reply_to(event.error).body)
+
+    def write_silent(self) -> bytes:
+        """Name the answers that have said nothing, on a wire of several: else another one is taken for the first."""
+        return b""
+
+    def contradict(self) -> bytes:
+        """End in an error: a call is whole, but its text was told otherwise, and this wire takes nothing back."""
+        return self.write_error(ErrorEnd(_TOLD_OTHERWISE))
 
     def reply_to(self, error: Error) -> ErrorReply:
         """Give the body of an error; what a reply says in its headers has no place in a stream."""

@@ -458,15 +458,16 @@ class ExchangedStream:
                 if error is not None and not self._failed:
                     last.append(self.tell([ErrorEnd(error)]))
             last.append(self.tell([event]))
-        self.broken = self._failed
+        last.append(self.encoder.close())
+        self.broken = self._failed or self.encoder.failed
         if self._heard is not None:
             self._told = self._exchange._learn(self._heard.response.message.parts)  # noqa: SLF001 - likewise
-        return b"".join(last) + self.encoder.close()
+        return b"".join(last)
 
     @property
     def whole(self) -> bool:
         """Whether the model has said all that it had to say."""
-        return self._reason is not None and not self._failed
+        return self._reason is not None and not (self._failed or self.encoder.failed)
 
     @property
     def failed(self) -> bool:

@@ -3,7 +3,8 @@
 Rules of this file:
 - A name that is legal at the target stays as it is.
 - One that is not gets each illegal character replaced by "_", and a suffix that says where and which:
-  "srv/list" becomes "srv_list__tw3-2f". `restore` reads the suffix back, so no table has to be kept.
+  "srv/list" becomes "srv_list__tw3-2f". `restore` reads the suffix back, so no table has to be kept. An empty name is
+  "no_name__tw".
 - Only what is too long for its target is shortened with a hash; the mapping of the request (`Names.given`)
   reverses that.
 - An id that nobody gave is made from its position; its form tells it from a given one, so that it is never
@@ -25,6 +26,8 @@ _SUFFIX = re.compile(r"__tw(|[0-9]{1,4}-[0-9a-f]{1,6}(?:_[0-9]{1,4}-[0-9a-f]{1,6
 _MADE = re.compile(r"(?:toolwire|gemini)_[0-9]+(?:_[0-9]+)?")
 _PREFIXES = ("toolwire_", "gemini_")
 _DIGEST = 8
+_NAMELESS = "no_name__tw"
+"""What an empty name is written as: a call of no tool."""
 _GRAMMAR = re.compile(r"\^?\[(?P<legal>[^\[\]^]+)\]\{(?:(?P<least>\d{1,4}),)?(?P<limit>\d{1,4})\}\$?")
 
 
@@ -82,6 +85,8 @@ def escape(name: str, grammar: Grammar) -> str:
     """Write a name in a target's grammar."""
     if ("__tw" not in name or _SUFFIX.search(name) is None) and grammar.takes(name):
         return name
+    if not name and grammar.takes(_NAMELESS):
+        return _NAMELESS
     illegal = grammar.illegal
     swaps = [f"{match.start()}-{ord(match.group()):x}" for match in illegal.finditer(name)]
     written = f"{illegal.sub('_', name)}__tw{'_'.join(swaps)}"
@@ -97,6 +102,8 @@ def restore(written: str, grammar: Grammar | None) -> str:
     """Read back what `escape` wrote; anything else is a name of its own."""
     if "__tw" not in written or grammar is None:
         return written
+    if written == _NAMELESS:
+        return ""
     match = _SUFFIX.search(written)
     if match is None:
         return written

@@ -15,6 +15,7 @@ WIRE = Wire(
     names=Grammar(WORDS, 128),
     ids=Grammar(WORDS, 256, distinct=True),
     cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
+    cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
 )
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"

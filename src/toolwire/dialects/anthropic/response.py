@@ -16,6 +16,7 @@ from toolwire.encoding.finish import (
     lose_reason,
     settle_calls,
     wants_calls,
+    without_claim,
 )
 from toolwire.encoding.ledger import Ledger, made_by, open_body, take
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -118,6 +119,7 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     ledger.at = ("choices", 0, "message")
+    choice = without_claim(choice, WIRE)
     message, opaque = choice.message, choice.message.opaque
     ledger.own = opaque is not None and opaque.dialect == DIALECT
     words = message.content if ledger.own and type(message.content) is str else None

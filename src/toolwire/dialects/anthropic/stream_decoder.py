@@ -441,7 +441,7 @@ class Decoder(WireDecoder):
             call = cut_off(replace(call, raw=text, error=block.call.problem))
         elif not whole:
             call = cut_off(replace(call, raw=text))
-        if call.complete and (block.call.guessed or is_half(call, last=True)):
+        if call.complete and (block.call.guessed or _is_half(block, call, last=True)):
             self._hold(block, call)
         else:
             self._tell_call(block, call)
@@ -473,7 +473,7 @@ class Decoder(WireDecoder):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=block.call.problem)))
             elif call.error is None and (stray or (block.call.is_empty and not self._filled.isdisjoint(block.names))):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
-            elif reason in CUT and is_half(call, last=block is self._last):
+            elif reason in CUT and _is_half(block, call, last=block is self._last):
                 self._tell_call(block, cut_off(replace(call, raw=block.call.text)))
             else:
                 self._tell_call(block, call)
@@ -566,6 +566,12 @@ class Decoder(WireDecoder):
         "message_stop": _stop_message,
         "message": _read_whole,
     }
+
+
+def _is_half(block: _BlockReader, call: ToolCall, *, last: bool) -> bool:
+    """Return True if a call of an answer that was cut off may be half a call; an object that was told is whole."""
+    told = call.error is None and block.call.text.strip() != ""
+    return not told and is_half(call, last=last)
 
 
 def _without(body: dict[str, Any], key: str) -> dict[str, Any]:

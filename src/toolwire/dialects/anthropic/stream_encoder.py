@@ -14,7 +14,7 @@ from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
-from toolwire.encoding.finish import reads_as_whole, says_all
+from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.quirks import Quirks
 from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
@@ -49,7 +49,8 @@ WORDS = {TextDelta: "text", RefusalDelta: "text", ThinkingDelta: "thinking"}
 class Encoder(SequentialEncoder):
     """Writes the events of a stream.
 
-    `_block` is the block that is announced: it is written when something is said in it.
+    `_block` is the block that is announced: it is written when something is said in it. `_late` is what is announced
+    while a call before it has not stopped.
     """
 
     wire = WIRE
@@ -58,9 +59,10 @@ class Encoder(SequentialEncoder):
 
     _index = -1
     _block: dict[str, Any] | None = None
-    _begun = _mine_part = _waits = _told_broken = False
+    _begun = _mine_part = _waits = _told_broken = _runs = False
     _told = 0
     _doubtful: str | None = None
+    _late: tuple[int, dict[str, Any]] | None = None
     _reason: Any = None
 
     def __init__(self, quirks: Quirks) -> None:
@@ -86,13 +88,25 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part: one that was read here at once, words from elsewhere with the first of them."""
         part: Any = event.part
-        before = self._stop_doubtful()
         self._mine_part = self.is_own(part)
+        if self._doubtful is not None and not self._mine_part and type(part) in _LAZY:
+            self._late = event.key, _LAZY[type(part)]
+            return b""
+        before = self._stop_doubtful()
         self._announce(event.key, None if self._mine_part else _LAZY.get(type(part)))
         if self._block is not None:
             return before
         self._block = self._encode_part(part)
         return before + self._begin()
+
+    def _go_on(self) -> bytes:
+        """Stop the call before words that are said now; words that are never said do not end it."""
+        late, self._late = self._late, None
+        if late is None:
+            return b""
+        before = self._stop_doubtful()
+        self._announce(*late)
+        return before
 
     def _encode_part(self, part: Any) -> Any:
         self.ledger.own = self._mine_part
@@ -130,10 +144,10 @@ class Encoder(SequentialEncoder):
         """Write words."""
         if (say := self.ready.get(event.key)) is not None and self.may_add(event):
             return say(event.text)
-        field = WORDS[type(event)]
+        field, before = WORDS[type(event)], self._go_on()
         if left := self.left_at(event.opaque):
-            return self._say({**left, "type": f"{field}_delta", field: event.text})
-        return self._say_first(event.key, (b"%b_delta" % field.encode(), field.encode()), event.text)
+            return before + self._say({**left, "type": f"{field}_delta", field: event.text})
+        return before + self._say_first(event.key, (b"%b_delta" % field.encode(), field.encode()), event.text)
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -142,7 +156,9 @@ class Encoder(SequentialEncoder):
     def write_citation(self, event: CitationDelta) -> bytes:
         """Write a citation."""
         citation = encode_citation(event.citation, self.ledger)
-        return b"" if citation is None else self._say({"type": "citations_delta", "citation": citation})
+        if citation is None:
+            return b""
+        return self._go_on() + self._say({"type": "citations_delta", "citation": citation})
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
         """Say again what this wire said; elsewhere it is lost, if no part repeats it."""
@@ -162,6 +178,9 @@ class Encoder(SequentialEncoder):
         part: Any = event.part
         if not self._mine_part and type(part) in _LOSERS:
             _LOSERS[type(part)](part, self.ledger)
+        if self._late is not None:
+            self._late = None
+            return b""
         return self._stop()
 
     def _stop(self) -> bytes:
@@ -202,16 +221,25 @@ class Encoder(SequentialEncoder):
         if not self._mine_part:
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._pieces)
-        if call.runs and (not self._pieces or call.custom or says_all(text, call)):
+        if call.runs and self._pieces and not call.custom and not says_all(text, call):
+            return self.contradict()
+        if call.runs and (data or text.strip()):
             return data + self._stop()
-        self._doubtful, self._told_broken = text, True
+        self._doubtful, self._runs = text, call.runs
+        self._told_broken = self._told_broken or not call.runs
         return data
 
     def _stop_doubtful(self, reason: Any = None, *, last: bool = False) -> bytes:
-        """Stop the block of a call that is not to be run; it must not be read as one that is."""
+        """Stop the block of a call that is not to be run, or has no input: it must be read as what it is.
+
+        A last call without input is half a call in an answer that was cut off, and beside a broken one it is doubtful.
+        """
         text, self._doubtful = self._doubtful, None
         if text is None:
             return b""
+        if self._runs:
+            half = self._told_broken or (last and reason in CUT)
+            return (self._say(_fragment({})) if half else b"") + self._stop()
         broken = b""
         if reads_as_whole(text, reason, last=last):
             broken = self._say({"type": "input_json_delta", "partial_json": BROKEN})

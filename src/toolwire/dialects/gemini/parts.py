@@ -25,7 +25,12 @@ from toolwire.wire.names import Grammar
 DIALECT = "gemini"
 # google-genai 3.4.0, types.FunctionDeclaration.name (2026-11-20).
 GRAMMAR = Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_")
-WIRE = Wire(DIALECT, names=GRAMMAR)
+_OF_ITS_OWN = ("malformed_tool_call", "pause", "error", "unknown")
+WIRE = Wire(
+    DIALECT,
+    names=GRAMMAR,
+    cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", *_OF_ITS_OWN),
+)
 SIGNATURE = "thoughtSignature"
 
 # google-genai 3.4.0, types.Part (2026-11-20).

@@ -23,6 +23,7 @@ from toolwire.encoding.finish import (
     lose_stop_sequence,
     made_in_all,
     wants_calls,
+    without_claim,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -239,6 +240,7 @@ def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
 def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:
     """Write a candidate."""
     ledger.at = ("choices", place, "message")
+    choice = without_claim(choice, WIRE)
     form = form_of(choice.opaque, DIALECT)
     content = _encode_answer(choice.message, ledger)
     body: dict[str, Any] = {} if "no_content" in form and not content else {"content": content}

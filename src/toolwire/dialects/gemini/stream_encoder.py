@@ -23,6 +23,7 @@ from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, enc
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
 from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams.choices import rank
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -49,6 +50,7 @@ _BODIES: dict[type, dict[str, Any]] = {
 _COUNTS = ("usageMetadata", "usage_metadata")
 _OF_CHUNK = frozenset({"candidates", *_COUNTS})
 _OF_ENTRY = frozenset({"content", "index"})
+_ENDED = "STOP"
 
 
 class _WrittenPart(Struct, eq=False):
@@ -95,7 +97,7 @@ class Encoder(SequentialEncoder):
     ledger: Conversation
     _tail = b"}"
     _counts = b""
-    _unsaid = _counted = False
+    _unsaid = _counted = _blocked = False
     _begun = 0
 
     def __init__(self, quirks: Quirks) -> None:
@@ -310,17 +312,24 @@ class Encoder(SequentialEncoder):
         """Keep the end of an answer until it is sure that nothing went wrong."""
         choice, place = event.choice, event.index
         if is_blocked(choice):
+            self._blocked = True
             return b""
         mine = self.is_own(choice)
         raw, reason = choice.raw_finish_reason, choice.finish_reason
-        if mine and (reason == "error" or (reason == "incomplete" and raw is None)):
-            known: Any = None if raw is None else FINISH_REASONS.get(raw, "unknown")
+        if mine and (reason == "error" or (reason == "incomplete" and not raw)):
+            known: Any = FINISH_REASONS.get(raw, "unknown") if raw else None
             choice = replace(choice, finish_reason=known)
         entry = encode_choice(choice, place, self.ledger)
         if not mine:
             entry["content"] = {"role": "model", "parts": [{"text": ""}]}
         self._endings.append((place, choice, entry))
         return b""
+
+    def write_silent(self) -> bytes:
+        """Begin the answers that have ended and said nothing, if others have spoken."""
+        silent = {place for place, _, _ in self._endings} - self._candidates.keys() if self._candidates else ()
+        entries = [self._candidate(place).write([]) for place in sorted(silent, key=rank)]
+        return self._chunk(entries, counted=False) if entries else b""
 
     def write_reply(self, body: Any) -> bytes:
         """Write an error: of a list of one there is but one in an array."""
@@ -340,9 +349,13 @@ class Encoder(SequentialEncoder):
             candidate = self._candidate(place)
             written = candidate.said
             left = {key: entry[key] for key in entry if key not in written or written[key] != entry[key]}
+            if complete and not self._mine and choice.finish_reason is None:
+                left["finishReason"] = _ENDED  # a stream of this wire ends with a reason, or is not whole
             new = not candidate.written or not _OF_ENTRY.issuperset(left)
             if complete or new or choice.raw_finish_reason is not None:
                 entries.append(left)
+        if complete and not (self._mine or self._endings or self._blocked):
+            entries = [{"content": {"role": "model", "parts": [{"text": ""}]}, "finishReason": _ENDED, "index": 0}]
         if not (complete or entries or self._unsaid or self._counted):
             return b""
         return self._chunk(entries or None, counted=complete or self._counted)

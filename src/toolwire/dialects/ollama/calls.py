@@ -108,8 +108,9 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
         textual = call.raw is not None and mine and not call.custom
         inner["arguments"] = argument_text(call) if textual else say_object(call, ledger)
     entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}
+    again = ledger.of == "response" and not mine and call.id in ledger.ids.taken  # readers drop one that came before
     written = ledger.ids.call(call.id, own=mine)
-    if call.id is not None and ("given" in form or not was_made(call.id)):
+    if call.id is not None and ("given" in form or not was_made(call.id)) and not again:
         entry["id"] = written
     if not call.complete:
         ledger.lose_cut()

@@ -14,7 +14,7 @@ from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_te
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
-WIRE = Wire(DIALECT)
+WIRE = Wire(DIALECT, cut_reasons=("length", "context_window", "incomplete"))
 # How the files of these kinds begin, in base64 (RFC 4648). WebP is one kind of RIFF (as WAV is): its own name comes
 # after a count of four bytes.
 _BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif"}

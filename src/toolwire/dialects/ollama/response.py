@@ -13,6 +13,7 @@ from toolwire.encoding.finish import (
     lose_reason,
     lose_stop_sequence,
     wants_calls,
+    without_claim,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -112,6 +113,7 @@ def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> No
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, called: bool) -> None:
+    choice = without_claim(choice, WIRE)
     message = choice.message
     ledger.at = ("choices", 0, "message")
     ledger.own = made_by(message.opaque, DIALECT)

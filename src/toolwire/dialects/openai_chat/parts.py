@@ -29,6 +29,7 @@ WIRE = Wire(
     names=Grammar(WORDS, 64),
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
 )
 PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18
 _DETAIL_TEXTS = frozenset({"text", "summary"})

@@ -16,6 +16,7 @@ from toolwire.encoding.finish import (
     lose_stop_sequence,
     settle_calls,
     wants_calls,
+    without_claim,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, form_of, open_body, take
@@ -152,6 +153,7 @@ def showing(quirks: Quirks) -> Quirks:
 
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:
+    choice = without_claim(choice, WIRE)
     said, opaque = choice.message.opaque, choice.opaque
     mine = opaque is not None and opaque.dialect == DIALECT
     ledger.at = ("choices", place, "message")

@@ -6,6 +6,7 @@ Rules of this file:
   and not at all if something went wrong.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,7 @@ from toolwire.encoding.finish import reads_as_whole, says_all
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
 from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams.turns import CallTurns
 from toolwire.types import (
     Audio,
     CallDelta,
@@ -35,7 +37,10 @@ from toolwire.types import (
     ChoiceEnd,
     Citation,
     CitationDelta,
+    ErrorEnd,
+    Event,
     MessageDelta,
+    MessageEnd,
     MessageStart,
     Opaque,
     OpaqueDelta,
@@ -48,8 +53,11 @@ from toolwire.types import (
 )
 from toolwire.wire.arguments import BROKEN, argument_text
 from toolwire.wire.framing import write_event
+from toolwire.wire.names import WORDS, Grammar, shorten
 
 CHUNK = "chat.completion.chunk"
+_IDS = Grammar(WORDS, 40)
+_OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 
 
 class _Written(Struct, eq=False):
@@ -77,6 +85,7 @@ class Encoder(StreamEncoder):
         self._head = b""
         self._open: dict[int, _Written] = {}
         self._spoken: set[int] = set()
+        self._silent: list[int] = []
         self._called: set[int] = set()
         self._legacy: set[int] = set()
         self._refused: set[int] = set()
@@ -86,7 +95,18 @@ class Encoder(StreamEncoder):
         self._doubtful: dict[int, list[_Written]] = {}
         self._looked_at: dict[int, tuple[Any, int]] = {}
         self._said: set[tuple[int, str]] = set()
-        self._endings: list[bytes] = []
+        self._endings: dict[int, bytes] = {}
+        self._turns = CallTurns()
+        self._ids: Counter[str | None] = Counter()
+
+    def feed(self, event: Event) -> bytes:
+        """Give the bytes that can be said after this event; a call waits until the one before has ended."""
+        kind = type(event)
+        if kind in _OF_CALLS:
+            return b"".join(map(super().feed, self._turns.take(event)))
+        if kind is MessageEnd or kind is ErrorEnd:
+            return b"".join(map(super().feed, [*self._turns.flush(), event]))
+        return super().feed(event)
 
     def _chunk(self, choice: int, delta: dict[str, Any], opaque: Opaque | None, word: str | None = None) -> bytes:
         """Write a chunk of a choice, with what this wire said beside it; the first one says who speaks."""
@@ -246,7 +266,7 @@ class Encoder(StreamEncoder):
         if key == "function_call":
             self._legacy.add(event.choice)
             return before + self._chunk(event.choice, {key: {"name": name, field: ""}}, None)
-        entry: dict[str, Any] = {"index": event.index, "id": ledger.ids.call(event.id, own=verbatim)}
+        entry: dict[str, Any] = {"index": event.index, "id": self._id_of(event, verbatim=verbatim)}
         if "no_id" in form:
             del entry["id"]
         if "untyped" not in form:
@@ -257,6 +277,13 @@ class Encoder(StreamEncoder):
             entry[extra] = {**value, **entry[key]} if extra == key and isinstance(value, dict) else value
         delta: dict[str, Any] = {} if mine or event.choice in self._spoken else {"content": None}
         return before + self._chunk(event.choice, {**delta, "tool_calls": [entry]}, None)
+
+    def _id_of(self, event: CallStart, *, verbatim: bool) -> str:
+        """Give a call its id; readers take a second call of one id from elsewhere for more of the first one."""
+        again = 0 if verbatim or event.id is None else self._ids[event.id]
+        self._ids[event.id] += 1
+        written = self.ledger.ids.call(event.id, own=verbatim)
+        return shorten(written, _IDS, again) if again else written
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's text."""
@@ -285,7 +312,9 @@ class Encoder(StreamEncoder):
             return b""
         self._stand(written)
         self.ledger.finish({}, call)
-        if not call.runs or (written.pieces and not says_all("".join(written.pieces), call)):
+        if call.runs and written.pieces and not says_all("".join(written.pieces), call):
+            return self.contradict()
+        if not call.runs:
             self._doubtful.setdefault(written.choice, []).append(written)
         if "".join(written.pieces).strip() or not call.complete or (call.raw == "" and self.is_own(call)):
             return b""
@@ -306,6 +335,8 @@ class Encoder(StreamEncoder):
         """Keep the end of an answer until it is sure that nothing went wrong."""
         self.stand("choices", event.index)
         choice, place = event.choice, event.index
+        if place not in self._spoken:
+            self._silent.append(place)
         mine = self.is_own(choice)
         word = None
         if choice.raw_finish_reason is not None or not mine:
@@ -321,12 +352,17 @@ class Encoder(StreamEncoder):
         if word is not None:
             delta, left = self._unsaid(place, choice.message.opaque), self._unsaid(place, choice.opaque)
             beside = Opaque(DIALECT, {**left, **self.left_at(event.opaque)})
-            self._endings.append(self._chunk(place, delta, beside, word))
+            self._endings[place] = self._chunk(place, delta, beside, word)
         return b""
+
+    def write_silent(self) -> bytes:
+        """Begin the answers that have ended and said nothing, if others have spoken."""
+        others = self._spoken.difference(self._silent)
+        return b"".join([self._chunk(place, {"role": "assistant"}, None) for place in self._silent if others])
 
     def has_said_end(self) -> bool:
         """Whether an answer had ended."""
-        return self._mine and self._endings != []
+        return self._mine and self._endings != {}
 
     def write_reply(self, body: Any) -> bytes:
         """Write an error."""
@@ -334,16 +370,18 @@ class Encoder(StreamEncoder):
 
     def write_ending(self, *, complete: bool) -> bytes:
         """Say how the answers ended and what they cost, and before that of each call that it is not to be run."""
-        broken = [self._break_all(choice, ended=True) for choice in self._last]
-        return b"".join([*broken, *self._endings, self._counts(), write_event(DONE) if complete else b""])
+        broken = [self._break_all(choice, ended=True, complete=complete) for choice in self._last]
+        silent = [self._chunk(place, {}, None) for place in self._silent if place not in self._endings]
+        said = [data for place, data in self._endings.items() if complete or place not in self._half]
+        return b"".join([*broken, *silent, *said, self._counts(), write_event(DONE) if complete else b""])
 
-    def _break_all(self, choice: int, *, ended: bool = False) -> bytes:
+    def _break_all(self, choice: int, *, ended: bool = False, complete: bool = False) -> bytes:
         """Add to the text of each call that is not to be run, so that it is not read as one that is.
 
         The next call closes a call, and so does the reason of an end.
         """
         doubtful, reason = self._doubtful.get(choice, []), self._reasons.get(choice)
-        if not doubtful or (ended and reason is None):
+        if not doubtful or (ended and reason is None and not complete):
             return b""
         before, count = self._looked_at.get(choice, (None, 0))
         first = 0 if ended or reason != before else count  # the others were looked at, for the same reason

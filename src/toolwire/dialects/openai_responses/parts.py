@@ -31,6 +31,7 @@ WIRE = Wire(
     names=Grammar(WORDS, 128),
     ids=Grammar("!-~", 64, distinct=True),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
 )
 _ITEM = "item."
 TYPE_AND_TEXT = 2

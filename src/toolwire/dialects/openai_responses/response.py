@@ -28,6 +28,7 @@ from toolwire.encoding.finish import (
     refuse,
     settle_calls,
     wants_calls,
+    without_claim,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
@@ -178,6 +179,7 @@ def _frame(response: Response) -> dict[str, Any]:
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
+    choice = without_claim(choice, WIRE)
     message, ledger = choice.message, items.ledger
     ledger.at = ("choices", 0, "message")
     ledger.own = made_by(message.opaque, DIALECT)

@@ -532,9 +532,9 @@ class Decoder(WireDecoder):
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
         if reason is not None:
             self._empty = [(key, cut_off(call)) for key, call in self._empty]
-        self._release(finish, last=True)
         if self._lacks and finish in {"stop", "tool_calls"}:
             finish = "incomplete"
+        self._release(finish, last=True)
         self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
 
     READERS: ClassVar[dict[str, tuple[Any, ...]]] = {

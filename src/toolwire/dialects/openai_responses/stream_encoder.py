@@ -44,7 +44,13 @@ from toolwire.wire.arguments import format_arguments
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
 
+_STEPS = ("delta", "done")
 _NO_RESPONSE = Response()
+# The events of items. One that fitted no item where it was read would begin another one for the next reader.
+_OF_ITEMS = frozenset(
+    {"response.output_item.added", "response.output_item.done"}
+    | {f"response.{words}.{step}" for words in ("function_call_arguments", "custom_tool_call_input") for step in _STEPS}
+)
 WORDS = frozenset({Text, Refusal, Thinking})
 ENDINGS = frozenset({"completed", "incomplete", "failed", "cancelled"})
 _CODES = {"rate_limit": "rate_limit_exceeded", "invalid_request": "invalid_prompt"}
@@ -253,10 +259,11 @@ class Encoder(SequentialEncoder):
         """Say again what this wire said; elsewhere it is lost, if nothing repeats it."""
         self.lose_step(event)
         body = self.left_at(event.opaque)
-        if type(body.get("type")) is not str:
+        kind = body.get("type")
+        if type(kind) is not str or kind in _OF_ITEMS:
             if body and "said" not in form_of(event.opaque, DIALECT):
                 self.stand()
-                self.ledger.lose("opaque", "opaque", "it is no event")
+                self.ledger.lose("opaque", "opaque", "it is no event, or speaks of an item that is not there")
             return b""
         if event.key is not None and "output_index" in body:
             body = {**body, "output_index": self._place.get("output_index", 0)}
@@ -363,7 +370,7 @@ class Encoder(SequentialEncoder):
 
     def write_error(self, event: ErrorEnd) -> bytes:
         """Say an error: of the response if it has begun, else alone. Nothing follows it."""
-        self.ended = True
+        self.ended = self.failed = True
         error, reply = event.error, self.reply_to(event.error)
         if self.is_own(error) and reply.body.get("type") == "error":
             return self._event("error", reply.body)
