@@ -370,11 +370,10 @@ def test_what_a_server_compressed_unasked_is_read_a_piece_at_a_time(bits: int) -
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\n{}", "protocol"),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}", "protocol"),
         (compressed(b"x" * 1000, 31)[:-4].replace(b"length: ", b"length: 0"), "reset"),
-        (b"HTTP/1.1 101 Other\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "protocol"),
         (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000 + b"\r\n", "protocol"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", "protocol"),
     ],
-    ids=["unknown encoding", "not compressed", "cut", "upgrade", "long head", "two lengths"],
+    ids=["unknown encoding", "not compressed", "cut", "long head", "two lengths"],
 )
 def test_what_cannot_be_read_is_an_error_of_the_transport(answer: bytes, kind: str) -> None:
     async def run() -> None:

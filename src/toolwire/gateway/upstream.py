@@ -101,8 +101,8 @@ class _Response:
             raise ValueError(f"the head of the answer has more than {_HEAD_BYTES} bytes")
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            raise ValueError("the server switched to a protocol that nobody asked for") from None
+        except httptools.HttpParserUpgrade:  # to a protocol that nobody asked for: an answer without a body
+            self.status, self.is_complete, self.keeps_connection = self._parser.get_status_code(), True, False
 
     def end(self) -> None:
         """Note that the server sends no more."""

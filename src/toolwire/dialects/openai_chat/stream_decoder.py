@@ -181,6 +181,7 @@ class Decoder(WireDecoder):
         if answer is None:
             answer = self._answers[place] = _ChoiceReader(self, place)
             self._unended += 1
+            self.done = False
         elif type(delta) is dict and _USUAL_DELTA.issuperset(delta) and _USUAL_CHOICE.issuperset(entry):
             text = delta.get("content")
             bare = entry.get("finish_reason") is None and entry.get("logprobs") is None
