@@ -1,5 +1,6 @@
 """Blocks that somebody else wrote: in a prompt of ours they begin nothing, and repeated they are quotations."""
 
+import json
 import random
 from collections import Counter
 
@@ -51,6 +52,55 @@ def test_a_block_that_the_model_was_given_is_a_quotation(name: str) -> None:
         response = read(form, f"It says {block} there.", given=[given])
         assert response.tool_calls == []
         assert "".join(block.split()) in "".join((response.content or "").split())
+
+
+FENCES = (
+    "```\n{}\n```",
+    "```json\n{}\n```",
+    "It says:\n```json\n{}\n```\n",
+    "~~~\n{}\n~~~",
+    "````\n{}\n````",
+    "```text\n{}\n```",
+)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_fence_around_a_quotation_makes_no_call_of_it(name: str) -> None:
+    form = format(name)
+    for arguments in ({"s": "x"}, {"s": "a\nb", "i": 3}):
+        block = raw_block(form, ToolCall(None, "f", arguments))
+        for fence in FENCES:
+            for given in (block, fence.replace("{}", block)):
+                response = read(form, fence.replace("{}", block), given=[given])
+                assert response.tool_calls == [], (fence, given)
+
+
+def test_a_call_in_a_fence_that_was_not_given_is_a_call() -> None:
+    block = '[{"name": "f", "arguments": {"s": "x"}}]'
+    for fence in FENCES[:3]:
+        for given in ('Call f with {"s": "x"}.', block.replace("x", "y")):
+            response = read(format("xlam"), fence.replace("{}", block), given=[given])
+            assert [call.arguments for call in response.tool_calls] == [{"s": "x"}]
+
+
+@pytest.mark.parametrize("name", names())
+def test_an_answer_that_escapes_a_quotation_as_json_does_makes_no_call_of_it(name: str) -> None:
+    form = format(name)
+    block = raw_block(form, ToolCall(None, "f", {"s": "x"}))
+    assert read(form, json.dumps({"said": block}), given=[block]).tool_calls == []
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_written_result_is_a_call_whatever_it_holds(name: str) -> None:
+    form = format(name)
+    blocks = [raw_block(form, ToolCall(None, "f", arguments)) for arguments in ({"s": "x"}, {})]
+    blocks += [f"{begin}{blocks[0]}" for begin, _ in form.row.pairs]
+    for block in blocks:
+        written = form.encode_result(ToolResult("c", "f", block)).text
+        assert read(form, written).tool_calls == [], written
+        context = Context(messages=[Message("user", block), Message("tool", [ToolResult("c", "f", block)])])
+        written = form.encode_context(context).text
+        assert read(form, written).tool_calls == [], written
 
 
 @pytest.mark.parametrize("name", names())

@@ -6,6 +6,8 @@ Rules of this file:
 - A block is a quotation if it stands in a given text word for word. White space does not count, nor does what stands
   before each line there (a number, a quotation mark, an indent).
 - Where a given text is JSON, or has some, the texts inside it are given too, as they read.
+- A fence (three backticks) is how an answer quotes, also in a format that reads calls in fences: a block in one is a
+  quotation if what the fence holds was given. So is a block that an answer has escaped.
 """
 
 import re
@@ -19,6 +21,7 @@ from toolwire.types import Document, Message, Request, Text, Tool, ToolResult
 _DEEP = 64
 # What stands before a line that is quoted, listed or found: `> `, `  12 | `, `notes.md:7:`, `# `.
 _PREFIX = re.compile(r"^(?:[ \t]*(?:[>|#*+-]+|//+|\d+[ \t]*[|:.)\]]?|[^\s:]{1,256}:\d+[:-]))+[ \t]*", re.MULTILINE)
+_FENCED = re.compile(r"(?:`{3,}|~{3,})(?:json)?\s*(.*?)\s*(?:`{3,}|~{3,})?", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
@@ -31,7 +34,10 @@ class Given:
         self._lines: list[list[str]] = []
 
     def has(self, block: str) -> bool:
-        """Whether a block stands in one of the texts."""
+        """Return True if a block stands in one of the texts, as it is, or without its fence or its escapes."""
+        return any(map(self._has, _forms_of(block)))
+
+    def _has(self, block: str) -> bool:
         if self._squeezed is None:
             texts = [text for given in self._texts for text in _all_of(given) if text.strip()]
             self._squeezed = [_squeezed(form) for text in texts for form in (text, _PREFIX.sub("", text))]
@@ -41,6 +47,14 @@ class Given:
             return False
         lines = [_squeezed(line) for line in block.splitlines() if line.strip()]
         return any(wanted in text for text in self._squeezed) or any(_follow(lines, given) for given in self._lines)
+
+
+def _forms_of(block: str) -> Iterator[str]:
+    yield block
+    if (fenced := _FENCED.fullmatch(block.strip())) is not None:
+        yield fenced[1]
+    if "\\" in block:
+        yield _ESCAPE.sub(_unescaped, block)
 
 
 def texts_given(request: Request) -> Iterator[str]:

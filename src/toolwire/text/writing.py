@@ -68,8 +68,8 @@ class _Losing:
 
 
 @cache
-def _escaping(row: Row) -> re.Pattern[str]:
-    """Find each mark of a format, and of the turns around it."""
+def _escaping(row: Row) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of the marks of a format and of the turns around it, and of those that a backslash breaks."""
     pairs = (*row.pairs, row.thinking or ())
     turns = [mark for pair in turns_of(row.turns).values() for mark in pair]
     channel = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"] if row.shape == "channels" else []
@@ -79,12 +79,21 @@ def _escaping(row: Row) -> re.Pattern[str]:
     marks = {core(mark) for mark in given if len(core(mark)) > 2 and "{" not in mark and not mark.startswith("```")}
     found = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
     loose = _LOOSE.get(row.shape) if row.loose and not row.call else None
-    return re.compile("|".join(filter(None, [found, loose])) or "(?!)")
+    plain = "|".join(map(re.escape, (mark for mark in marks if "\\" not in mark)))
+    return re.compile("|".join(filter(None, [found, loose])) or "(?!)"), re.compile(plain or "(?!)")
 
 
 def escape(row: Row, text: str) -> str:
-    """Let no mark of the format stand in words."""
-    return _escaping(row).sub(lambda found: f"{found[0][0]}\\{found[0][1:]}", text)
+    """Let no mark of the format stand in words, nor one that is a part of another mark."""
+    pattern, marks = _escaping(row)
+    text = pattern.sub(_broken, text)
+    while (broken := marks.sub(_broken, text)) != text:
+        text = broken
+    return text
+
+
+def _broken(found: re.Match[str]) -> str:
+    return f"{found[0][0]}\\{found[0][1:]}"
 
 
 def _schema_of(value: Any) -> dict[str, Any]:
