@@ -297,6 +297,72 @@ def test_with_the_network_it_is_reached(project: Path, way: str) -> None:  # the
         said(tools_at(project, network=True), REACHING[way].format(port=server.getsockname()[1], name=name))
 
 
+KINDS = {"stream": socket.SOCK_STREAM, "datagram": socket.SOCK_DGRAM, "packets": socket.SOCK_SEQPACKET}
+# Say "here" to each socket that can be reached, by each kind and by each name, also after the folder was moved.
+REACH = """
+import os, socket
+def names():
+    return [os.path.join(at, one) for at, _, files in os.walk(".") for one in files]
+def reach():
+    for name in names():
+        folder = os.open(os.path.dirname(name), os.O_PATH)
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+            try:
+                with socket.socket(socket.AF_UNIX, kind) as one:
+                    os.fchdir(folder)
+                    one.connect(os.path.basename(name))
+                    one.send(b"here")
+                    print("reached", name)
+            except OSError:
+                pass
+            finally:
+                os.fchdir(top)
+top = os.open(".", os.O_PATH)
+reach()
+os.rename("deep", "moved")
+reach()
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.row("C14")
+def test_a_socket_in_the_project_is_not_reached(project: Path, kind: str) -> None:
+    if not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no /usr/bin/python3 on this machine")
+    folder = project / "deep" / ("d" * 120)
+    folder.mkdir(parents=True)
+    (project / "reach.py").write_text(REACH)
+    here = os.open(folder, os.O_PATH)
+    with socket.socket(socket.AF_UNIX, KINDS[kind]) as there:
+        there.bind(f"/proc/self/fd/{here}/there")
+        os.link(folder / "there", project / "again")
+        if kind != "datagram":
+            there.listen()
+        assert said(tools_at(project), "python3 reach.py") == "(no output)"
+        there.settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            there.recv(10) if kind == "datagram" else there.accept()
+        (project / "moved").rename(project / "deep")
+        assert "reached" in said(tools_at(project, network=True), "python3 reach.py")
+    os.close(here)
+
+
+def test_a_socket_on_which_nobody_listens_is_a_file_as_others(project: Path) -> None:
+    for name in ("left", "bound"):
+        with socket.socket(socket.AF_UNIX) as there:
+            there.bind(str(project / name))
+    assert said(tools_at(project), "rm left bound && ls") != ""
+    assert not (project / "left").exists()
+
+
+def test_a_command_has_sockets_of_its_own_in_the_project(project: Path) -> None:
+    if not Path("/usr/bin/python3").exists():
+        pytest.skip("there is no /usr/bin/python3 on this machine")
+    code = "import socket as s; a = s.socket(s.AF_UNIX); a.bind('own'); a.listen(); s.socket(s.AF_UNIX).connect('own')"
+    for _ in range(2):
+        assert said(tools_at(project), f'rm -f own; python3 -c "{code}" && echo 1') == "1"
+
+
 def test_localhost_is_its_own(project: Path) -> None:
     if not Path("/usr/bin/python3").exists():
         pytest.skip("there is no /usr/bin/python3 on this machine")

@@ -104,7 +104,7 @@ def _protected(site: _ProbeSite) -> _Outcome:
     names = [name for name in site.workspace.protected_names if "*" not in name]
     quoted = [shlex.quote(name) for name in names]
     output = site.run("".join(f"[ -e {name} ] && [ -w {name} ] && echo {name}\n" for name in quoted))
-    secret = sum(mask.secret for mask in masks_of(site.workspace))
+    secret = sum(mask.secret and not mask.socket for mask in masks_of(site.workspace))
     words = f"{', '.join(names) or 'nothing'} cannot be written" if not output else f"written: {output.split()}"
     words = f"{words}; {secret} secrets covered"
     return not output, words, words

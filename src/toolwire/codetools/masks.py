@@ -8,12 +8,14 @@ Rules of this file:
 - A hard link of a secret file is covered as the file is.
 - Of a link with a covered name, the thing that it leads to is covered, where that is inside of the roots.
 - A covered file stays where it is: the folders above it are neither moved nor removed.
+- A socket on which somebody listens is covered where commands have no network: no namespace keeps them from it.
 - A limit that is met keeps the command from running. Nothing is left uncovered in silence.
 """
 
 import contextlib
 import errno
 import os
+import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -38,7 +40,8 @@ _DENIED = frozenset({errno.EACCES, errno.EPERM})
 class Mask(Struct, frozen=True):
     """Something that is kept from commands: its path on the host, and what it was when it was found.
 
-    One that is `open` is a folder that commands write into, and neither move nor remove.
+    One that is `open` is a folder that commands write into, and neither move nor remove. A `socket` is kept from
+    commands without a network only.
     """
 
     path: str
@@ -46,6 +49,7 @@ class Mask(Struct, frozen=True):
     folder: bool
     identity: tuple[int, int]
     open: bool = False
+    socket: bool = False
 
     def arguments(self) -> Iterator[str]:
         """Give the words that make bubblewrap cover it."""
@@ -128,7 +132,7 @@ class _Look:
             self._cover(path, secret=True)
             return []
         try:
-            names, folders, _ = _read(self._tops[top], parts)
+            names, folders, _, others = _read(self._tops[top], parts)
         except OSError as problem:
             if problem.errno in _VANISHED:
                 raise _Moved from None
@@ -143,6 +147,9 @@ class _Look:
             self._cover(f"{path}/{name}", secret=True)
         for name in kept if not protected else ():
             self._cover(f"{path}/{name}", secret=False)
+        for name in set(others).difference(secret):
+            if _is_heard(f"{path}/{name}"):
+                self._cover(f"{path}/{name}", secret=True, is_socket=True)
         return [((*parts, name), protected or name in kept) for name in folders if name not in secret]
 
     def _count(self, entries: int) -> None:
@@ -154,7 +161,7 @@ class _Look:
                 "work in a folder further down",
             )
 
-    def _cover(self, path: str, *, secret: bool) -> None:
+    def _cover(self, path: str, *, secret: bool, is_socket: bool = False) -> None:
         """Cover a path; where it cannot be reached, the folder that holds it."""
         try:
             status = os.lstat(path)
@@ -174,7 +181,8 @@ class _Look:
         if secret and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             self._shared.add((status.st_dev, status.st_ino))
         if secret or path not in self._masks:
-            self._masks[path] = Mask(path, secret, stat.S_ISDIR(status.st_mode), (status.st_dev, status.st_ino))
+            is_folder = stat.S_ISDIR(status.st_mode)
+            self._masks[path] = Mask(path, secret, is_folder, (status.st_dev, status.st_ino), socket=is_socket)
         return None
 
     def _cover_other_names(self) -> None:
@@ -182,7 +190,7 @@ class _Look:
         numbers = {number for _, number in self._shared}
         for top, parts in self._seen:
             try:
-                names, _, found = _read(self._tops[top], parts)
+                names, _, found, _ = _read(self._tops[top], parts)
             except OSError:
                 raise _Moved from None
             for path in ["/".join((top, *parts, names[at])) for at, number in enumerate(found) if number in numbers]:
@@ -219,12 +227,41 @@ class _Look:
         return False
 
 
-def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str], list[int]]:
-    """List a folder: the names of all that is in it, those of folders, and the inode number of each name."""
+def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str], list[int], list[str]]:
+    """List a folder: all names in it, those of folders, the inode number of each, and what is no file and no link."""
+    names, folders, numbers, others = list[str](), list[str](), list[int](), list[str]()
     with folder_of(root, parts, os.O_NOFOLLOW) as fd, os.scandir(fd) as scan:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False), entry.inode()) for entry in scan]
-    names, numbers = [name for name, _, _ in entries], [number for _, _, number in entries]
-    return names, [name for name, is_folder, _ in entries if is_folder], numbers
+        for entry in scan:
+            names.append(entry.name)
+            numbers.append(entry.inode())
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                others.append(entry.name)
+    return names, folders, numbers, others
+
+
+def _is_heard(path: str) -> bool:
+    """Return True if a path is a socket on which somebody listens.
+
+    The kernel finds the socket before it compares the kinds: who listens for connections notices no datagram socket.
+    """
+    try:
+        held = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+            if stat.S_ISSOCK(os.fstat(held).st_mode):
+                probe.connect(f"/proc/self/fd/{held}")  # a path may be too long for an address
+                return True
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(held)
+    return False
 
 
 def _not_run(why: str, advice: str) -> ToolError:

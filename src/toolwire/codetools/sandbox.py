@@ -7,7 +7,8 @@ Rules of this file:
 - Its /proc is read-only: root may change settings of the whole machine there, in a sandbox as well.
 - The variables of a command are made from nothing, so that no key of the host is among them: what it gets more
   is given by option, by name. The PATH is fixed: what a project holds is never found before what the system has.
-- Secrets of the project folder that are there are covered; what is protected is read-only. What mounts cover goes
+- Secrets of the project folder that are there are covered, and without a network sockets on which somebody listens;
+  what is protected is read-only. What mounts cover goes
   with the folder that holds it, wherever a command moves that. What a command makes is covered from the next one on.
 - A protected name that is not there yet, at the top, is taken by an empty folder while commands run, so that none
   of them can make it. The folder is taken away by the last of them, or by the next one after a crash.
@@ -167,7 +168,7 @@ def _confined(workspace: Workspace, options: dict[str, Any], command: str, held:
     roots = {real_path(root): root for root in workspace.roots}
     if "/" in roots:
         raise ToolError("the project folder is /: nothing would be left to keep commands out of")
-    masks = masks_of(workspace)
+    masks = [mask for mask in masks_of(workspace) if not (mask.socket and options.get("network") is True)]
     files = _files(user, network=options.get("network") is True)
     lent = [_memory(text, held) for text in files.values()]
     covering = _memory("".join(f"{word}\0" for mask in masks for word in mask.arguments()), held)
