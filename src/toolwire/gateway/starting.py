@@ -84,7 +84,7 @@ def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
     )
     if not settings.server.database:
         return ProcessMemory(size, seconds, share=share)
-    with _opening():
+    with _opening(settings.server.database, path):
         return StoredMemory(url_of_database(settings.server.database, path), size, seconds, share=share)
 
 
@@ -94,13 +94,18 @@ def _share_of(size: int, settings: GatewaySettings) -> int:
 
 
 @contextlib.contextmanager
-def _opening() -> Iterator[None]:
-    """Say why a database cannot be opened, and nothing of its address: that may hold a password."""
+def _opening(url: str, path: str | None) -> Iterator[None]:
+    """Say why a database cannot be opened, and nothing of an address that may hold a password."""
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError  # noqa: PLC0415 - an extra
+
+    from toolwire.traces.watching import damage_of  # noqa: PLC0415 - likewise
 
     try:
         yield
     except (SQLAlchemyError, OSError) as problem:
+        file = url_of_database(url, path).removeprefix("sqlite:///") if url.startswith("sqlite:") else ""
+        if file and (damage := damage_of(problem, file)):
+            raise InvalidField("database", f"cannot be opened: {damage}", path="server") from None
         why = str(problem.orig).partition("\n")[0] if isinstance(problem, DBAPIError) else type(problem).__name__
         why = problem.strerror or why if isinstance(problem, OSError) else why
         raise InvalidField("database", f"cannot be opened: {why}", path="server") from None
@@ -123,7 +128,7 @@ def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
         from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra("SQLAlchemy", "serve", "to keep keys") from problem
-    with _opening():
+    with _opening(settings.server.database, path):
         return LimitLedger(url_of_database(settings.server.database, path))
 
 

@@ -25,7 +25,7 @@ from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import patient
 from toolwire.traces.databases import driven, words_of
-from toolwire.traces.watching import FileWatch, files_of, refuse_journal
+from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
@@ -103,8 +103,9 @@ def place_of(url: str) -> str:
     return given.render_as_string(hide_password=False)
 
 
-def _cannot_be_opened(problem: sa.exc.DatabaseError) -> StoreFailed:
-    return StoreFailed(f"the database cannot be opened: {words_of(problem)}", path="Runs")
+def _cannot_be_opened(problem: sa.exc.DatabaseError, files: FileWatch | None) -> StoreFailed:
+    damage = "" if files is None else damage_of(problem, files.path)
+    return StoreFailed(f"the database cannot be opened: {damage or words_of(problem)}", path="Runs")
 
 
 def _tell_away(failure: sa.ExceptionContext) -> None:
@@ -142,7 +143,7 @@ class Engine:
             if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
                 DBOS.migrate(self.url)
         except sa.exc.DatabaseError as problem:
-            raise _cannot_be_opened(problem) from None
+            raise _cannot_be_opened(problem, self._files) from None
         self.client: DBOSClient = DBOSClient(
             system_database_engine=self.db,
             serializer=_Json(),
@@ -181,7 +182,7 @@ class Engine:
                 DBOS.destroy(workflow_completion_timeout_sec=0)
                 _lead = None
                 if isinstance(problem, sa.exc.DatabaseError):
-                    raise _cannot_be_opened(problem) from None
+                    raise _cannot_be_opened(problem, self._files) from None
                 raise
             self.launched = True
 

@@ -185,7 +185,7 @@ def load(
 ) -> Verification:
     """Put rows into an empty store, or say why they are not taken."""
     check = Check(key, anchor)
-    with saying("the traces cannot be put into the store"), writing(place) as connection:
+    with saying("the traces cannot be put into the store", place.engine), writing(place) as connection:
         if connection.execute(select(place.table.c.position).limit(1)).first():
             raise StoreFailed("traces are put into an empty store only", path="traces")
         given, names = iter(rows), place.table.columns.keys()

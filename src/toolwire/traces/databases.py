@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from toolwire.errors import InvalidField, MissingExtra, StoreFailed
 from toolwire.traces.tables import check_namespace, table
-from toolwire.traces.watching import FileWatch, files_of, refuse_journal
+from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
 
 _PRAGMAS = ("PRAGMA synchronous=FULL", "PRAGMA recursive_triggers=ON")
 _OWN_PRAGMAS = (*_PRAGMAS, "PRAGMA foreign_keys=ON", "PRAGMA trusted_schema=OFF")
@@ -168,7 +168,7 @@ def _plain(path: Path) -> None:
 def _write_ahead(engine: Engine, patience: float) -> None:
     """Switch the file to WAL; SQLite does not wait for others where it does that."""
     late = time.monotonic() + patience
-    with saying("the store cannot be opened"):
+    with saying("the store cannot be opened", engine):
         while True:
             try:
                 with engine.connect() as connection:
@@ -221,17 +221,18 @@ def reading(place: StoreLocation) -> Iterator[Connection]:
     """Read; what fails is said without the values of rows."""
     if place.files is not None:
         place.files.check()
-    with saying("the store cannot be read"), place.engine.connect() as connection:
+    with saying("the store cannot be read", place.engine), place.engine.connect() as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def saying(what: str) -> Iterator[None]:
-    """Turn what a database says into a StoreFailed."""
+def saying(what: str, engine: Engine) -> Iterator[None]:
+    """Turn what a database says into a StoreFailed; of a damaged file of SQLite it says which one it is."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeError, OverflowError) as problem:
-        raise StoreFailed(f"{what}: {words_of(problem)}", path="traces") from None
+        damage = damage_of(problem, engine.url.database or "") if engine.dialect.name == "sqlite" else ""
+        raise StoreFailed(f"{what}: {damage or words_of(problem)}", path="traces") from None
 
 
 def words_of(problem: BaseException) -> str:

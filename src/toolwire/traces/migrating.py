@@ -55,7 +55,7 @@ def _guard(place: StoreLocation, lacking: list[str], *, create: bool) -> None:
 
 
 def _migrate(place: StoreLocation) -> None:
-    with saying("the store cannot be made or brought to the newest version"):
+    with saying("the store cannot be made or brought to the newest version", place.engine):
         if place.table.schema:
             # Under the lock that migrations hold: PostgreSQL waits for nobody here.
             with writing(place) as connection:

@@ -23,6 +23,8 @@ from toolwire.errors import StoreFailed
 
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 _WAL_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
+_PRIMARY = 0xFF  # the part of an error code that names its kind: https://www.sqlite.org/rescode.html (2026-11-27)
+_DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _SMALLEST = 512  # SQLite has no smaller page: https://www.sqlite.org/fileformat2.html, 1.3.2 (2026-11-22)
 _FIRST_PAGE = 4096
 _TRANSACTION_SECONDS = 1.0
@@ -35,6 +37,17 @@ _State = dict[str, tuple[_Identity, int, int] | None]
 def files_of(path: Path) -> tuple[Path, ...]:
     """List the files that SQLite keeps a database in."""
     return tuple([Path(f"{path}{suffix}") for suffix in _SUFFIXES])
+
+
+def damage_of(problem: BaseException, path: str | Path) -> str:
+    """Say which database is damaged and what can be done; return nothing if the problem is another one."""
+    said = getattr(problem, "orig", None) or problem
+    if getattr(said, "sqlite_errorcode", 0) & _PRIMARY not in _DAMAGES:
+        return ""
+    return (
+        f"{path} is damaged, or is no SQLite database ({said}). Restore it from a backup. Without one, move it and "
+        "its -wal and -shm away, to begin with an empty database"
+    )
 
 
 def refuse_journal(path: Path, owner: str = "traces") -> None:
