@@ -14,6 +14,7 @@ from websockets.sync.client import connect
 from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, Stood, There, at, post, send, standing
 from toolwire import traces
 from toolwire.dialects import dialect
+from toolwire.gateway import starting
 from toolwire.gateway.auditing import Audit
 from toolwire.providers import Provider
 from toolwire.streams.accumulation import events_of
@@ -239,6 +240,25 @@ def test_a_secret_in_several_blocks_is_not_joined(secret: str, stood: Stood) -> 
     parts = [Text(one) for one in SECRETS[secret]]
     told = ask(stood, "openai-chat", "anthropic", answer("anthropic", *parts, stream=False))
     assert '"content":"[hidden]"' in told
+
+
+def test_a_gateway_keeps_the_secrets_of_its_settings_out_of_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_PROXY", PROXY)
+    file = tmp_path / "toolwire.toml"
+    (tmp_path / "key").write_text("a-key-of-a-file-0003\n")
+    place = '[providers.local]\ndialect = "openai-chat"\nbase_url = "http://127.0.0.1:9"\nkey_file = "key"\n'
+    file.write_text(f'[upstream]\nproxy = "$SOME_PROXY"\n{place}headers = {{ "x-extra" = "{HEADERS["x-extra"]}" }}\n')
+    settings = starting.settings_from(str(file))
+    gateway = starting.gateway_of(starting.routes_of(settings, str(file), {}), settings, str(file))
+    wanted = {"a-key-of-a-file-0003", HEADERS["x-extra"], "proxy-pass-8", "somebody:proxy-pass-8"}
+    assert wanted <= set(gateway.tools.recorded_secrets())
+    assert wanted <= set(gateway.tools.all_secrets().texts)
+    monkeypatch.setenv("SOME_PROXY", PROXY.replace("proxy-pass-8", "another-pass"))
+    gateway.seen = None
+    assert starting.reload(gateway, str(file))
+    assert "another-pass" in gateway.tools.recorded_secrets()
 
 
 def test_a_websocket_gets_no_secret(stood: Stood) -> None:

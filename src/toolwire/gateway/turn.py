@@ -74,12 +74,12 @@ class Tools(Struct):
 
     def all_secrets(self) -> ProviderSecrets:
         """Return what no provider's answer must repeat."""
-        providers = self.routes.providers.values()
-        return ProviderSecrets(text for provider in providers for text in self.secrets_of(provider).texts)
+        return ProviderSecrets(text for one in self.routes.providers.values() for text in self.secrets_of(one).texts)
 
     def recorded_secrets(self) -> list[str]:
         """List what is kept out of records: the secrets of all providers, and their keys however short."""
-        return [*filter(None, map(key_of, self.routes.providers.values())), *self.all_secrets().texts]
+        providers = self.routes.providers.values()
+        return [text for one in providers for text in (key_of(one), *self.secrets_of(one).texts) if text]
 
 
 class Incoming(Struct):
