@@ -136,6 +136,32 @@ def test_an_answer_of_a_conversation_is_gone_on_from_with_all_of_it(strict_model
         assert [text for _, text in said(stood.requests[1])] == ["Before.", "Hello", "One.", "More"]
 
 
+def test_an_answer_of_a_conversation_does_not_repeat_it_and_does_not_bring_back_what_was_deleted(
+    strict_model: Playing,
+) -> None:
+    with strict_model([["One."], ["Two."], ["Three."], ["Four."], ["Five."]]) as stood:
+        client = client_of(stood.url)
+        made = client.conversations.create(items=[{"role": "user", "content": "x" * 100_000}])
+        names: list[Any] = [item.id for item in client.conversations.items.list(made.id)]
+        first = client.responses.create(model="anthropic/m", input="Hello", conversation=made.id)
+        client.conversations.items.create(made.id, items=[{"role": "user", "content": "Later."}])
+        second = client.responses.create(model="anthropic/m", input="More", conversation=made.id)
+        stored = stood.gateway.tools.memory.bytes  # type: ignore[attr-defined]
+        assert 100_000 < stored < 120_000, "each item is stored once"
+        client.responses.create(model="gemini/m", input="On", previous_response_id=first.id)
+        assert [text[:7] for _, text in said(stood.requests[-1])] == ["x" * 7, "Hello", "One.", "On"]
+        third = client.responses.create(model="gemini/m", input="On", previous_response_id=second.id)
+        texts = [text[:7] for _, text in said(stood.requests[-1])]
+        assert "".join(texts) == "xxxxxxxHelloOne.Later.MoreTwo.On"
+        client.conversations.items.delete(names[0], conversation_id=made.id)
+        with pytest.raises(openai.BadRequestError) as lost:  # its place in the conversation is gone
+            client.responses.create(model="gemini/m", input="On", previous_response_id=first.id)
+        assert lost.value.code == "previous_response_not_found"
+        stood.requests.clear()
+        client.responses.create(model="gemini/m", input="End", previous_response_id=third.id)
+        assert "".join(text for _, text in said(stood.requests[-1])) == "HelloOne.Later.MoreTwo.OnFour.End"
+
+
 def test_an_answer_that_broke_off_adds_nothing(lenient_model: Playing) -> None:
     with lenient_model(Scenario([["One.", Cut()]], complete=False)) as stood:
         client = client_of(stood.url)

@@ -12,7 +12,8 @@ from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, There, at, post
 from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
 from toolwire.gateway.memory import MemoryPart, ProcessMemory
-from toolwire.gateway.stored import Turns, whole
+from toolwire.gateway.stored import whole
+from toolwire.gateway.stored_turns import Turns
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall
 

@@ -32,7 +32,8 @@ from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
-from toolwire.gateway.stored import Turns, fetch, summed_up, text_of, to_sum_up
+from toolwire.gateway.stored import fetch, summed_up, text_of, to_sum_up
+from toolwire.gateway.stored_turns import Turns
 from toolwire.gateway.turn import JSON, LEFT, PREWARMS, RECEIVING, Answering, Incoming, Served, Tools
 from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model

@@ -17,12 +17,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Appended, Item, StoredEntry
 from toolwire.gateway.memory import Memory
-from toolwire.gateway.stored import StoredTurn, Turns, as_items, as_list, page
+from toolwire.gateway.stored import as_list, page
+from toolwire.gateway.stored_turns import Turns, as_items, conversation_key
 from toolwire.types.readable import readable
 
 _log = logging.getLogger(__name__)
@@ -65,15 +66,6 @@ def named_in(members: Mapping[str, Any]) -> str:
     return name or ""
 
 
-async def turn_of(turns: Turns, name: str) -> StoredTurn | None:
-    """Return a conversation as one turn that a request continues, or None if it is not known here."""
-    entry = await _memory(turns).read(turns.owner, _key(name), items=True)
-    if entry is None:
-        return None
-    items = b",".join(item.value or b"" for item in entry.items)
-    return StoredTurn("", asked=Raw(b"[" + items + b"]"), answer=Raw(b'{"output":[]}'))
-
-
 async def add(turns: Turns, name: str, items: list[Any]) -> None:
     """Add a turn to a conversation. If it was deleted meanwhile, or would be too long, the turn is dropped."""
     added, _ = await _append(turns, name, items)
@@ -103,7 +95,7 @@ async def _answer_whole(turns: Turns, name: str, method: str, body: bytes) -> by
         case "POST":
             return _write((await _change(turns, name, _object(body))).shown)
         case "DELETE":
-            if not await _memory(turns).delete(turns.owner, _key(name)):
+            if not await _memory(turns).delete(turns.owner, conversation_key(name)):
                 raise _unknown(name)
             return _write({"id": name, "object": "conversation.deleted", "deleted": True})
         case _:
@@ -113,7 +105,7 @@ async def _answer_whole(turns: Turns, name: str, method: str, body: bytes) -> by
 async def _answer_items(turns: Turns, name: str, item: str, method: str, query: str) -> bytes:
     match method:
         case "GET":
-            entry = await _memory(turns).read(turns.owner, _key(name), items=True)
+            entry = await _memory(turns).read(turns.owner, conversation_key(name), items=True)
             if entry is None:
                 raise _unknown(name)
             if item:
@@ -121,7 +113,7 @@ async def _answer_items(turns: Turns, name: str, item: str, method: str, query: 
             return _write(page([_read(one.value or b"{}") for one in entry.items], query))
         case "DELETE" if item:
             kept = await _find(turns, name)
-            if not await _memory(turns).delete_item(turns.owner, _key(name), item):
+            if not await _memory(turns).delete_item(turns.owner, conversation_key(name), item):
                 raise _no_item(name, item)
             return _write(kept.shown)
         case _:
@@ -132,7 +124,7 @@ async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
     kept = _Conversation(f"conv_{secrets.token_hex(16)}", int(time.time()), _metadata(read))
     entry = StoredEntry(_write(kept), items=_as_rows(_listed(_given(read))))
     size = sum(len(item.value or b"") for item in entry.items)
-    if size > _MOST or not await _memory(turns).write(turns.owner, _key(kept.id), entry):
+    if size > _MOST or not await _memory(turns).write(turns.owner, conversation_key(kept.id), entry):
         raise _too_long("items: ")
     return _write(kept.shown)
 
@@ -150,7 +142,7 @@ async def _change(turns: Turns, name: str, read: dict[str, Any]) -> _Conversatio
     """Change the metadata of a conversation."""
     kept = await _find(turns, name)
     kept.metadata = _metadata(read)
-    if not await _memory(turns).replace(turns.owner, _key(name), StoredEntry(_write(kept)), items=False):
+    if not await _memory(turns).replace(turns.owner, conversation_key(name), StoredEntry(_write(kept)), items=False):
         raise _unknown(name)
     return kept
 
@@ -159,14 +151,14 @@ async def _append(turns: Turns, name: str, items: list[Any]) -> tuple[Appended, 
     """Add items to a conversation. An item whose id it has already gets another one."""
     listed = _listed(items)
     while True:
-        added = await _memory(turns).append(turns.owner, _key(name), _as_rows(listed), _MOST)
+        added = await _memory(turns).append(turns.owner, conversation_key(name), _as_rows(listed), _MOST)
         if not added.taken:
             return added, listed
         listed = _listed(listed, added.taken)
 
 
 async def _find(turns: Turns, name: str) -> _Conversation:
-    entry = await _memory(turns).read(turns.owner, _key(name))
+    entry = await _memory(turns).read(turns.owner, conversation_key(name))
     if entry is None:
         raise _unknown(name)
     return _read(entry.value, type=_Conversation)
@@ -174,10 +166,6 @@ async def _find(turns: Turns, name: str) -> _Conversation:
 
 def _memory(turns: Turns) -> Memory:
     return turns.memories[0].memory
-
-
-def _key(name: str) -> str:
-    return f"conv:{name}"
 
 
 def _unknown(name: str) -> Refused:

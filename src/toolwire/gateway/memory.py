@@ -279,6 +279,7 @@ class StoredMemory:
         self._now, self._touched_after = now, min(_TOUCH_SECONDS, seconds / 4)
         self._reading = ThreadPoolExecutor(1, "toolwire-memory-read")
         self._writing = ThreadPoolExecutor(1, "toolwire-memory-write")
+        self._touching: set[tuple[str, str]] = set()
         self._cache = _Cache(now)
 
     async def find(self, owner: str, keys: Iterable[str]) -> Mapping[str, bytes]:
@@ -392,15 +393,19 @@ class StoredMemory:
     def _used(self, owner: str, rows: Sequence[Any]) -> Sequence[Any]:
         """Return the rows. Note the use of those entries whose use was not noted for a while."""
         late = self._now() - self._touched_after
-        if stale := [row.key for row in rows if row.used_at < late]:
+        stale = {(owner, row.key) for row in rows if row.used_at < late} - self._touching
+        if stale:
+            self._touching |= stale
             self._writing.submit(self._touch, owner, stale)
         return rows
 
-    def _touch(self, owner: str, keys: Sequence[str]) -> None:
+    def _touch(self, owner: str, stale: set[tuple[str, str]]) -> None:
         try:
-            self._tables.touch(owner, keys)
+            self._tables.touch(owner, [key for _, key in stale])
         except self._failures as problem:
             _log.warning("the use of stored entries could not be noted: %s", _first_line(problem))
+        finally:
+            self._touching -= stale
 
 
 class _Cache:

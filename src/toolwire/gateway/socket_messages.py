@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from toolwire.gateway.stored import as_items
+from toolwire.gateway.stored_turns import as_items
 
 NOTHING = Raw(b"null")
 _LONGEST_ID = 200

@@ -40,7 +40,8 @@ from toolwire.gateway.socket_messages import (
     read_value,
     steer_error,
 )
-from toolwire.gateway.stored import Turns, event_answer, kept_of
+from toolwire.gateway.stored import event_answer, kept_of
+from toolwire.gateway.stored_turns import Turns
 from toolwire.gateway.turn import PASS_ON, PREWARMS, leave
 from toolwire.wire.framing import EventStream
 

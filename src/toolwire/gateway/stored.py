@@ -14,32 +14,28 @@ import base64
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
-from toolwire.gateway.entries import Item, StoredEntry
 from toolwire.gateway.headers import kind_of
 from toolwire.gateway.masking import MaskedStream, ProviderSecrets
-from toolwire.gateway.memory import MemoryPart
+from toolwire.gateway.stored_turns import LONGEST_ID, REFERS, StoredItem, StoredTurn, Turns, as_items, reference_in
 from toolwire.providers import Provider
 from toolwire.providers.addressing import url_of
 from toolwire.streams.accumulation import events_of
-from toolwire.types.readable import readable
 from toolwire.wire.bodies import read_body
 from toolwire.wire.framing import EventStream
 from toolwire.wire.transport import HttpRequest, TransportError
 
 _log = logging.getLogger(__name__)
 WIRE = "openai-responses"
-_MOST = 16 * 1024 * 1024  # bytes of one kept turn
-_LONGEST_ID = 80
 _RESTS = {"items": "/input_items", "cancel": "/cancel"}
 # What a client may ask of who holds an answer (openai 3.54.0, responses.retrieve and input_items.list; 2026-11-22).
 _ASKED = frozenset("stream starting_after include_obfuscation include include[] after before limit order".split())
@@ -51,7 +47,6 @@ _FIRST_ELSE, _FIRST_ERROR = 300, 400
 _LAST = frozenset({b"response.completed", b"response.incomplete"})
 _ENDS = (b"event: response.completed\n", b"event: response.incomplete\n")
 _OURS = "toolwire-summary:"
-_REFERS = b"item_reference"
 _SHORT = "What was said before, in short:\n\n"
 _SUMMARISE = (
     "Sum up the conversation so far for somebody who goes on with it and sees nothing else of it: what was asked, what "
@@ -60,140 +55,6 @@ _SUMMARISE = (
 )
 _read = msgspec.json.decode
 _write = msgspec.json.encode
-
-
-@readable
-class StoredTurn(Struct, frozen=True, omit_defaults=True):
-    """A turn: who answered, whether its server holds it, what came before, and what was asked and answered."""
-
-    maker: str
-    there: bool = False
-    before: str = ""
-    asked: Raw = Raw(b"null")
-    answer: Raw = Raw(b"")
-
-    @property
-    def size(self) -> int:
-        """How many bytes it adds to what goes on from it."""
-        return len(bytes(self.asked)) + len(bytes(self.answer))
-
-    @property
-    def items(self) -> list[Any]:
-        """What was said in this turn, by both."""
-        return [*as_items(_read(self.asked)), *as_items(_read(self.answer).get("output"))]
-
-
-@readable
-class StoredItem(Struct, frozen=True):
-    """An item of an answer that a client may refer to: who has made it, and whether its server holds it."""
-
-    maker: str
-    there: bool
-    item: Raw
-
-
-class Turns(NamedTuple):
-    """The stored turns of one owner: in each of these memories, in the order in which they are asked."""
-
-    memories: Sequence[MemoryPart]
-    owner: str
-
-    def key(self, name: str) -> str:
-        """Return the key under which a turn is stored."""
-        return _key(name, self.memories[0].prefix)
-
-    async def find(self, name: str) -> StoredTurn | None:
-        """Return a turn."""
-        turns = await self.earlier(name, most=1)
-        return turns[0] if turns else None
-
-    async def earlier(self, name: str, most: int | None = None) -> list[StoredTurn]:
-        """Return the turn of a name and those that it continues, the latest first, as far as they are known."""
-        turns = dict[str, StoredTurn]()
-        while name and name not in turns and len(turns) != most:
-            found = await self._chain(name, most)
-            for kept in found:
-                turns[name] = kept
-                name = kept.before
-            if not found:
-                break
-        return list(turns.values())
-
-    async def _chain(self, name: str, most: int | None) -> list[StoredTurn]:
-        """Return the turns that the first memory that has the turn of this name has."""
-        for memory, prefix in self.memories if len(name) <= _LONGEST_ID else ():
-            if most == 1:
-                entry = await memory.read(self.owner, _key(name, prefix))
-                values = [] if entry is None else [entry.value]
-            else:
-                values = await memory.read_chain(self.owner, _key(name, prefix))
-            if values:
-                return [_read(value, type=StoredTurn) for value in values]
-        return []
-
-    async def items(self, inputs: Iterable[bytes]) -> dict[str, StoredItem]:
-        """Return the items that inputs refer to, as far as they are known."""
-        given = (item for told in inputs if _REFERS in told for item in as_items(read_body(told)))
-        names = dict.fromkeys(name for item in given if (name := _reference(item)) and len(name) <= _LONGEST_ID)
-        known = dict[str, StoredItem]()
-        for memory, prefix in self.memories if names else ():
-            for value, keys in await memory.read_named(self.owner, [_item_key(name, prefix) for name in names]):
-                wanted = {key.removeprefix(_item_key("", prefix)) for key in keys}
-                known |= _items_of(_read(value, type=StoredTurn), wanted)
-        return known
-
-    async def keep(self, name: str, kept: StoredTurn, *, again: bool = False) -> bool:
-        """Store a turn. `again` says that it was stored before: if it was deleted since, it stays deleted."""
-        memory, prefix = self.memories[0]
-        value = _write(kept)
-        if len(value) > _MOST or len(name) > _LONGEST_ID:
-            return False
-        pointers = [Item(_item_key(item, prefix)) for item in _names_in(kept)]
-        entry = StoredEntry(value, _key(kept.before, prefix) if kept.before else "", pointers)
-        return await (memory.replace if again else memory.write)(self.owner, _key(name, prefix), entry)
-
-    async def forget(self, name: str) -> bool:
-        """Delete a turn. Return False if there was none."""
-        memory, prefix = self.memories[0]
-        return await memory.delete(self.owner, _key(name, prefix))
-
-
-def _key(name: str, prefix: str = "") -> str:
-    return f"{prefix}resp:{name}"
-
-
-def _item_key(name: str, prefix: str) -> str:
-    return f"{prefix}item:{name}"
-
-
-def _items_in(kept: StoredTurn) -> Iterator[dict[str, Any]]:
-    """Yield the items of an answer that have an id."""
-    for item in as_items(_read(kept.answer).get("output")) if kept.answer else ():
-        if type(item) is dict and type(name := item.get("id")) is str and len(name) <= _LONGEST_ID:
-            yield item
-
-
-def _names_in(kept: StoredTurn) -> list[str]:
-    return list(dict.fromkeys(item["id"] for item in _items_in(kept)))
-
-
-def _items_of(kept: StoredTurn, names: Collection[str]) -> dict[str, StoredItem]:
-    """Return the items of an answer that have these ids."""
-    found = (item for item in _items_in(kept) if item["id"] in names)
-    return {item["id"]: StoredItem(kept.maker, kept.there, Raw(_write(item))) for item in found}
-
-
-def _reference(item: Any) -> str | None:
-    """Give the id of the item that stands elsewhere; None where this is the item itself."""
-    named = type(item) is dict and item.get("type") == "item_reference" and type(item.get("id")) is str
-    return item["id"] if named else None
-
-
-def as_items(value: Any) -> list[Any]:
-    """Give an input as items; a text is a message of the user."""
-    if type(value) is list:
-        return value
-    return [] if value is None else [{"type": "message", "role": "user", "content": value}]
 
 
 def text_of(member: Any) -> str:
@@ -214,7 +75,7 @@ def whole(
     before = missing[-1].before if missing else ""
     if any(not kept.answer for kept in missing) or (before and held == len(turns)):
         raise Refused.forgotten(WIRE)
-    if not missing and _OURS.encode() not in body and _REFERS not in body:
+    if not missing and _OURS.encode() not in body and REFERS not in body:
         return None
     read = read_body(body)
     items = [item for kept in reversed(missing) for item in kept.items]
@@ -233,12 +94,12 @@ def whole(
 
 def _recalled(item: Any, known: Mapping[str, StoredItem], provider: Provider) -> Iterator[Any]:
     """Give the item that one refers to, where the provider does not hold it."""
-    name, own = _reference(item), provider.dialect == WIRE
+    name, own = reference_in(item), provider.dialect == WIRE
     kept = None if name is None else known.get(name)
     if name is None or (own and (kept is None or (kept.there and kept.maker == provider.name))):
         yield item
     elif kept is None:
-        message = f"Item with id '{name[:_LONGEST_ID]}' not found: it is not kept any more, or was not to be (`store`)."
+        message = f"Item with id '{name[:LONGEST_ID]}' not found: it is not kept any more, or was not to be (`store`)."
         raise Refused("not_found", f"{message} Send the item itself.")
     elif not own:
         yield _read(kept.item)
@@ -253,7 +114,7 @@ def _is_bare(item: Any) -> bool:
 
 def _unnamed(item: Any) -> Any:
     """Give an item without its id: another server knows none of that name."""
-    named = type(item) is dict and _reference(item) is None
+    named = type(item) is dict and reference_in(item) is None
     return {key: value for key, value in item.items() if key != "id"} if named else item
 
 
@@ -275,7 +136,7 @@ class Keeper:
     def __init__(self, place: Turns, members: Mapping[str, Any], maker: str, *, passes: bool, client: Any) -> None:
         self._place, self._members, self._maker, self._passes = place, members, maker, passes
         self.adds: Callable[[list[Any]], Awaitable[None]] | None = None  # to a conversation
-        self.earlier: list[Any] = []  # what was said in it before
+        self.continues = "", ""  # that conversation, and its last item before this turn
         self.others: bool = False  # who may go on with what its provider holds
         self._noted_as = ""  # the name under which the answer is stored already
         self._frames = EventStream()
@@ -299,8 +160,8 @@ class Keeper:
             name, kept = self._noted(data) if self._passes else self._heard(data)
             if kept is not None:
                 self._head = None
-                if self.earlier and kept.answer:
-                    kept = replace(kept, asked=Raw(_write([*self.earlier, *as_items(_read(kept.asked))])))
+                if self.continues[1] and kept.answer:
+                    kept = replace(kept, before=self.continues[0], last=self.continues[1])
                 await self._store(name, kept)
         if self._begins is not None:
             begins, self._begins = self._begins, None
@@ -474,7 +335,7 @@ async def _fetch_there(
 ) -> None:
     """Have the provider show, forget or cancel what it holds; what it says is handed on."""
     path = f"/v1/responses/{asked.subject}{_RESTS.get(asked.action, '')}"
-    said = urlencode([pair for pair in parse_qsl(query) if pair[0] in _ASKED and len(pair[1]) <= _LONGEST_ID])
+    said = urlencode([pair for pair in parse_qsl(query) if pair[0] in _ASKED and len(pair[1]) <= LONGEST_ID])
     url, secrets = url_of(provider, f"{path}?{said}" if said else path), tools.secrets_of(provider)
     try:
         answer = await tools.transport.asend(

@@ -16,7 +16,7 @@ from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Goal, Routes
-from toolwire.gateway.stored import StoredItem, StoredTurn
+from toolwire.gateway.stored_turns import StoredItem, StoredTurn
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of
 from toolwire.translation.paths import Asked

@@ -26,7 +26,8 @@ from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
-from toolwire.gateway.stored import WIRE, Keeper, StoredTurn, Turns, is_kept, text_of
+from toolwire.gateway.stored import WIRE, Keeper, is_kept, text_of
+from toolwire.gateway.stored_turns import StoredTurn, Turns
 from toolwire.gateway.turn import Answering, Incoming, Served, Tools
 from toolwire.translation.paths import Asked
 from toolwire.wire.bodies import members_of
@@ -94,7 +95,7 @@ def _check_background(incoming: Incoming, members: dict[str, Any], *, foreign: b
 async def _earlier(place: Turns, incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> list[StoredTurn]:
     """Give what a request goes on from: with a key, nothing but what that key has asked."""
     if name := conversations.named_in(members):
-        turn = await conversations.turn_of(place, name)
+        turn = await place.conversation(name)
         if turn is None and (incoming.key is not None or foreign):
             raise Refused("not_found", f"Conversation with id '{name[:80]}' not found.")
         return [] if turn is None else [turn]
@@ -255,7 +256,7 @@ class _Asking(Struct):
         keeper.others = attempt.passes and attempt.several and not name
         if name:
             keeper.adds = partial(conversations.add, self.place, name)
-            keeper.earlier = [item for turn in self.incoming.turns for item in turn.items]
+            keeper.continues = name, self.incoming.turns[0].last if self.incoming.turns else ""
         return Answering(keeper.begin, keeper.send, self.client.end)
 
     async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> Leg | None:
