@@ -5,7 +5,9 @@ then the gateway keeps what it has handed on, and the memory that is measured ha
 """
 
 import asyncio
+import contextlib
 import fcntl
+import itertools
 import json
 import os
 import socket
@@ -14,8 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import SplitResult, urlsplit
 
 from tests.gateway.test_clients import connect, head, health, question, slow_model, until
 
@@ -132,9 +136,10 @@ def _slope(seen: list[float], seconds: float) -> float:
 async def readers(count: int, seconds: float) -> dict[str, Any]:
     """Have so many clients that read nothing, while others are served; give how much the gateway holds for them."""
     with tempfile.TemporaryDirectory() as folder:
-        held_up = slow_model(words=b"x" * 60_000, pause=0.0)
+        held_up = slow_model(words=b"x" * 1000, pause=0.0)
         async with held_up as (model, url), Gateway(folder, url, leaks=False) as gateway:
             before = await _usual(gateway.url)
+            idle = memory_of(gateway.pid)
             held = [await _ask(gateway.url) for _ in range(count)]
             await until(lambda: model.asked >= count + before["asked"], 120)
             sent = -1
@@ -147,6 +152,7 @@ async def readers(count: int, seconds: float) -> dict[str, Any]:
             during = await _usual(gateway.url)
             result = {
                 "held": count,
+                "idle MB": round(idle, 1),
                 "MB when full": round(full, 1),
                 "MB later": round(memory_of(gateway.pid), 1),
                 "usual ms": before["median ms"],
@@ -186,6 +192,74 @@ async def senders(count: int, seconds: float) -> dict[str, Any]:
             }
 
 
+SAME, OTHER = ["127.0.0.1"], ["127.0.0.2"]
+MANY = [f"127.0.1.{number}" for number in range(1, 251)]
+RENEWED = 250  # connections that are opened again in a quarter of a second
+HALF_HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: "
+HALF_BODY = b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n{"
+NO_MORE = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+
+
+async def halves(count: int, seconds: float, sources: list[str] = OTHER, sent: bytes = HALF_HEAD) -> dict[str, Any]:
+    """Send so many halves of a request, again where they are closed, and meanwhile 20 good requests of 127.0.0.1."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with slow_model() as (_, url), Gateway(folder, url, leaks=False) as gateway:
+            place, stop, addresses = urlsplit(gateway.url), asyncio.Event(), itertools.cycle(sources)
+            held = {await _send_half(place, next(addresses), sent): None for _ in range(count)}
+            await health(gateway.url)
+            attack = asyncio.create_task(_renew(held, lambda: _send_half(place, next(addresses), sent), stop))
+            waits = []
+            for _ in range(20):
+                await asyncio.sleep(seconds / 20)
+                start = time.monotonic()
+                reader, writer = await _ask(gateway.url)
+                with contextlib.suppress(asyncio.IncompleteReadError):
+                    await asyncio.wait_for(reader.readuntil(b"content_block_delta"), 30)
+                    waits.append(time.monotonic() - start)
+                writer.transport.abort()
+            files = open_files(gateway.pid)
+            stop.set()
+            renewed = await attack
+            for opened in held:
+                opened.close()
+            answered = {"answered": len(waits), "slowest s": max(waits, default=0)}
+            return {"halves": count, "renewed": renewed, **answered, "files of the gateway": files}
+
+
+async def _send_half(place: SplitResult, source: str, sent: bytes) -> socket.socket:
+    opened, loop = socket.socket(), asyncio.get_running_loop()
+    opened.setblocking(False)
+    opened.bind((source, 0))
+    await loop.sock_connect(opened, (place.hostname, place.port))
+    with contextlib.suppress(ConnectionError):
+        await loop.sock_sendall(opened, sent)
+    return opened
+
+
+async def _renew(
+    held: dict[socket.socket, None], again: Callable[[], Awaitable[socket.socket]], stop: asyncio.Event
+) -> int:
+    """Open another connection for each one that was closed; return how many there were."""
+    renewed = 0
+    while not stop.is_set():
+        for opened in [one for one in held if _is_closed(one)][:RENEWED]:
+            opened.close()
+            del held[opened]
+            held[await again()] = None
+            renewed += 1
+        await asyncio.sleep(0.25)
+    return renewed
+
+
+def _is_closed(opened: socket.socket) -> bool:
+    try:
+        return opened.recv(4096) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
 async def _usual(url: str) -> dict[str, Any]:
     """Ask for the beginning of an answer, some times; give the median of the waits."""
     waits = []
@@ -203,6 +277,12 @@ FLOODS: dict[str, Callable[[int, float], Awaitable[dict[str, Any]]]] = {
     "leak": lambda count, seconds: streams(count, seconds, leaks=True),
     "readers": readers,
     "senders": senders,
+    "half heads of another address": halves,
+    "half heads of the same address": partial(halves, sources=SAME),
+    "half heads of many addresses": partial(halves, sources=MANY),
+    "half bodies of another address": partial(halves, sent=HALF_BODY),
+    "half bodies of the same address": partial(halves, sources=SAME, sent=HALF_BODY),
+    "idle connections of another address": partial(halves, sent=NO_MORE),
 }
 
 

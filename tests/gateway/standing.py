@@ -149,7 +149,12 @@ class _Prompt(uvicorn.Server):
 
 @contextlib.contextmanager
 def standing(
-    url: str, settings: str = "", providers: dict[str, Provider] | None = None, **tools: Any
+    url: str,
+    settings: str = "",
+    providers: dict[str, Provider] | None = None,
+    *,
+    connections: int = 4096,
+    **tools: Any,
 ) -> Iterator[Stood]:
     """Serve a gateway before the servers at an address."""
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
@@ -157,7 +162,7 @@ def standing(
     made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
     gateway = Gateway(made, seen=seen.append)
     opened = serving.listen("127.0.0.1:0")
-    server = _Prompt(serving.config_of(gateway))
+    server = _Prompt(serving.config_of(gateway, connections))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)
     thread.start()
     while not server.started:

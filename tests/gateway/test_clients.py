@@ -101,10 +101,10 @@ async def until(met: Callable[[], bool], seconds: float) -> float:
     return time.monotonic() - start
 
 
-def question(wire: str, model: str, *, stream: bool = True) -> tuple[str, bytes]:
+def question(wire: str, model: str, *, stream: bool = True, text: str = "Hello") -> tuple[str, bytes]:
     """Write a short request of a wire."""
     encoded = dialect(wire).encode_request(
-        Request(context=Context(None, [Message("Hello")]), model=model, stream=stream, max_tokens=9)
+        Request(context=Context(None, [Message(text)]), model=model, stream=stream, max_tokens=9)
     )
     return encoded.path, encoded.json
 

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -400,7 +400,7 @@ class _Request:
 
     async def _unless_left(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what a client waits for; it ends when the client leaves."""
-        self._task = asyncio.current_task()
+        self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
         if self.scope.setdefault(LEFT, self._leave) is None:
             work.close()
             raise _Gone
@@ -409,6 +409,7 @@ class _Request:
         except asyncio.CancelledError:
             if self.scope[LEFT] is not None:
                 raise
+            task.uncancel()
             raise _Gone from None
         finally:
             self._task = None

@@ -51,6 +51,7 @@ _KEEP_ALIVES = {
 }
 _BROKE = "the provider's answer broke off"
 _NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
+_PART = 16_384  # bytes of an answer that are translated and sent at a time
 _COMMENTS = 4096  # bytes that are no word of an answer yet
 
 
@@ -176,7 +177,8 @@ class Delivery:
             while piece := first or await self.answer.aread():
                 first = b""
                 served.heard = heard.feed(piece)
-                await send(masking.feed(piece), True)
+                for part in _in_parts(masking.feed(piece)):
+                    await send(part, True)
         except TransportError as problem:
             raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
         served.usage, served.ending = heard.usage, "answer"
@@ -348,27 +350,30 @@ class Delivery:
     async def _hand_on(
         self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse
     ) -> TransportError | None:
-        """Hand an answer on, piece by piece; give what broke it off."""
-        size, read, feed, send = 0, answer.aread, stream.feed, pulse.client.send
-        masking, broke = MaskedStream(self.tools.secrets_of(self.attempt.goal.provider)), None
-        passes = isinstance(stream, PassedStream)
+        """Forward an answer, piece by piece; return what broke it off."""
+        size, read, broke = 0, answer.aread, None
+        masking = MaskedStream(self.tools.secrets_of(self.attempt.goal.provider))
         try:
             while piece := first or await read():
                 first = b""
                 size = _check_size(size + len(piece), self.tools.bounds.bytes)
-                if said := feed(masking.feed(piece)):
-                    pulse.beat()
-                    said = said if passes else self._masking.feed(said)
-                    if self._holds and self._hold(stream, said):
-                        continue
-                    await send(said, True)
+                for part in _in_parts(masking.feed(piece)):
+                    await self._forward(part, stream, pulse)
         except TransportError as problem:
             broke = problem
-        if (left := masking.close()) and (said := feed(left)):
-            said = said if passes else self._masking.feed(said)
-            if not (self._holds and self._hold(stream, said)):
-                await send(said, True)
+        if left := masking.close():
+            await self._forward(left, stream, pulse)
         return broke
+
+    async def _forward(self, part: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse) -> None:
+        """Send what a part of the provider's answer says in the client's wire, unless its end is held back."""
+        said = stream.feed(part)
+        if not said:
+            return
+        pulse.beat()
+        said = said if isinstance(stream, PassedStream) else self._masking.feed(said)
+        if not (self._holds and self._hold(stream, said)):
+            await pulse.client.send(said, True)
 
     def _hold(self, stream: ExchangedStream | PassedStream, said: bytes) -> bool:
         """Hold the end of a stream back until its calls are recorded; return True if these bytes belong to it."""
@@ -425,6 +430,13 @@ class Delivery:
                 await pulse.client.send(words, True)
 
 
+def _in_parts(piece: bytes) -> Iterable[bytes]:
+    """Cut a large piece: what is written of it is held until a slow client has read it."""
+    if len(piece) <= _PART:
+        return (piece,)
+    return (piece[start : start + _PART] for start in range(0, len(piece), _PART))
+
+
 def _nothing() -> None:
     """Settle nothing: the first answer is settled with its request."""
 
@@ -433,7 +445,8 @@ def _note(stream: ExchangedStream | PassedStream, served: Served, *, finished: b
     """Note what a stream has said so far; who leaves once all is said has an answer."""
     served.usage, served.ending = stream.usage, "answer" if stream.whole else ""
     if not finished or served.usage is None:
-        served.heard = _length(stream.parts)
+        counted = stream.words if isinstance(stream, PassedStream) else 0
+        served.heard = counted + _length(stream.parts)
 
 
 def _note_refusal(served: Served, *, failed: bool) -> None:

@@ -31,7 +31,9 @@ from toolwire.types import (
     MessageStart,
     Opaque,
     Part,
+    TextDelta,
     Thinking,
+    ThinkingDelta,
     ToolCall,
     Usage,
     UsageDelta,
@@ -219,12 +221,16 @@ def error_frames(dialect: Dialect, error: Error) -> bytes:
 
 
 class PassedStream:
-    """An answer's stream that is handed on as it is; `usage` and `parts` are read on the side."""
+    """An answer's stream that is handed on as it is; `usage` and `parts` are read on the side.
+
+    Text and thoughts are counted in `words` and not kept. The parts have the calls and the signatures.
+    """
 
     losses: tuple[Loss, ...] = ()
 
     def __init__(self, dialect: Dialect, *, array: bool) -> None:
         self.usage: Usage | None = None
+        self.words: int = 0
         self.broken: bool = False
         self._dialect, self._array = dialect, array
         self._decoder = dialect.decode_stream()
@@ -242,6 +248,9 @@ class PassedStream:
     def _hear(self, events: list[Event]) -> None:
         for event in events:
             match event:
+                case TextDelta() | ThinkingDelta():
+                    self.words += len(event.text)
+                    continue
                 case MessageStart():
                     self.usage = event.response.usage
                 case UsageDelta():
@@ -259,7 +268,7 @@ class PassedStream:
 
     @property
     def parts(self) -> list[Part]:
-        """What the answer is made of."""
+        """What the answer is made of, without the text that came in pieces."""
         return self._heard.response.message.parts
 
     def close(self, error: Error | None = None) -> bytes | None:

@@ -2,26 +2,31 @@
 
 Rules of this file:
 - Whoever is connected says what they want within a time, and takes what they are told within a time, or is gone.
-- A request whose client has gone is told so by its connection.
+- A request whose client has gone is told so by its connection. A client that closes only its own side has gone as
+  well: uvicorn, nginx and Go's net/http decide likewise.
+- Connections without a running request have a limit of their own (`admission`).
 - A signal to stop lets what runs come to its end, for a while.
 """
 
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
 import socket
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from toolwire.gateway.app import Gateway
 from toolwire.gateway.turn import leave
+from toolwire.gateway.waiting_connections import WaitingConnections, network_of
 
 _HEAD_SECONDS = 15.0
 _HEAD_BYTES = 65_536
@@ -29,16 +34,26 @@ _DRAIN_SECONDS = 30
 _LEAVING_SECONDS = 2.0
 _YOUNG = 10_000  # objects after which what is garbage is looked for
 _NOWHERE: Any = deque(maxlen=0)
-_HELD = 262_144  # bytes that wait in the system for a client that reads slowly
+_BUFFER = 16_384  # bytes that wait in this process for a client that reads slowly; one piece may come on top
+_UNSENT = 32_768  # bytes that wait in the system for it
+_SENDING = 262_144  # bytes that are sent and not acknowledged, at most
+_VANISHED = 120  # seconds after which a client that acknowledges nothing has vanished
+_PROBE = 20  # seconds between two questions to an idle client's system whether it is still there
 
 
 class _Patient(HttpToolsProtocol):
-    """A connection whose client has a time and a size for the head of each request."""
+    """A client's connection: the head of each request has a time and a size, and a client that leaves is noticed."""
 
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _head = 0
     _begun = False
+    _network: str | bytes = ""
+
+    def __init__(self, waiting: "WaitingConnections[_Patient]", **options: Any) -> None:
+        super().__init__(**options)
+        self._waiting = waiting
+        self._unanswered: list[RequestResponseCycle] = []  # more than one only if the client pipelines
 
     def data_received(self, data: bytes) -> None:
         """Read on, but for a head that never ends."""
@@ -57,10 +72,20 @@ class _Patient(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(_BUFFER)
+        self._network = network_of(self.client[0]) if self.client is not None else ""
         self._wait()
 
     def _wait(self) -> None:
+        """Limit the time until the head of the next request is complete."""
         self._timer = self.loop.call_later(_HEAD_SECONDS, self._give_up)
+        self._count()
+
+    def _count(self) -> None:
+        """Count this connection as waiting; close the oldest one if there are too many."""
+        oldest = self._waiting.add(self, self._network)
+        if oldest is not None:
+            oldest._give_up()  # noqa: SLF001 - of the same class
 
     def _give_up(self) -> None:
         if self.transport is not None and not self.transport.is_closing():
@@ -80,16 +105,53 @@ class _Patient(HttpToolsProtocol):
         if self._head > _HEAD_BYTES and sum(len(name) + len(value) for name, value in self.headers) > _HEAD_BYTES:
             raise ValueError("the head of this request is too long")
         super().on_headers_complete()
-        if not (self.parser.should_upgrade() and self._should_upgrade()):
-            self.headers = _NOWHERE  # what follows the body comes as headers, too, and is none
-        if self.parser.get_http_version() == "1.0" and self.cycle is not None:
+        if self.parser.should_upgrade() and self._should_upgrade():
+            self._waiting.discard(self)
+            return
+        self.headers = _NOWHERE  # what follows the body comes as headers, too, and is none
+        self._unanswered = [*(cycle for cycle in self._unanswered if not cycle.response_complete), self.cycle]
+        self._read_on()
+        if self.parser.get_http_version() == "1.0":
             self.cycle.send = _without_chunks(self.cycle)  # type: ignore[assignment, method-assign]
+
+    def on_message_complete(self) -> None:
+        """Note that the request is complete."""
+        super().on_message_complete()
+        if self._unanswered and not self.cycle.response_complete:
+            self._waiting.discard(self)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read on to see the client leave; uvicorn pauses after 64 KiB of a body, and where the next request begins.
+
+        It reads on when the request awaits `receive`. A task for that takes a twentieth of a short request's time. One
+        pipelined request of up to 64 KiB may be read ahead.
+        """
+        if len(self.pipeline) <= 1:
+            self.flow.resume_reading()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the rest of a body that was answered before its end."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and (self.cycle.response_complete or self.cycle.more_body):
+            self._count()
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
         super().pause_writing()
+        self._await_reading(self.transport.get_write_buffer_size())
+
+    def _await_reading(self, left: int) -> None:
         gateway: Any = self.config.app
-        self._stalled = self.loop.call_later(gateway.tools.stall, self.transport.abort)
+        self._stalled = self.loop.call_later(gateway.tools.stall, self._check_reading, left)
+
+    def _check_reading(self, before: int) -> None:
+        """Close the connection if the client has read nothing since; a slow client is waited for."""
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._await_reading(left)
+        else:
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         """Go on: the client reads."""
@@ -97,15 +159,27 @@ class _Patient(HttpToolsProtocol):
         if self._stalled is not None:
             self._stalled.cancel()
 
+    def eof_received(self) -> None:
+        """End the requests of a client that has closed its side, also while it has not read all that was sent."""
+        self._end_requests()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting, and tell the request that runs."""
+        """Stop waiting, and end the requests of this client."""
         for timer in (self._timer, self._stalled):
             if timer is not None:
                 timer.cancel()
+        self._waiting.discard(self)
         super().connection_lost(exc)
-        if self.cycle is not None and not self.cycle.response_complete:
-            scope: Any = self.cycle.scope
-            leave(scope)
+        self._end_requests()
+
+    def _end_requests(self) -> None:
+        """Report the end of the connection to each request; uvicorn reports it to the newest one only."""
+        for cycle in self._unanswered:
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+                scope: Any = cycle.scope
+                leave(scope)
 
 
 def _without_chunks(cycle: Any) -> Callable[[Any], Awaitable[None]]:
@@ -159,7 +233,7 @@ def listen(address: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _HELD)
+    _set_options(opened)
     try:
         opened.bind((host, int(port)))
     except OSError as problem:
@@ -168,11 +242,35 @@ def listen(address: str) -> socket.socket:
     return opened
 
 
+def _set_options(opened: socket.socket) -> None:
+    """Set what each accepted connection inherits: little is held for it, and a client that has vanished is noticed."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENDING)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {
+        "TCP_NOTSENT_LOWAT": _UNSENT,
+        "TCP_KEEPIDLE": _VANISHED // 2,
+        "TCP_KEEPINTVL": _PROBE,
+        "TCP_KEEPCNT": _VANISHED // 2 // _PROBE,
+        "TCP_USER_TIMEOUT": _VANISHED * 1000,
+    }
+    for name, value in options.items():
+        if hasattr(socket, name):  # each system knows some of them
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _allow_files() -> None:
+    """Let this process open as many files as it may: each connection is one, and one more to its provider."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS refuses "unlimited"
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
-    """Say how a gateway is served."""
+    """Say how a gateway is served: of its connections, half may wait without a running request."""
+    protocol: Any = partial(_Patient, WaitingConnections(connections // 2))
     return uvicorn.Config(
         gateway,
-        http=_Patient,
+        http=protocol,
         loop="uvloop",
         ws=_socket_protocol() if gateway.websocket and find_spec("websockets") else "none",
         ws_max_size=gateway.limits.body,
@@ -182,7 +280,7 @@ def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
         log_level="critical",
         server_header=False,
         proxy_headers=False,
-        backlog=2048,
+        backlog=4096,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
         timeout_keep_alive=30,
         limit_concurrency=connections,
@@ -204,6 +302,7 @@ def serve(
     connections: int = 4096,
 ) -> None:
     """Serve until a signal says stop, and do nothing else; one that says to read the settings anew calls `again`."""
+    _allow_files()
     gc.freeze()  # what was imported stays, and is not looked through again and again
     gc.set_threshold(_YOUNG, 20, 50)
     _Server(config_of(gateway, connections), ready, again).run([opened])
