@@ -307,7 +307,7 @@ def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
         accounts = Accounts(LimitLedger(url), Clock())
         assert len(await tries(accounts, key, 1, requests=1)) == 1
         with accounts._ledger._engine.begin() as connection:
-            connection.exec_driver_sql("DROP TABLE toolwire_spent")
+            connection.exec_driver_sql("DROP TABLE toolwire_windows")
         with pytest.raises(Refused) as refused:
             await accounts.reserve(key, {"requests": 1})
         assert (refused.value.error.status, refused.value.error.retry_after) == (503, 5)

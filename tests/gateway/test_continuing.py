@@ -1,13 +1,16 @@
 """A text that breaks off is gone on with where the route says so: by the next provider, in every wire, and told."""
 
+import asyncio
 import contextlib
 import json
 import math
+import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from msgspec.structs import replace
@@ -18,6 +21,7 @@ from tests.stream_oracles import READERS
 from toolwire import accumulate
 from toolwire.config import PriceSettings, read_settings
 from toolwire.dialects import dialect
+from toolwire.gateway import app
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.choosing import Choosing
 from toolwire.gateway.continuing import GO_ON
@@ -25,6 +29,7 @@ from toolwire.gateway.keys import limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes
+from toolwire.gateway.turn import leave
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import (
     Context,
@@ -350,6 +355,32 @@ def test_each_who_wrote_is_paid_for_and_it_is_one_request(tmp_path: Path) -> Non
         assert record["guessed"]
         assert record["cost"] == pytest.approx((sum(first) * 10 + 35) / 1e6)
         until(lambda: taken() == [1, sum(first) + 35, sum(first) * 10_000 + 35_000])
+
+
+def test_a_client_that_leaves_at_a_seam_leaves_no_estimate_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = app._Request._send
+
+    async def left(self: Any, data: bytes, more: bool) -> None:
+        if b": toolwire: " in data:
+            leave(self.scope)
+            await asyncio.sleep(5)
+        await send(self, data, more)
+
+    monkeypatch.setattr(app._Request, "_send", left)
+    scenario = Scenario([COUNTED, REST], complete=False)
+    with paid(tmp_path, scenario, tokens="100000/day") as (stood, taken, key):
+        encoded = dialect("openai-chat").encode_request(
+            Request(model="r", stream=True, context=Context(None, [Message("Count.")]))
+        )
+        place = urlsplit(stood.url)
+        with socket.create_connection((place.hostname or "", place.port or 0)) as opened:
+            head = f"POST {encoded.path} HTTP/1.1\r\nhost: {place.netloc}\r\nx-api-key: {key}\r\n"
+            opened.sendall(f"{head}content-length: {len(encoded.json)}\r\n\r\n".encode() + encoded.json)
+            record = stood.seen[0]
+        assert (record["ending"], record["went_on"]) == ("client gone", ["anthropic/claude-sonnet-4-5"])
+        until(lambda: taken() == [record["input_tokens"] + record["output_tokens"]])
 
 
 def test_a_key_that_has_nothing_left_for_it_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -191,20 +191,31 @@ def rows(ledger: LimitLedger, table: str) -> int:
         return int(connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one())  # noqa: S608
 
 
-def test_only_the_newest_windows_are_kept_and_a_jump_forward_deletes_none_of_them(ledger: LimitLedger) -> None:
+def test_only_the_windows_that_were_created_last_are_kept(ledger: LimitLedger) -> None:
     key = key_with(ledger, limit_of("requests", "2/min"))
     other = key_with(ledger, limit_of("requests", "2/min"))
     assert ledger.write("a", {}, [Admission(0, estimates(other, NOW, requests=1))]) == [None]
-    for minute in range(1, 151):
+    for minute in range(1, 251):
         assert ledger.write("a", {}, [Admission(minute, estimates(key, NOW + 60 * minute, requests=1))]) == [None]
-    assert (rows(ledger, "toolwire_spent"), rows(ledger, "toolwire_started")) == (101, 101)
+    assert (rows(ledger, "toolwire_windows"), rows(ledger, "toolwire_started")) == (201, 201)
     assert ledger.write("a", {0: {"requests": 1}, 30: {"requests": 2}}, []) == []  # one of them was deleted
-    assert rows(ledger, "toolwire_started") == 100
-    later = NOW + 60 * 150
+    assert rows(ledger, "toolwire_started") == 200
+    later = NOW + 60 * 250
     assert ledger.write("b", {}, [Admission(1, estimates(key, later + 90 * DAY, requests=2))]) == [None]
     assert ledger.taken(key, later) == {"requests 2/min": 1}
-    full = ledger.write("a", {150: {"requests": 2}}, [Admission(200, estimates(key, later, requests=1))])
+    full = ledger.write("a", {250: {"requests": 2}}, [Admission(300, estimates(key, later, requests=1))])
     assert full == [window_of(key, key.limits[0], later)]
+
+
+def test_a_clock_that_is_wrong_for_long_does_not_disturb_the_others(ledger: LimitLedger) -> None:
+    key = key_with(ledger, limit_of("requests", "2/min"))
+    for minute in range(300):
+        now = NOW + 60 * minute
+        for at, there in enumerate((now, now + 900 * DAY, now - 900 * DAY, now, now + 900 * DAY, now, now)):
+            number = 10 * minute + at
+            full = ledger.write("a", {}, [Admission(number, estimates(key, there, requests=1))])
+            assert (full == [None]) is (at < 5), "two in each window, and no more"
+    assert rows(ledger, "toolwire_windows") == 200
 
 
 def test_an_amount_that_no_database_holds_does_not_stop_the_ledger(ledger: LimitLedger) -> None:
@@ -221,7 +232,7 @@ def test_a_window_that_somebody_has_reset_by_hand_does_not_go_below_zero(ledger:
     key = key_with(ledger, limit_of("tokens", "100/day"))
     assert ledger.write("a", {}, [Admission(1, estimates(key, NOW, tokens=80))]) == [None]
     with ledger._engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE toolwire_spent SET taken = 0")
+        connection.exec_driver_sql("UPDATE toolwire_windows SET taken = 0")
     ledger.write("a", {1: {"tokens": 5}}, [])
     assert ledger.taken(key, NOW) == {"tokens 100/day": 0}
 

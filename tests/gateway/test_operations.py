@@ -22,6 +22,14 @@ def test_each_row_of_the_page_names_a_test_or_a_limit() -> None:
         assert f"def {test}(" in written, test
 
 
+def test_each_row_of_what_a_request_costs_names_the_tests_that_hold_it() -> None:
+    table = PAGE.partition("### What a request costs")[2].partition("\n- ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 14
+    for row in rows:
+        assert re.search(r"\| `test_\w+`(, `test_\w+`)* \|$", row), row
+
+
 def test_the_settings_of_the_page_are_settings() -> None:
     text = "".join(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
     settings = read_settings(text)

@@ -29,7 +29,7 @@ from toolwire.gateway.ledger import Admission, Estimate, LimitLedger, Window, wi
 
 _log = logging.getLogger(__name__)
 FRESH = 1.0  # seconds after which a key is read anew: a key that was revoked is used no longer than that
-_FLUSH = 0.05  # seconds for which a settled request waits for others, so that they share a transaction
+_FLUSH = 0.1  # seconds for which a settled request waits for others, so that they share a transaction
 _RETRY = 0.5
 _BATCH = 256
 _MOST_KEYS = 10_000

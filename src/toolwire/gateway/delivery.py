@@ -401,9 +401,11 @@ class Delivery:
     ) -> tuple[ExchangedStream, TransportError | None]:
         """Hand an answer on, and have others go on with a text that breaks off; give what breaks off at last."""
         attempt, answer, served = self.attempt, self.answer, self.served
-        now, settle = served, _nothing
+        now, settle, words = served, _nothing, b""
         while True:
             try:
+                if words:
+                    await pulse.client.send(words, True)
                 problem = await self._hand_on(answer, first, stream, pulse)
                 broke = seams.breaks() and (problem is None or problem.kind != "too_long")
                 now.ending = "" if broke else "answer"
@@ -426,8 +428,7 @@ class Delivery:
             self._masking = MaskedStream(self._secrets)
             said = stream.tell(seams.join(attempt.exchange.target.decode_stream(), leg.left))
             stream = attempt.exchange.stream(stream, seams.begun)
-            if words := self._masking.feed(said + comment(self.wire, told)):
-                await pulse.client.send(words, True)
+            words = self._masking.feed(said + comment(self.wire, told))
 
 
 def _in_parts(piece: bytes) -> Iterable[bytes]:

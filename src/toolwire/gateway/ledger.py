@@ -1,11 +1,12 @@
 """The ledger: keys, and what each key has spent in each window of its limits, in SQLite or PostgreSQL.
 
 Rules of this file:
-- A request is admitted in a transaction that adds its estimate to `toolwire_spent` and stores the estimate in rows of
+- A request is admitted in a transaction that adds its estimate to `toolwire_windows` and stores the estimate in rows of
   its own in `toolwire_started`. SQLite is locked when the transaction begins. PostgreSQL locks the rows of the windows.
 - An estimate counts as spent until the request is settled. To settle a request deletes its rows and corrects the
   windows that they name. So a request is settled once, however late, and other processes do not matter.
-- No clock and no lease decides anything here. Old windows are deleted by their number, when a new one is created.
+- No clock and no lease decides anything here. Old windows are deleted in the order in which they were created, so a
+  clock that jumps deletes none that are in use.
 - These functions block. They are called in a thread of their own.
 """
 
@@ -21,7 +22,7 @@ from msgspec import Struct
 from toolwire.gateway.database import open_database
 from toolwire.gateway.keys import Key, Limit
 
-_KEPT_WINDOWS = 100
+_KEPT_WINDOWS = 200  # of each limit
 _ROWS = 300  # windows that one statement reads: SQLite has no more than 1000 terms of an OR
 _MOST = 1 << 62  # the largest amount that is stored: a provider that reports more must not stop the ledger
 _STUCK_MS = 5000  # PostgreSQL ends a transaction that is idle for so long: its process is paused, and holds locks
@@ -40,13 +41,14 @@ _keys = sql.Table(
     sql.Column("expires", sql.Float),
     sql.Column("revoked", sql.Float),
 )
-_spent = sql.Table(
-    "toolwire_spent",
+_windows = sql.Table(
+    "toolwire_windows",
     _TABLES,
     sql.Column("key", sql.String(8), primary_key=True),
     sql.Column("kind", sql.String(10), primary_key=True),
     sql.Column("window", sql.String(5), primary_key=True),
     sql.Column("start", sql.BigInteger, primary_key=True),
+    sql.Column("number", sql.BigInteger, nullable=False),
     sql.Column("taken", sql.BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -64,13 +66,18 @@ _started = sql.Table(
 )
 # The statements of a request are the driver's own. SQLAlchemy's cost three times as much CPU (measured 2026-11-27).
 _ROW = '(key = ? AND kind = ? AND "window" = ? AND start = ?)'
-_OLD = """ WHERE key = ? AND kind = ? AND "window" = ? AND start < (SELECT start FROM toolwire_spent
- WHERE key = ? AND kind = ? AND "window" = ? ORDER BY start DESC LIMIT 1 OFFSET ?)"""
+_LIMIT = 'key = ? AND kind = ? AND "window" = ?'
 _SETTLE = """DELETE FROM toolwire_started WHERE process = ? AND number IN (%s)
  RETURNING number, key, kind, "window", start, amount"""
-_READ = 'SELECT key, kind, "window", start, taken FROM toolwire_spent WHERE %s ORDER BY key, kind, "window", start'
-_CREATE = 'INSERT INTO toolwire_spent (key, kind, "window", start, taken) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING'
-_CHANGE = f"UPDATE toolwire_spent SET taken = ? WHERE {_ROW}"  # noqa: S608 - nothing of a request stands in it
+_READ = 'SELECT key, kind, "window", start, taken FROM toolwire_windows WHERE %s ORDER BY key, kind, "window", start'
+_NEWEST = f"SELECT coalesce(max(number), 0) FROM toolwire_windows WHERE {_LIMIT}"  # noqa: S608 - these are constants
+_CREATE = """INSERT INTO toolwire_windows (key, kind, "window", start, number, taken)
+ VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING"""
+_OLD = f"{_LIMIT} AND number <= ?"
+_FORGET = f"""DELETE FROM toolwire_started WHERE {_LIMIT}
+ AND start IN (SELECT start FROM toolwire_windows WHERE {_OLD})"""  # noqa: S608 - these are constants
+_DELETE = f"DELETE FROM toolwire_windows WHERE {_OLD}"  # noqa: S608 - these are constants
+_CHANGE = f"UPDATE toolwire_windows SET taken = ? WHERE {_ROW}"  # noqa: S608 - these are constants
 _START = """INSERT INTO toolwire_started (process, number, key, kind, "window", start, amount)
  VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
@@ -145,7 +152,7 @@ class LimitLedger:
         taken = {}
         with self._engine.begin() as connection:
             for limit in key.limits:
-                row = connection.execute(sql.select(_spent.c.taken).where(_is_of(window_of(key, limit, now))))
+                row = connection.execute(sql.select(_windows.c.taken).where(_is_of(window_of(key, limit, now))))
                 taken[f"{limit.kind} {limit}"] = row.scalar() or 0
         return taken
 
@@ -218,12 +225,15 @@ class LimitLedger:
         return taken
 
     def _create(self, cursor: Any, windows: Iterable[Window]) -> dict[Window, int]:
-        """Create windows, delete those that are too old, and read them as they are now."""
+        """Create windows, delete those that are too old, and read the new ones."""
         for window in sorted(windows):
-            cursor.execute(self._text(_CREATE), msgspec.structs.astuple(window))
             limit = window.key, window.kind, window.unit
-            for table in ("toolwire_started", "toolwire_spent"):
-                cursor.execute(self._text(f"DELETE FROM {table}{_OLD}"), (*limit, *limit, _KEPT_WINDOWS - 1))  # noqa: S608
+            cursor.execute(self._text(_NEWEST), limit)
+            newest = cursor.fetchone()[0]
+            cursor.execute(self._text(_CREATE), (*limit, window.start, newest + 1))
+            if (old := newest + 1 - _KEPT_WINDOWS) > 0:
+                cursor.execute(self._text(_FORGET), (*limit, *limit, old))
+                cursor.execute(self._text(_DELETE), (*limit, old))
         return self._read(cursor, windows)
 
     def _store(self, cursor: Any, taken: Mapping[Window, int]) -> None:
@@ -284,5 +294,5 @@ def _json(value: Any) -> str:
 
 
 def _is_of(window: Window) -> Any:
-    columns = (_spent.c.key, _spent.c.kind, _spent.c.window, _spent.c.start)
+    columns = (_windows.c.key, _windows.c.kind, _windows.c.window, _windows.c.start)
     return sql.and_(*(column == value for column, value in zip(columns, msgspec.structs.astuple(window), strict=True)))
