@@ -35,7 +35,7 @@ from toolwire.types import Loss, Text
 
 __all__ = ["guarded"]
 
-SIZE, SHARE = 100_000, 25_000
+SIZE, SHARE = 40_000, 10_000
 KILO = b"x" * 1000
 Kept = ProcessMemory | StoredMemory
 
@@ -138,15 +138,15 @@ def test_at_its_limit_a_key_loses_what_it_used_longest_ago_and_others_lose_nothi
 ) -> None:
     async def lead() -> None:
         kept, _ = stored
-        for at in range(5):
+        for at in range(4):
             await write(kept, "you", f"k{at}")
-        for at in range(60):
+        for at in range(20):
             await write(kept, "me", f"k{at}")
             assert at % 4 or sums(kept)["me"] <= SHARE
-        there = await keys_in(kept, "me", 60)
-        assert there == list(range(60 - len(there), 60)), "the oldest are gone, and no others"
+        there = await keys_in(kept, "me", 20)
+        assert there == list(range(20 - len(there), 20)), "the oldest are gone, and no others"
         assert sums(kept)["me"] > SHARE - 3 * 1500
-        assert await keys_in(kept, "you", 5) == list(range(5))
+        assert await keys_in(kept, "you", 4) == list(range(4))
 
     asyncio.run(lead())
 
@@ -160,7 +160,7 @@ def test_at_the_limit_of_all_who_holds_most_loses_what_it_used_longest_ago(
         for at in range(3):
             await write(kept, "small", f"k{at}")
         for owner in ("a", "b", "c", "d", "e"):
-            for at in range(20):
+            for at in range(10):
                 await write(kept, owner, f"k{at}")
                 assert at % 4 or sum(sums(kept).values()) <= SIZE
         held = sums(kept)
@@ -168,8 +168,8 @@ def test_at_the_limit_of_all_who_holds_most_loses_what_it_used_longest_ago(
         most = [held[owner] for owner in "abcde"]
         assert max(most) - min(most) < 2 * 1600, "who held most gave first"
         for owner in "abcde":
-            there = await keys_in(kept, owner, 20)
-            assert there == list(range(20 - len(there), 20))
+            there = await keys_in(kept, owner, 10)
+            assert there == list(range(10 - len(there), 10))
 
     asyncio.run(lead())
 
@@ -177,7 +177,7 @@ def test_at_the_limit_of_all_who_holds_most_loses_what_it_used_longest_ago(
 def test_what_is_read_stays_longer(stored: tuple[Kept, Clock]) -> None:
     async def lead() -> None:
         kept, clock = stored
-        for at in range(16):
+        for at in range(6):
             assert await kept.write(
                 "me", f"k{at}", StoredEntry(KILO, "k0" if at == 1 else "", items=[Item(f"item:{at}")])
             )
@@ -185,13 +185,13 @@ def test_what_is_read_stays_longer(stored: tuple[Kept, Clock]) -> None:
         assert await kept.read("me", "k3") is not None
         assert len(await kept.read_chain("me", "k1")) == 2
         assert len(await kept.read_named("me", ["item:5"])) == 1
-        assert list(await kept.find("me", ["k7"])) == ["k7"]
+        assert list(await kept.find("me", ["k0"])) == ["k0"]
         if isinstance(kept, StoredMemory):
             kept._writing.submit(lambda: None).result()  # what was read is noted
         clock.now += 1
-        for at in range(16, 30):
+        for at in range(6, 9):
             assert await kept.write("me", f"k{at}", StoredEntry(KILO))
-        assert [at for at in await keys_in(kept, "me", 30) if at < 16] == [0, 1, 3, 5, 7]
+        assert await keys_in(kept, "me", 9) == [0, 1, 3, 5, 6, 7, 8]
 
     asyncio.run(lead())
 
@@ -283,12 +283,12 @@ def test_a_chain_is_read_at_once_and_ends_where_it_is_cut(stored: tuple[Kept, Cl
     asyncio.run(lead())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_is_counted_is_what_is_there_whatever_is_done(seed: int, stored: tuple[Kept, Clock]) -> None:
     async def lead() -> None:
         kept, clock = stored
         chance = random.Random(seed)  # noqa: S311 - a game
-        for _ in range(150):
+        for _ in range(100):
             owner, key = chance.choice("abcdef"), f"k{chance.randrange(8)}"
             clock.now += chance.choice((0, 0, 0, 30, 400))
             items = [Item(f"i{chance.randrange(9)}", chance.choice((None, KILO * chance.randrange(4))))]
