@@ -5,6 +5,8 @@ milliseconds. What is small is done at once, because a thread costs more than th
 """
 
 import asyncio
+import gc
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +24,8 @@ class Offloader:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._busy = 0
 
     async def run(self, size: int, work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         """Return what `work` returns; do it in a thread if it is about a body of `LARGE` bytes or more."""
@@ -29,7 +33,22 @@ class Offloader:
             return work(*args, **options)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, "toolwire-bodies")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **options))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._uncollected, partial(work, *args, **options)
+        )
+
+    def _uncollected(self, work: Callable[[], T]) -> T:
+        """Do `work` without looking for garbage meanwhile: with millions of objects that stops all threads for seconds."""
+        with self._lock:
+            self._busy += 1
+            gc.disable()
+        try:
+            return work()
+        finally:
+            with self._lock:
+                self._busy -= 1
+                if not self._busy:
+                    gc.enable()
 
     def close(self) -> None:
         """Let what runs end, and start nothing more."""
