@@ -160,6 +160,7 @@ SPELLINGS = {
 }
 
 Shape = Callable[[Spelling, int], dict[str, Any]]
+SEVERAL = 50
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
@@ -300,9 +301,12 @@ def _colliding(number: int) -> str:
     return (f"a{place}.b", f"a{place}/b", f"a{place}_b", f"a{place}_b__tw{len(str(place)) + 1}-2e")[form]
 
 
-def _schema(of: Callable[[int], Any]) -> Shape:
+def _schema(of: Callable[[int], Any], tools: int = 1) -> Shape:
+    """Give tools of one schema; what is only so deep takes several of them to be measured."""
+
     def shape(wire: Spelling, size: int) -> dict[str, Any]:
-        return wire.ask(wire.say("user", ["Go."]), [wire.tool("f", of(size))])
+        schema = of(size)
+        return wire.ask(wire.say("user", ["Go."]), [wire.tool(f"f{number}", schema) for number in range(tools)])
 
     return shape
 
@@ -396,10 +400,11 @@ def _ring(size: int) -> Any:
     return {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
 
 
-def _arguments(of: Callable[[int], Any]) -> Shape:
+def _arguments(of: Callable[[int], Any], calls: int = 1) -> Shape:
     def shape(wire: Spelling, size: int) -> dict[str, Any]:
-        calls = wire.call([("call_0", "f", of(size))])
-        return wire.ask([*wire.say("user", ["Go."]), *calls, *wire.answer([("call_0", "f", "done")])], [])
+        arguments = of(size)
+        called = wire.call([(_ids(number), "f", arguments) for number in range(calls)])
+        return wire.ask([*wire.say("user", ["Go."]), *called, *wire.answer(_results(calls, _ids))], [])
 
     return shape
 
@@ -449,11 +454,11 @@ SHAPES: dict[str, Shape] = {
     "tools of one name": _tools(lambda _: "f"),
     "tools that collide": _tools(_colliding),
     "tools that are used": _used_tools,
-    "schema of objects": _schema(_deep(lambda inner: {"type": "object", "properties": {"x": inner}})),
-    "schema of lists": _schema(_deep(lambda inner: {"type": "array", "items": inner})),
-    "schema of choices": _schema(_deep(lambda inner: {"anyOf": [inner, {"type": "null"}]})),
-    "schema of all": _schema(_deep(lambda inner: {"allOf": [inner], "description": "d"})),
-    "schema of one": _schema(_deep(lambda inner: {"oneOf": [inner, {"type": "integer"}]})),
+    "schema of objects": _schema(_deep(lambda inner: {"type": "object", "properties": {"x": inner}}), SEVERAL),
+    "schema of lists": _schema(_deep(lambda inner: {"type": "array", "items": inner}), SEVERAL),
+    "schema of choices": _schema(_deep(lambda inner: {"anyOf": [inner, {"type": "null"}]}), SEVERAL),
+    "schema of all": _schema(_deep(lambda inner: {"allOf": [inner], "description": "d"}), SEVERAL),
+    "schema of one": _schema(_deep(lambda inner: {"oneOf": [inner, {"type": "integer"}]}), SEVERAL),
     "properties": _schema(_properties),
     "optional properties": _schema(_optional),
     "any of many": _schema(_choices("anyOf")),
@@ -467,7 +472,7 @@ SHAPES: dict[str, Shape] = {
     "references twice": _schema(_twice),
     "ring of references": _schema(_ring),
     "wide arguments": _arguments(_wide_arguments),
-    "deep arguments": _arguments(_deep_arguments),
+    "deep arguments": _arguments(_deep_arguments, SEVERAL),
 }
 
 
@@ -586,12 +591,16 @@ def _members(source: str, size: int) -> dict[str, Any]:
     return {**wire.ask(wire.say("user", ["Go."]), []), **{f"x_{number}": [number] for number in range(size)}}
 
 
+def _of_wire(shape: Shape) -> Callable[[str, int], dict[str, Any]]:
+    return lambda source, size: shape(SPELLINGS[source], size)
+
+
 def _of_any(shape: Callable[[Any, int], dict[str, Any]]) -> Callable[[str, int], dict[str, Any]]:
     return lambda source, size: shape(SPELLINGS[source], size)
 
 
 BODIES: dict[str, Callable[[str, int], dict[str, Any]]] = {
-    **{name: _of_any(shape) for name, shape in SHAPES.items()},
+    **{name: _of_wire(shape) for name, shape in SHAPES.items()},
     **{name: _spelled(own) for name, own in OWN_SHAPES.items()},
     "members": _members,
 }

@@ -38,7 +38,7 @@ class Offloader:
         )
 
     def _uncollected(self, work: Callable[[], T]) -> T:
-        """Do `work` without looking for garbage meanwhile: with millions of objects that stops all threads for seconds."""
+        """Do `work` without looking for garbage: among millions of objects that stops all threads for seconds."""
         with self._lock:
             self._busy += 1
             gc.disable()

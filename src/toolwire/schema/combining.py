@@ -103,11 +103,17 @@ def _property_of(node: Schema, name: str) -> Any:
 
 def _shape(first: Schema, second: Schema) -> Schema:
     """Combine the properties of two object schemas; what each says of extra ones counts for the other's."""
-    names = dict.fromkeys((*first.get("properties", ()), *second.get("properties", ())))
     shape: Schema = {}
-    if names or "properties" in first or "properties" in second:
-        shape["properties"] = {name: _both(_property_of(first, name), _property_of(second, name)) for name in names}
-    if "additionalProperties" in first or "additionalProperties" in second:
+    limited = "additionalProperties" in first or "additionalProperties" in second
+    if "properties" in first or "properties" in second:
+        ours, theirs = first.get("properties", {}), second.get("properties", {})
+        # Without a word on extra properties, those that only the first names stay as they are.
+        names = {**ours, **theirs} if limited else theirs
+        shape["properties"] = {
+            **ours,
+            **{name: _both(_property_of(first, name), _property_of(second, name)) for name in names},
+        }
+    if limited:
         extra = [node.get("additionalProperties", True) for node in (first, second)]
         shape["additionalProperties"] = _both(*extra)
     if "patternProperties" in first and "patternProperties" in second:
