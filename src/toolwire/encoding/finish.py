@@ -7,7 +7,6 @@ Rules of this file:
 - A wire's own counts stay beside ours, and are written for as long as they mean the same.
 """
 
-import json
 from collections.abc import Collection
 from typing import Any
 
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from toolwire.encoding.ledger import Ledger, Wire, made_by
 from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severity, ToolCall, Usage
 from toolwire.types.answer import MOST_TOKENS
-from toolwire.wire.arguments import format_arguments, parse_arguments
+from toolwire.wire.arguments import begins_whole, format_arguments, parse_arguments
 
 GAVE_UP = Error("server", "the provider ended the answer with an error", 502)
 """What an answer is on another wire, whose own wire says by a word that it failed."""
@@ -27,7 +26,6 @@ COMMON_WORDS = {
     "content_filter": "content_filter",
 }
 """What words mean on any wire: servers that imitate one say those of another."""
-_raw_decode = json.JSONDecoder().raw_decode
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
 
 
@@ -88,14 +86,7 @@ def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool
     """Whether a reader of a stream may take the text of a call, or the beginning of it, for all of it."""
     if not text.strip():
         return not (last and reason in CUT)
-    return parse_arguments(text)[1] is None or _begins_with_object(text.lstrip())
-
-
-def _begins_with_object(text: str) -> bool:
-    try:
-        return text[:1] == "{" and type(_raw_decode(text)[0]) is dict
-    except (ValueError, RecursionError):
-        return False
+    return begins_whole(text)
 
 
 def as_cut(choice: Choice, wire: Wire) -> Choice:

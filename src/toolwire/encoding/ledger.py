@@ -19,6 +19,7 @@ from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
 from toolwire.errors import InvalidBody, InvalidSchema
 from toolwire.schema import fit
+from toolwire.schema.document import Allowance
 from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
@@ -145,7 +146,7 @@ def _ids_of(grammar: Grammar | str) -> Ids:
 class Ledger:
     """What one encode has lost so far, where it stands, and what it has named."""
 
-    __slots__ = ("at", "dialect", "ids", "losses", "names", "of", "own", "part", "quirks", "wire")
+    __slots__ = ("allowance", "at", "dialect", "ids", "losses", "names", "of", "own", "part", "quirks", "wire")
 
     def __init__(
         self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None, of: Body = "request"
@@ -159,6 +160,7 @@ class Ledger:
         quirks = tuned(quirks, settings) if settings else quirks
         self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
+        self.allowance: Allowance | None = None
         self.at: tuple[str | int, ...] = ()
         self.part: int | None = None
         self.own: bool = False
@@ -291,10 +293,15 @@ class Ledger:
         for key in state or ():
             self.lose(f"provider_state.{key}", "provider_state", detail)
 
+    def _allowance(self) -> Allowance:
+        if self.allowance is None:
+            self.allowance = Allowance()
+        return self.allowance
+
     def fit(self, schema: dict[str, Any], target: str, field: str = "parameters", within: str = "") -> dict[str, Any]:
         """Fit a schema to the target's schema dialect, and record what it could not say `within` it."""
         try:
-            fitted = fit(schema, target)
+            fitted = fit(schema, target, self._allowance())
         except InvalidSchema as problem:
             self.lose(field, "schema_unfit", f"sent as it is: {problem}", "approximated")
             return schema
@@ -309,7 +316,7 @@ class Ledger:
     def fit_root(self, schema: dict[str, Any], target: str, field: str = "parameters") -> dict[str, Any]:
         """Give a schema whose root is an object as a server takes it, and record what that could not say."""
         try:
-            fitted = fit_root(schema, target)
+            fitted = fit_root(schema, target, self._allowance())
         except InvalidSchema as problem:
             self.lose(field, "schema_unfit", f"any object is taken: {problem}", "approximated")
             return {"type": "object", "properties": {}}

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace as moved
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
-from toolwire.schema.document import MAX_DEPTH, RootSchema, Site, measure, too_deep
+from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, Site, measure, too_deep
 from toolwire.schema.draft import as_list, exact, inside, present, replace, same, settle_evaluated
 from toolwire.schema.targets import CONSTRAINTS, IDENTIFIERS, Schema
 
@@ -148,6 +148,84 @@ def merge(first: Schema, second: Schema) -> tuple[Schema, Schema]:
     return merged, left
 
 
+class _Merging:
+    """Subschemas without references that are merged one after the other, as `merge` does it with two.
+
+    Where nothing speaks of properties that are not declared, a member only adds to what is there: that is not copied.
+    """
+
+    __slots__ = ("_blank", "_joined", "_owned", "_required")
+
+    def __init__(self, first: Schema) -> None:
+        self._joined = first
+        self._owned = False  # whether the properties are a copy
+        self._blank: list[str] = []  # the properties of the copy that are {}
+        self._required: dict[str, None] | None = None  # the required names, where they have grown
+
+    def strain(self, member: Schema) -> int:
+        """Say how much it takes to look through what is there once more."""
+        words = len(self._joined.get("description", "")) // TEXT_UNIT if "description" in member else 0
+        patterns = len(self._joined.get("patternProperties", ())) if "patternProperties" in member else 0
+        return (len(self._joined.get("properties", ())) + patterns) // _MERGED_AT_ONCE + words
+
+    def add(self, member: Schema) -> Schema:
+        """Merge a member; give what of it has no place."""
+        if not (_EXTRA.isdisjoint(self._joined) and _EXTRA.isdisjoint(member)):
+            self._joined, left = merge(self.close(), member)
+            self._owned, self._required = False, None
+            return left
+        rest = {key: value for key, value in member.items() if key not in _GATHERED}
+        beside = {key: self._joined[key] for key in (*rest, *_GROUPED) if key in self._joined}
+        merged, left = merge(beside, rest)
+        self._settle_blank()
+        for key, value in member.items():
+            if key == "properties":
+                self._add_properties(value)
+            elif key == "required":
+                self._add_required(value)
+            elif key in merged:
+                self._joined[key] = merged[key]
+        return left
+
+    def _settle_blank(self) -> None:
+        """Say of each property that accepts anything what `_both` says of it, where another schema lacks it."""
+        if not self._owned and "properties" in self._joined:
+            self._joined["properties"] = dict(self._joined["properties"])
+            self._blank = [name for name, node in self._joined["properties"].items() if node == {}]
+            self._owned = True
+        if self._blank:
+            self._joined["properties"].update(dict.fromkeys(self._blank, True))
+            self._blank = []
+
+    def _add_properties(self, more: Schema) -> None:
+        properties = self._joined.setdefault("properties", {})
+        self._owned = True
+        for name, node in more.items():
+            properties[name] = _both(properties.get(name, True), node)
+            if properties[name] == {}:
+                self._blank.append(name)
+
+    def _add_required(self, names: list[str]) -> None:
+        if "required" not in self._joined:
+            self._joined["required"] = names
+            return
+        if self._required is None:
+            self._required = dict.fromkeys(self._joined["required"])
+        self._required.update(dict.fromkeys(names))
+
+    def close(self) -> Schema:
+        """Give what came of it."""
+        if self._required is not None:
+            self._joined["required"] = list(self._required)
+            self._required = None
+        return self._joined
+
+
+_GATHERED = frozenset({"properties", "required"})
+_EXTRA = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+_GROUPED = frozenset().union(*_GROUPS) - _GATHERED - _EXTRA
+
+
 def _members(view: Schema, site: Site) -> tuple[list[Schema], frozenset[str]]:
     """List what holds at once, in order, without references; also give the references written out for it."""
     members: list[Schema] = []
@@ -183,12 +261,14 @@ def conjoin(view: Schema, site: Site) -> tuple[Schema, Site, list[str]]:
     outer = {_SEES_THROUGH: joined.pop(_SEES_THROUGH)} if _SEES_THROUGH in joined else {}
     conflicts: list[Schema] = []
     lost: list[str] = []
+    merging = _Merging(joined)
     for member in members:
-        site.document.spend(len(joined.get("properties", ())) // _MERGED_AT_ONCE, site.path)
-        joined, left = merge(joined, member)
+        site.document.multiply(merging.strain(member), site.path)
+        left = merging.add(member)
         lost += [keyword for keyword in left if keyword not in CONSTRAINTS]
         if conflict := {key: value for key, value in left.items() if key in CONSTRAINTS}:
             conflicts.append(conflict)
+    joined = merging.close()
     if conflicts:
         joined["allOf"] = conflicts
     return settle_evaluated({**joined, **outer}), moved(site, trail=trail), lost
@@ -211,7 +291,9 @@ def _literals(node: Schema) -> set[str] | None:
 
 
 def _disjoint(first: Any, second: Any, document: RootSchema, depth: int = _LOOK_INTO) -> bool:
-    """Whether it is plain to see that no value fits both."""
+    """Whether it is plain to see that no value fits both; what takes too long to see is not plain."""
+    if not document.allowance.may_compare():
+        return False
     left, right = _resolved(first, document), _resolved(second, document)
     if "type" in left and "type" in right and _types(left["type"], right["type"]) is None:
         return True
@@ -259,7 +341,7 @@ def _distribute(view: Schema, site: Site) -> Schema:
     if not base or not (split or site.target.pure_unions):
         return view
     branches = view["anyOf"]
-    site.document.spend(measure(base) * len(branches), site.path)
+    site.document.multiply(measure(base) * len(branches), site.path)
     possible = [branch for branch in branches if not _disjoint(base, branch, site.document)] or branches
     outer = {key: value for key, value in view.items() if key not in base}
     return {**outer, "anyOf": [_narrowed(base, branch, site) for branch in possible]}
@@ -294,7 +376,7 @@ def flatten(view: Schema, site: Site, depth: int = 0) -> Schema:
         raise too_deep(keyword)
     rest = {key: value for key, value in view.items() if key != keyword}
     base = {key: value for key, value in rest.items() if key in CONSTRAINTS}
-    site.document.spend(measure(base) * len(view[keyword]), keyword)
+    site.document.multiply(measure(base) * len(view[keyword]), keyword)
     _checked(view, keyword, "")
     shapes = [shape for branch in view[keyword] if (shape := _shape_of(base, branch, site, depth))]
     if not shapes:

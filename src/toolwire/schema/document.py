@@ -3,9 +3,11 @@
 Rules of this file:
 - A reference is followed inside the document only; nothing is fetched. An embedded `$id` opens no other one.
 - Size counts JSON values, and 64 characters of text as one; what references and unions multiply, each time.
+- The schemas of one request share an allowance for what is multiplied, so that many small ones cost no more than one.
 """
 
 import re
+from collections import deque
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +25,7 @@ _MAX_BITS = 4096
 # What is written in fewer bytes holds no number of so many bits.
 _SHORT = 1200
 TEXT_UNIT = 64
+_COMPARISONS = 20_000
 _ROOT = "#"
 _ONLY_TEXT = frozenset({str})
 _SMALL = (bool, float, type(None))
@@ -42,6 +45,33 @@ def too_deep(path: str) -> InvalidSchema:
         f"the schema is nested too deeply: at most {MAX_DEPTH} levels of subschemas, {MAX_NESTING} of JSON",
         path=path,
     )
+
+
+class Allowance:
+    """How many JSON values the schemas of one request may be multiplied by, and how often they may be compared."""
+
+    __slots__ = ("comparisons", "values")
+
+    def __init__(self) -> None:
+        self.values = MAX_SIZE
+        self.comparisons = _COMPARISONS
+
+    def grow(self, size: int) -> None:
+        """Allow more, for a schema of so many JSON values."""
+        self.values += size
+        self.comparisons += size
+
+    def take(self, size: int, path: str) -> None:
+        """Take so many values; refuse more than there are left."""
+        self.values -= size
+        if self.values < 0:
+            message = f"the schemas of this request are too large together: {MAX_SIZE:,} JSON values may be written out"
+            raise InvalidSchema(f"{message} for references and alternatives, and as many as they have", path=path)
+
+    def may_compare(self) -> bool:
+        """Take one comparison; False where none is left."""
+        self.comparisons -= 1
+        return self.comparisons >= 0
 
 
 def _children(value: Any) -> tuple[list[Any], int]:
@@ -137,11 +167,27 @@ class RootSchema:
     Of a root that is `at_most` so large, its size is only measured where it comes to it.
     """
 
-    __slots__ = ("_anchors", "_at_most", "_base", "_defined", "_kept", "_leads", "_sizes", "_spent", "pending", "root")
+    __slots__ = (
+        "_anchors",
+        "_at_most",
+        "_base",
+        "_defined",
+        "_found",
+        "_kept",
+        "_leads",
+        "_sizes",
+        "_spent",
+        "allowance",
+        "pending",
+        "root",
+    )
 
-    def __init__(self, root: Schema, at_most: int = 0) -> None:
+    def __init__(self, root: Schema, at_most: int = 0, allowance: Allowance | None = None) -> None:
         self.root: Schema = root
-        self.pending: list[tuple[str, str]] = []
+        self.allowance: Allowance = Allowance() if allowance is None else allowance
+        self.allowance.grow(at_most)
+        self._found: dict[str, Any] = {}
+        self.pending: deque[tuple[str, str]] = deque()
         self._at_most = at_most
         self._spent = at_most
         self._sizes: dict[str, int] = {}
@@ -161,8 +207,24 @@ class RootSchema:
         if self._spent > MAX_SIZE:
             raise _too_large(path)
 
+    def open(self) -> None:
+        """Count the schema itself."""
+        size = measure(self.root)
+        self.allowance.grow(size)
+        self.spend(size, "")
+
+    def multiply(self, size: int, path: str) -> None:
+        """Count what is written out once more, and was not in the schema so often."""
+        self.spend(size, path)
+        self.allowance.take(size, path)
+
     def find(self, ref: str, path: str = "") -> Any:
         """Find the subschema that a reference points to."""
+        if ref not in self._found:
+            self._found[ref] = self._find(ref, path)
+        return self._found[ref]
+
+    def _find(self, ref: str, path: str) -> Any:
         fragment = ref.removeprefix(self._base) if self._base and "#" in ref else ref
         if not fragment.startswith("#"):
             raise InvalidSchema(f"$ref {ref!r} points outside the schema; move its target into $defs", path=path)
@@ -176,7 +238,7 @@ class RootSchema:
         value = self.find(ref, path)
         if ref not in self._sizes:
             self._sizes[ref] = measure(value, path)
-        self.spend(self._sizes[ref], path)
+        self.multiply(self._sizes[ref], path)
         return value
 
     def _look_up(self, fragment: str) -> Any:

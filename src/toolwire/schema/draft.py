@@ -15,6 +15,8 @@ from toolwire.schema.targets import COMBINERS, CONSTRAINTS, TYPES, Schema
 
 _NULL_IS_A_VALUE = frozenset({"const", "default", "example"})
 _SHOWN = 60
+# Each subschema may be told of by its path, and names may be as long as a body.
+_LONGEST_PATH = 2000
 _SAID = ("type", "description", "title")
 _NUMBERED_TYPES = ("", "string", "number", "integer", "boolean", "array", "object", "null")
 
@@ -54,8 +56,9 @@ def as_list(types: Any) -> list[str]:
 
 
 def inside(path: str, step: str) -> str:
-    """Write the path of what stands one step inside; the path of a root is empty."""
-    return f"{path}.{step}" if path else step
+    """Write the path of what stands one step inside; the path of a root is empty, and a long one is cut."""
+    inner = f"{path}.{step}" if path else step
+    return inner if len(inner) <= _LONGEST_PATH else f"{inner[: _LONGEST_PATH - 3]}..."
 
 
 def is_number(value: Any) -> bool:

@@ -26,7 +26,7 @@ import msgspec
 from toolwire.errors import InvalidSchema
 from toolwire.schema.combining import any_of, conjoin, flatten, merge, unite
 from toolwire.schema.conformance import fit_quickly
-from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, Site, measure, size_at_most, too_deep
+from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, Allowance, RootSchema, Site, size_at_most, too_deep
 from toolwire.schema.draft import as_list, exact, is_kind, is_number, kind_of, present, replace
 from toolwire.schema.targets import (
     BY_NAME,
@@ -56,36 +56,46 @@ _READ_OFF = ("object", "array", "string", "number")
 _FORMAT_OF: Mapping[str, str] = {"int32": "integer", "int64": "integer", "float": "number", "double": "number"}
 
 
-def fit(schema: Schema, target: str) -> Fitted:
-    """Write a tool's parameters as a target understands them; the same object if nothing has to change."""
+def fit(schema: Schema, target: str, allowance: Allowance | None = None) -> Fitted:
+    """Write a tool's parameters as a target understands them; the same object if nothing has to change.
+
+    The schemas of one request share an `allowance` for what they are multiplied by.
+    """
     rules = BY_NAME.get(target)
     if rules is None:
         raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
     if (fitted := fit_quickly(schema, rules)) is not None:
         return fitted
-    known = KNOWN.get()
-    return _fit(schema, rules) if known is None else _fit_again(schema, rules, known)
+    known, allowance = KNOWN.get(), Allowance() if allowance is None else allowance
+    return _fit(schema, rules, allowance) if known is None else _fit_again(schema, rules, allowance, known)
 
 
-def _fit_again(schema: Schema, rules: Target, known: Any) -> Fitted:
+def _fit_again(schema: Schema, rules: Target, allowance: Allowance, known: Any) -> Fitted:
     """Fit a schema that may have been fitted before: bytes are kept, so that what is given is nobody else's."""
     key = rules.name, _write_json(schema)
     found = known.get(key)
     if found is not None:
-        written, notes = found
-        return Fitted(schema if written is None else _read_json(written), notes)
-    fitted = _fit(schema, rules, size_at_most(key[1]))
+        written, notes, values, comparisons = found
+        if allowance.values >= values and allowance.comparisons >= comparisons:
+            allowance.values -= values
+            allowance.comparisons -= comparisons
+            return Fitted(schema if written is None else _read_json(written), notes)
+    values, comparisons = allowance.values, allowance.comparisons
+    fitted = _fit(schema, rules, allowance, size_at_most(key[1]))
     written = None if fitted.schema is schema else _write_json(fitted.schema)
-    known.put(key, (written, fitted.notes), len(key[1]) + len(written or b"") + 200 * len(fitted.notes))
+    cost = values - allowance.values, comparisons - allowance.comparisons
+    if allowance.comparisons >= 0:
+        size = len(key[1]) + len(written or b"") + 200 * len(fitted.notes)
+        known.put(key, (written, fitted.notes, *cost), size)
     return fitted
 
 
-def _fit(schema: Any, rules: Target, at_most: int = 0) -> Fitted:
+def _fit(schema: Any, rules: Target, allowance: Allowance, at_most: int = 0) -> Fitted:
     if not isinstance(schema, dict):
         raise InvalidSchema(f"the parameters of a tool are a JSON Schema object, not {type(schema).__name__}")
-    document = RootSchema(schema, at_most)
+    document = RootSchema(schema, at_most, allowance)
     if not at_most:
-        document.spend(measure(schema), "")
+        document.open()
     site = Site(rules, document, [], root=True)
     written = _fit_root(schema, site)
     document.refuse_cycles(rules)
@@ -99,24 +109,24 @@ def _fit_root(schema: Schema, site: Site) -> Any:
     out = _write(_respelled(_as_object(flatten(view, site)), site), site)
     hoisted: Schema = {}
     while site.document.pending:
-        name, ref = site.document.pending.pop(0)
+        name, ref = site.document.pending.popleft()
         hoisted[name] = _fit_node(site.document.expand(ref, ""), site.defining(name))
     if hoisted:
         out = {**out, "$defs": {**out.get("$defs", {}), **hoisted}}
     return _shared(schema, out)
 
 
-def fit_root(schema: Schema, target: str) -> Fitted:
+def fit_root(schema: Schema, target: str, allowance: Allowance | None = None) -> Fitted:
     """Write parameters whose root is an object as a target takes it; below the root they stay as they are."""
     rules, refused = ROOTS[target], _REFUSED[target]
     given = schema.get("type")
     simple = refused.isdisjoint(schema)
     if simple and given == "object" and (type(schema.get("properties")) is dict or not rules.listed):
         return Fitted(schema)
-    document = RootSchema(schema)
+    document = RootSchema(schema, allowance=allowance)
     view, site = schema, Site(rules, document, [], root=True)
     if not simple:
-        document.spend(measure(schema), "")
+        document.open()
         view, site = _joined(present(schema, ""), site)
     if view.get("type", "object") != "object":
         site.note("type", "approximated", f"{target} takes only an object at the root")

@@ -8,7 +8,8 @@ Rules of this file:
 - Nulls deeper than `MAX_DEPTH` levels stay; validation will see them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from toolwire.schema.document import MAX_DEPTH, RootSchema
@@ -27,16 +28,42 @@ _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] 
 }
 
 
+# So few names are looked through as fast as in a set that has to be made.
+_FEW = 16
+
+
 def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """Delete the nulls that mean "absent" under the original schema; the same object if there are none."""
-    required = schema.get("required")
-    known = required if isinstance(required, list) else ()  # what is required stays, null or not
-    if not _holds_null([value for name, value in arguments.items() if value is not None or name not in known]):
-        return arguments
-    if not lets_out(schema):
-        return arguments
-    pruned: dict[str, Any] = _Pruning(schema).pruned(arguments, schema, 0)
-    return pruned
+    return NullPruner(schema).prune(arguments)
+
+
+class NullPruner:
+    """Deletes the nulls that mean "absent" under one schema; what it takes to read the schema is done once."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    @cached_property
+    def lets_out(self) -> bool:
+        """Whether the schema declares, at any depth, a property that it does not require."""
+        return lets_out(self._schema)
+
+    @cached_property
+    def _document(self) -> RootSchema:
+        return RootSchema(self._schema)
+
+    def prune(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Delete the nulls of some arguments; the same object if there are none."""
+        required = self._schema.get("required")
+        known: Collection[Any] = required if isinstance(required, list) else ()  # it stays, null or not
+        if len(known) > _FEW:
+            known = _required(self._schema)
+        if not _holds_null([value for name, value in arguments.items() if value is not None or name not in known]):
+            return arguments
+        if not self.lets_out:
+            return arguments
+        pruned: dict[str, Any] = _Pruning(self._document).pruned(arguments, self._schema, 0)
+        return pruned
 
 
 def lets_out(schema: Any) -> bool:
@@ -45,14 +72,18 @@ def lets_out(schema: Any) -> bool:
     while left:
         node = left.pop()
         if isinstance(node, dict):
-            properties, required = node.get("properties"), node.get("required")
-            known = required if isinstance(required, list) else ()
-            if isinstance(properties, dict) and any(name not in known for name in properties):
+            properties = node.get("properties")
+            if isinstance(properties, dict) and not properties.keys() <= _required(node):
                 return True
             left += node.values()
         elif isinstance(node, list):
             left += node
     return False
+
+
+def _required(node: Schema) -> set[str]:
+    names = node.get("required")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def _holds_null(value: Any) -> bool:
@@ -91,8 +122,8 @@ class _Pruning:
 
     __slots__ = ("_document", "_fits", "_views")
 
-    def __init__(self, schema: Schema) -> None:
-        self._document = RootSchema(schema)
+    def __init__(self, document: RootSchema) -> None:
+        self._document = document
         self._views: dict[int, tuple[Any, Schema]] = {}
         self._fits: dict[tuple[int, int, _Reading], tuple[Any, bool]] = {}
 
@@ -101,13 +132,14 @@ class _Pruning:
         if depth > MAX_DEPTH or not isinstance(value, dict | list):
             return value
         nodes = self._applying(value, raw, depth)
+        required = set[str]().union(*(node.get("required", ()) for node in nodes))
         if isinstance(value, list):
             items = [self._pruned_by(item, _of_item(nodes, index), depth) for index, item in enumerate(value)]
             return value if all(new is old for new, old in zip(items, value, strict=True)) else items
         out = {
             name: self._pruned_by(item, _of_property(nodes, name), depth)
             for name, item in value.items()
-            if item is not None or not self._means_absent(name, nodes, depth)
+            if item is not None or name in required or not self._means_absent(name, nodes, depth)
         }
         unchanged = len(out) == len(value) and all(out[name] is value[name] for name in out)
         return value if unchanged else out
@@ -118,8 +150,7 @@ class _Pruning:
         return value
 
     def _means_absent(self, name: str, nodes: list[Schema], depth: int) -> bool:
-        declared = any(name in node.get("properties", ()) for node in nodes)
-        if not declared or any(name in node.get("required", ()) for node in nodes):
+        if not any(name in node.get("properties", ()) for node in nodes):
             return False
         return not all(self._accepts(None, raw, _AS_IT_IS, depth) for raw in _of_property(nodes, name))
 
@@ -185,7 +216,7 @@ class _Pruning:
             )
         if not isinstance(value, dict):
             return True
-        required, declared = node.get("required", ()), node.get("properties", {})
+        required, declared = set(node.get("required", ())), node.get("properties", {})
         if any(name not in value for name in required):
             return False
         speaks = COMBINERS.isdisjoint(node) or not OBJECT_KEYWORDS.isdisjoint(node)

@@ -4,11 +4,22 @@ from collections.abc import Callable
 
 from toolwire.streams import quick
 from toolwire.streams.reading import DONE, NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, repair
-from toolwire.streams.writing import Say, SequentialEncoder, StreamEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams.writing import (
+    CUT_FREE_TEXT,
+    TOLD_OTHERWISE,
+    Say,
+    SequentialEncoder,
+    StreamEncoder,
+    WordsDelta,
+    encode_json,
+    say_between,
+)
 
 __all__ = [
+    "CUT_FREE_TEXT",
     "DONE",
     "NOT_UTF8",
+    "TOLD_OTHERWISE",
     "TWICE",
     "Say",
     "SequentialEncoder",

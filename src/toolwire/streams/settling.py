@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidSchema
-from toolwire.schema.nulls import lets_out, prune_nulls
+from toolwire.schema.nulls import NullPruner
 from toolwire.types import CallEnd, CallStart, Choice, Event, Request, Response, Tool, ToolCall
 from toolwire.wire.names import WORDS, Grammar, escape, next_id, was_made
 
@@ -29,12 +29,13 @@ _Named = TypeVar("_Named", ToolCall, CallStart)
 class Settling:
     """Settles the calls of one answer to a request."""
 
-    __slots__ = ("_ids", "_names", "_request", "_settled", "_tools")
+    __slots__ = ("_ids", "_names", "_pruners", "_request", "_settled", "_tools")
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._tools = {tool.name: tool for tool in request.tools if type(tool) is Tool and tool.strict}
         self._names = _written_names(request)
+        self._pruners: dict[str, NullPruner] = {}
         self._ids: set[str] | None = None
         self._settled: dict[int, str | None] = {}
 
@@ -55,7 +56,12 @@ class Settling:
     def may_take_out_of(self, name: str) -> bool:
         """Whether a call of this tool may have a null that is to be taken out."""
         tool = self._tools.get(self._names.get(name, name))
-        return tool is not None and lets_out(tool.plain_parameters)
+        return tool is not None and tool.plain_parameters is not None and self._pruner(tool).lets_out
+
+    def _pruner(self, tool: Tool) -> NullPruner:
+        if tool.name not in self._pruners:
+            self._pruners[tool.name] = NullPruner(tool.plain_parameters or {})
+        return self._pruners[tool.name]
 
     def event(self, event: Event) -> Event:
         """Give an event of a stream with its call settled."""
@@ -72,7 +78,8 @@ class Settling:
 
     def _call(self, call: ToolCall, call_id: str | None) -> ToolCall:
         call = self._named(call if call_id == call.id else replace(call, id=call_id))
-        return without_nulls(call, self._tools.get(call.name))
+        tool = self._tools.get(call.name)
+        return call if tool is None else _without_nulls(call, tool, self._pruner(tool))
 
     def _named(self, call: _Named) -> _Named:
         if not call.name:
@@ -112,10 +119,14 @@ def call_ids(request: Request) -> set[str]:
 
 def without_nulls(call: ToolCall, tool: Tool | None) -> ToolCall:
     """Give a call of a strict tool without the nulls that mean "absent"; the same one where there are none."""
-    if tool is None or not tool.strict or tool.plain_parameters is None or not call.plain_arguments:
+    return call if tool is None else _without_nulls(call, tool, NullPruner(tool.plain_parameters or {}))
+
+
+def _without_nulls(call: ToolCall, tool: Tool, pruner: NullPruner) -> ToolCall:
+    if not tool.strict or tool.plain_parameters is None or not call.plain_arguments:
         return call
     try:
-        arguments = prune_nulls(call.plain_arguments, tool.plain_parameters)
+        arguments = pruner.prune(call.plain_arguments)
     except (InvalidSchema, RecursionError):
         return call  # nobody can say what the schema wants: it was sent as it is
     return call if arguments is call.plain_arguments else replace(call, arguments=arguments)

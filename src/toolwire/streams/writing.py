@@ -50,7 +50,8 @@ from toolwire.wire.retry_after import retry_info
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 Say = Callable[[str], bytes]
 _BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
-_TOLD_OTHERWISE = Error("server", "a call ended with other arguments than had been told", code="stream_invalid")
+TOLD_OTHERWISE = Error("server", "a call ended with other arguments than had been told", code="stream_invalid")
+CUT_FREE_TEXT = Error("server", "a call of free text was cut off", code="stream_incomplete")
 WordsDelta = TextDelta | RefusalDelta | ThinkingDelta
 _WRITERS: dict[type, str] = {
     MessageStart: "write_message_start",
@@ -244,9 +245,9 @@ class StreamEncoder:
         """Name the answers that have said nothing, on a wire of several: else another one is taken for the first."""
         return b""
 
-    def contradict(self) -> bytes:
-        """End in an error: a call is whole, but its text was told otherwise, and this wire takes nothing back."""
-        return self.write_error(ErrorEnd(_TOLD_OTHERWISE))
+    def give_up(self, error: Error) -> bytes:
+        """End in an error: this wire takes nothing back of a call, or cannot say that it was cut off."""
+        return self.write_error(ErrorEnd(error))
 
     def reply_to(self, error: Error) -> ErrorReply:
         """Give the body of an error; what a reply says in its headers has no place in a stream."""

@@ -14,6 +14,7 @@ BROKEN = " (cut off)"
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_raw_decode = json.JSONDecoder().raw_decode
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
@@ -103,6 +104,19 @@ def _came(call: Any, wire: str) -> bool:
     return bool(wire) and call.opaque is not None and call.opaque.dialect != wire
 
 
+def half_text(raw: str, *, marked: bool) -> str:
+    """Write the text of a call that was cut off; `marked` says that no reader may take it for a whole one."""
+    return f"{raw}{BROKEN}" if marked and begins_whole(raw) and not raw.endswith(BROKEN) else raw
+
+
+def begins_whole(text: str) -> bool:
+    """Return True if a reader may take a text, or the beginning of it, for all arguments of a call."""
+    try:
+        return parse_arguments(text)[1] is None or type(_raw_decode(text.lstrip())[0]) is dict
+    except (ValueError, RecursionError):
+        return False
+
+
 def argument_text(call: Any, wire: str = "") -> str:
     """Write a call's arguments for a wire of text: as they came, for as long as that still means the same.
 
@@ -111,8 +125,8 @@ def argument_text(call: Any, wire: str = "") -> str:
     """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
-        return raw or (BROKEN if _came(call, wire) else "")
-    if call.error is not None and not call.plain_arguments and _came(call, wire) and not parse_arguments(raw or "")[1]:
+        return half_text(raw or "", marked=_came(call, wire))
+    if call.error is not None and not call.plain_arguments and _came(call, wire) and begins_whole(raw or ""):
         return f"{(raw or '').strip() or '{}'}{BROKEN}"
     if raw is None:
         return format_arguments(call.plain_arguments)

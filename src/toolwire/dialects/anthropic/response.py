@@ -139,11 +139,15 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
 
 # The SDK makes arguments of any beginning of them; at this reason it runs none (anthropic 2.11.0, tools/_beta_runner).
 _RUNS_NONE = "max_tokens"
+_GOOD = frozenset({"tool_use", "end_turn", "stop_sequence"})
 _RUNS_ALL = "a call is not to be run, and a client runs all that it was told"
 
 
-def finish_word(choice: Choice, ledger: Ledger, *, runs: bool) -> str | None:
-    """Say why an answer ended: in the wire's own word for as long as it means the same, and its calls are to run."""
+def finish_word(choice: Choice, ledger: Ledger, *, runs: bool, told: bool = False) -> str | None:
+    """Say why an answer ended: in the wire's own word for as long as it means the same, and its calls are to run.
+
+    `told` says that a call stands in the answer which is not to run.
+    """
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     mine = made_by(choice.opaque, DIALECT)
     meant = FINISH_REASONS.get(raw, "unknown") if raw else None
@@ -151,10 +155,11 @@ def finish_word(choice: Choice, ledger: Ledger, *, runs: bool) -> str | None:
         return raw if mine else None
     if reason not in _FINISH_WORDS:
         lose_reason(reason, ledger)
-    if reason == "tool_calls" and not (runs or mine):
+    word = _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
+    if not (runs or mine) and (reason == "tool_calls" or (told and word in _GOOD)):
         ledger.lose("finish_reason", "finish_reason", _RUNS_ALL, "approximated")
         return _RUNS_NONE
-    return _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
+    return word
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

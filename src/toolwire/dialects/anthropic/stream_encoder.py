@@ -16,7 +16,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, en
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -222,7 +222,7 @@ class Encoder(SequentialEncoder):
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._pieces)
         if call.runs and self._pieces and not call.custom and not says_all(text, call):
-            return self.contradict()
+            return self.give_up(TOLD_OTHERWISE)
         if call.runs and (data or text.strip()):
             return data + self._stop()
         self._doubtful, self._runs = text, call.runs
@@ -249,7 +249,7 @@ class Encoder(SequentialEncoder):
         """Keep why the answer ended until it is sure that nothing went wrong."""
         self.stand("choices", 0)
         choice = event.choice
-        word = finish_word(choice, self.ledger, runs=not self._told_broken)
+        word = finish_word(choice, self.ledger, runs=not self._told_broken, told=self._told_broken)
         self._delta["stop_reason"] = word
         self._reason = FINISH_REASONS.get(word or "")
         self._delta["stop_sequence"] = choice.stop_sequence

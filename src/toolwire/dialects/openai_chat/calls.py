@@ -25,7 +25,7 @@ from toolwire.encoding.calls import (
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
+from toolwire.wire.arguments import argument_text, format_arguments, half_text, parse_arguments
 from toolwire.wire.names import made_id, was_made
 
 NO_IDS = frozenset({"", "null"})
@@ -125,7 +125,10 @@ def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
         entry = {"id": call_id, "type": "function", "function": inner}
         body.setdefault("tool_calls", []).append(entry)
         return
-    _encode_odd_call(call, body, ledger)
+    if call.custom and not call.complete and ledger.of == "response" and not made_by(opaque, DIALECT):
+        ledger.lose_call(call)  # nothing here says of free text that it was cut off
+    else:
+        _encode_odd_call(call, body, ledger)
 
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
@@ -162,7 +165,9 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
         if call.raw is not None and call.error is not None:
             _lose_text(call, ledger)
     else:
-        inner["arguments"] = _argument_text(call, ledger)
+        text = _argument_text(call, ledger)
+        marked = not call.complete and not mine and ledger.of == "response"
+        inner["arguments"] = half_text(text, marked=marked)
     entry: dict[str, Any] = {}
     call_id = ledger.ids.call(call.id, own=verbatim)
     if not ("no_id" in form and was_made(call.id)):

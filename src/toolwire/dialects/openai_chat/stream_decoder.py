@@ -70,6 +70,7 @@ _REASONING = frozenset(REASONING_KEYS)
 _CALLS = frozenset({"tool_calls", "function_call"})
 # To look at a call once more takes about as long as to look at so many letters.
 _LETTERS_OF_A_CALL = 500
+_HOLDERS = frozenset({"function", "custom", "function_call"})
 
 
 class _ChoiceReader(Speech):
@@ -403,6 +404,8 @@ class Decoder(WireDecoder):
         entry = dict(call.entry)
         keys = ("custom",) if entry.get("type") == "custom" else ("function_call", "function", "custom")
         key = next(key for key in keys if key in entry)
+        # What holds the call is one of these: beside it another one is what an odd fragment brought.
+        entry = {name: value for name, value in entry.items() if name == key or name not in _HOLDERS}
         entry[key] = dict(entry[key])
         field = "input" if key == "custom" else "arguments"
         if text or field not in entry[key]:

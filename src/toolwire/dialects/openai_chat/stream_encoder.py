@@ -24,10 +24,10 @@ from toolwire.dialects.openai_chat.response import (
     legacy_word,
     showing,
 )
-from toolwire.encoding.finish import reads_as_whole, says_all
+from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import DONE, StreamEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.streams.turns import CallTurns
 from toolwire.types import (
     Audio,
@@ -51,7 +51,7 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
 )
-from toolwire.wire.arguments import BROKEN, argument_text
+from toolwire.wire.arguments import BROKEN, argument_text, begins_whole
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import WORDS, Grammar, shorten
 
@@ -97,6 +97,7 @@ class Encoder(StreamEncoder):
         self._said: set[tuple[int, str]] = set()
         self._endings: dict[int, bytes] = {}
         self._turns = CallTurns()
+        self._unmarked: dict[int, str] = {}
         self._ids: Counter[str | None] = Counter()
 
     def feed(self, event: Event) -> bytes:
@@ -254,6 +255,8 @@ class Encoder(StreamEncoder):
         verbatim = mine and "escaped" not in form
         name = event.name if verbatim else ledger.names.write(event.name)
         key = "custom" if event.custom else "function_call" if form.get("key") == "function_call" else "function"
+        if begins_whole(self._unmarked.get(event.choice, BROKEN)):
+            return self.give_up(CUT_FREE_TEXT)
         before = self._break_all(event.choice)
         if key == "function_call" and event.choice in self._called:
             self.stand("choices", event.choice, "message", part=event.key)
@@ -313,10 +316,13 @@ class Encoder(StreamEncoder):
         self._stand(written)
         self.ledger.finish({}, call)
         if call.runs and written.pieces and not says_all("".join(written.pieces), call):
-            return self.contradict()
+            return self.give_up(TOLD_OTHERWISE)
         if not call.runs:
             self._doubtful.setdefault(written.choice, []).append(written)
-        if "".join(written.pieces).strip() or not call.complete or (call.raw == "" and self.is_own(call)):
+        if written.key == "custom" and not call.complete:
+            self._unmarked[written.choice] = "".join(written.pieces)
+        told = "".join(written.pieces)
+        if told.strip() or (told and call.custom) or not call.complete or (call.raw == "" and self.is_own(call)):
             return b""
         self._open[event.key] = written
         text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
@@ -370,10 +376,14 @@ class Encoder(StreamEncoder):
 
     def write_ending(self, *, complete: bool) -> bytes:
         """Say how the answers ended and what they cost, and before that of each call that it is not to be run."""
+        if complete and any(self._reasons.get(choice) not in CUT for choice in self._unmarked):
+            return self.give_up(CUT_FREE_TEXT)
         broken = [self._break_all(choice, ended=True, complete=complete) for choice in self._last]
         silent = [self._chunk(place, {}, None) for place in self._silent if place not in self._endings]
         said = [data for place, data in self._endings.items() if complete or place not in self._half]
-        return b"".join([*broken, *silent, *said, self._counts(), write_event(DONE) if complete else b""])
+        nothing = complete and self._head and not (self._spoken or self._usage)
+        shell = write_event(self._head + b"]}") if nothing else b""
+        return b"".join([*broken, *silent, *said, shell, self._counts(), write_event(DONE) if complete else b""])
 
     def _break_all(self, choice: int, *, ended: bool = False, complete: bool = False) -> bytes:
         """Add to the text of each call that is not to be run, so that it is not read as one that is.

@@ -40,7 +40,7 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
-from toolwire.wire.arguments import format_arguments
+from toolwire.wire.arguments import format_arguments, half_text
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
 
@@ -353,6 +353,9 @@ class Encoder(SequentialEncoder):
         self.ledger.ids = ids
         body = self._items.bodies[place]
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
+        if grows is GROWS["function_call"] and type(body.get(grows.field)) is str:
+            marked = not event.call.complete and not self.is_own(event.call)
+            body[grows.field] = half_text(body[grows.field], marked=marked)
         value, told = body.get(grows.field, {} if event.call.runs else ""), "".join(self._words)
         text = value if type(value) is str else format_arguments(value or {})
         data = before + (self._say(text[len(told) :], {}) if text.startswith(told) else b"")
