@@ -326,5 +326,5 @@ def _is_legal_slowly(messages: Any) -> bool:
 
 def test_a_slow_place_of_the_library_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repair, "is_legal", _is_legal_slowly)
-    times, _ = growth(asked("anthropic", "openai-chat", "parallel"), 2000, 2000)
+    times, _ = growth(asked("anthropic", "openai-chat", "parallel"), 6000, 6000)
     assert times >= MOST
