@@ -170,7 +170,8 @@ def _calls(name: str, chance: Chance) -> list[tuple[str, list[str]]]:
     return [(chance.choice(names), pieces(text, chance) if len(text) > 1 else [text]) for text in texts]
 
 
-def _frame(name: str, body: Any) -> bytes:
+def frame(name: str, body: Any) -> bytes:
+    """Write what a stream says at once."""
     if name == "ollama":
         return json.dumps(body).encode() + b"\n"
     if body == {"done": True}:
@@ -192,7 +193,7 @@ def made(name: str, chance: Chance) -> bytes:
             told.insert(chance.randrange(len(told)), body)
     if chance.random() < 0.2:
         told = _as_free_text(name, told)
-    return b"".join(_frame(name, body) for body in told)
+    return b"".join(frame(name, body) for body in told)
 
 
 def _as_free_text(name: str, told: list[Any]) -> list[Any]:
@@ -269,7 +270,7 @@ def _is_told(call: ToolCall) -> bool:
     return call.complete
 
 
-def _exchanged(source: str, target: str, data: bytes, chance: Chance) -> bytes:
+def exchanged(source: str, target: str, data: bytes, chance: Chance) -> bytes:
     """Take a stream of a provider of one wire to a client of another one, in pieces."""
     asked = {"gemini": "contents", "openai-responses": "input"}.get(target, "messages")
     body = {"model": "m", "max_tokens": 9, asked: [{"role": "user", "content": "?", "parts": [{"text": "?"}]}]}
@@ -279,7 +280,8 @@ def _exchanged(source: str, target: str, data: bytes, chance: Chance) -> bytes:
     return way.feed(data[:cut]) + way.feed(data[cut:]) + way.close()
 
 
-def _streamed(source: str, target: str, data: bytes) -> bytes:
+def streamed(source: str, target: str, data: bytes) -> bytes:
+    """Take a stream to another wire."""
     stream = translate.stream(source, target)
     return stream.feed(data) + stream.close()
 
@@ -292,9 +294,9 @@ def wrong_streams(source: str, data: bytes, chance: Chance, *, sdks: bool = Fals
     for target in NAMES:
         if source == target and not all(call.name for call in there.calls):
             continue  # nothing tells whose the text of a call is that has neither an id nor a name
-        ways = {"stream": _streamed(source, target, data)}
+        ways = {"stream": streamed(source, target, data)}
         if source != target:
-            ways["exchange"] = _exchanged(source, target, data, chance)
+            ways["exchange"] = exchanged(source, target, data, chance)
         for way, told in ways.items():
             if problem := verdict(there, Answer.of(decode(target, told)), own=source == target):
                 yield f"{source} -> {target} ({way}): {problem}"

@@ -8,7 +8,7 @@ Rules of this file, in order:
   of them could be meant, so none of them is usable.
 - A name that comes late is the call's. Pieces of a name before any text are one name; the same name again is a
   repetition. Another name after text, or together with it, makes the call unusable.
-- Text that repeats a whole text is a repetition.
+- Text that repeats a whole text is a repetition, if it is no free text.
 - Text that reaches no named call may have been meant for any call without text: none of those is usable.
 """
 
@@ -117,8 +117,8 @@ class CallSoFar(Struct, eq=False):
         return bool(self._whole)
 
     def repeats(self, text: str) -> bool:
-        """Whether this text repeats the whole text."""
-        return len(text) == self.size and text == self.text and self.is_whole()
+        """Whether this text repeats the whole text; free text may say a thing twice."""
+        return "custom" not in self.entry and len(text) == self.size and text == self.text and self.is_whole()
 
 
 class _GrowingCalls:
@@ -176,6 +176,7 @@ class ArrivingCalls:
         self._by_index: dict[int, CallSoFar] = {}
         self._growing = _GrowingCalls()
         self._stray = False
+        self._latest: CallSoFar | None = None
 
     def find(self, call_id: str | None, index: int | None, name: str | None, text: Any) -> CallSoFar:
         """Give the call that a fragment belongs to, a new one if it is none of those before."""
@@ -189,9 +190,17 @@ class ArrivingCalls:
         else:
             call = in_place or self._without_index(index, name, text)
         if call is None or self._begins_another(call, call_id, name, text):
-            return self._open(call_id, index, doubtful=call is not None and not text)
-        self._growing.note(call)
-        return self._complete(call, call_id, name, text)
+            call = self._open(call_id, index, doubtful=call is not None and not text)
+        else:
+            self._growing.note(call)
+            call = self._complete(call, call_id, name, text)
+        if call_id is not None or name:
+            self._latest = call
+        return call
+
+    def is_last(self, call: CallSoFar) -> bool:
+        """Whether this call began last, or was named last: an answer that was cut off may have cut off its text."""
+        return call is self.calls[-1] or call is self._latest
 
     def close(self, call: CallSoFar) -> None:
         """Note that a call was told as ended."""

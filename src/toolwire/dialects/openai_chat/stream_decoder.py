@@ -429,7 +429,7 @@ class Decoder(WireDecoder):
             call.problem = call.problem or BLANK_TEXT
         if call.problem is not None:
             made = cut_off(replace(made, error=call.problem))
-        elif reason in CUT and not made.custom and is_half(made, last=call is answer.calls.calls[-1]):
+        elif reason in CUT and not made.custom and is_half(made, last=answer.calls.is_last(call)):
             made = cut_off(made)
         elif made.custom and reason in CUT:
             made = replace(made, complete=False)

@@ -101,9 +101,9 @@ class Encoder(StreamEncoder):
         self._ids: Counter[str | None] = Counter()
 
     def feed(self, event: Event) -> bytes:
-        """Give the bytes that can be said after this event; a call waits until the one before has ended."""
+        """Return the bytes that can be said after this event; a foreign call waits until the one before has ended."""
         kind = type(event)
-        if kind in _OF_CALLS:
+        if kind in _OF_CALLS and not self._mine:
             return b"".join(map(super().feed, self._turns.take(event)))
         if kind is MessageEnd or kind is ErrorEnd:
             return b"".join(map(super().feed, [*self._turns.flush(), event]))
@@ -391,7 +391,7 @@ class Encoder(StreamEncoder):
         The next call closes a call, and so does the reason of an end.
         """
         doubtful, reason = self._doubtful.get(choice, []), self._reasons.get(choice)
-        if not doubtful or (ended and reason is None and not complete):
+        if not doubtful or (ended and reason is None and (self._mine or not complete)):
             return b""
         before, count = self._looked_at.get(choice, (None, 0))
         first = 0 if ended or reason != before else count  # the others were looked at, for the same reason
