@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import FULL
 from tests.sized_bodies import BODIES, SPELLINGS, body_of
 from tests.sized_streams import STREAMS, frames_of
 from toolwire.dialects import NAMES, dialect
@@ -25,6 +26,8 @@ from toolwire.translation.exchange import Exchange, exchange
 from toolwire.translation.reuse import NOTHING, Reuse
 from toolwire.types import Choice, Encoded, Message, Response, Text, Thinking, ToolCall, ToolResult, Usage
 
+# All of it takes ten minutes: `make torture`. Other runs of the slow tests take every so many.
+EACH = 1 if FULL else 12
 MOST = 3.0
 ENOUGH = 0.01  # seconds that the smaller size takes at least
 LONG = 1.5  # seconds after which no larger size is tried
@@ -159,8 +162,7 @@ def test_a_request_of_twice_the_size(shape: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("source", NAMES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "source"), [(shape, source) for shape in SHAPES for source in NAMES][::EACH])
 def test_a_request_of_twice_the_size_on_each_pair(shape: str, source: str) -> None:
     start, limit = STARTS.get(shape, START), LIMITS.get(shape, LARGEST)
     check((target, growth(asked(source, target, shape), start, limit)) for target in NAMES)
@@ -168,7 +170,7 @@ def test_a_request_of_twice_the_size_on_each_pair(shape: str, source: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES[::EACH])
 def test_a_request_of_twice_the_size_that_came_before(shape: str) -> None:
     source, start, limit = SOURCES[shape], STARTS.get(shape, START), LIMITS.get(shape, LARGEST)
     check(iter([(source, growth(asked_again(source, NEXT[source], shape), start, limit))]))
@@ -223,7 +225,7 @@ def test_a_stream_of_twice_the_size(source: str, shape: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("source", "shape"), ALL_STREAMS)
+@pytest.mark.parametrize(("source", "shape"), ALL_STREAMS[::EACH])
 def test_a_stream_of_twice_the_size_on_each_pair(source: str, shape: str) -> None:
     measured = {target: read_and_written(source, target, shape) for target in NAMES} | {"": handed_on(source, shape)}
     check((target, growth(prepare, START)) for target, prepare in measured.items())
@@ -265,8 +267,7 @@ def test_an_answer_of_twice_the_size(shape: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("source", NAMES)
-@pytest.mark.parametrize("shape", ANSWERS)
+@pytest.mark.parametrize(("shape", "source"), [(shape, source) for shape in ANSWERS for source in NAMES][::EACH])
 def test_an_answer_of_twice_the_size_on_each_pair(shape: str, source: str) -> None:
     check((target, growth(answered(source, target, shape), START)) for target in NAMES)
 
