@@ -280,11 +280,13 @@ class _Away:
     """A database that cannot be reached until it is back."""
 
     def __init__(self, stood: Team, request: pytest.FixtureRequest) -> None:
-        self._folder, self._postgres = stood.folder, None
+        self._folder, self._postgres, self._name = stood.folder, None, ""
         stood.ledger.close()
         if "postgresql" in request.node.name:
-            self._postgres = request.getfixturevalue("postgres")
-            self._postgres.stop()
+            self._postgres, self._name = request.getfixturevalue("postgres"), request.getfixturevalue("database").name
+            self._postgres.run(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS false")
+            cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self._name}'"  # noqa: S608
+            self._postgres.run(cut)
             return
         (self._folder / "away").mkdir()
         for file in self._folder.glob("keys.db*"):
@@ -293,7 +295,7 @@ class _Away:
     def back(self) -> None:
         """Have it back."""
         if self._postgres is not None:
-            self._postgres.go_on()
+            self._postgres.run(f"ALTER DATABASE {self._name} ALLOW_CONNECTIONS true")
             return
         for file in (self._folder / "away").iterdir():
             file.rename(self._folder / file.name)
