@@ -132,7 +132,7 @@ class _Pruning:
         if depth > MAX_DEPTH or not isinstance(value, dict | list):
             return value
         nodes = self._applying(value, raw, depth)
-        required = set[str]().union(*(node.get("required", ()) for node in nodes))
+        required = set[str]().union(*map(_required, nodes))
         if isinstance(value, list):
             items = [self._pruned_by(item, _of_item(nodes, index), depth) for index, item in enumerate(value)]
             return value if all(new is old for new, old in zip(items, value, strict=True)) else items
