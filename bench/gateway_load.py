@@ -167,6 +167,7 @@ def _stream_answers(gateway: Gateway, program: Program, port: int, length: Lengt
         if most:
             answers[f"  p99 and largest gap, {route}"] = f"{most.received.gap[1]:.0f}, {most.received.gap[2]:.0f} ms"
             answers[f"  p99 of a frame's delay, {route}"] = f"{most.received.delay[1]:.0f} ms"
+            answers[f"  p99 of a stream's first frame, {route}"] = f"{most.received.first[1]:.0f} ms"
             answers[f"  CPU a frame, {route}"] = f"{most.cpu:.0f} us"
     return {**answers, "memory, after streams": f"{program.megabytes():.0f} MB"}
 

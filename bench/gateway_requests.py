@@ -146,6 +146,6 @@ def _socket_errors(printed: str) -> int:
 
 def _latency(percentile: int, printed: str) -> float:
     """Return a percentile of the latencies in milliseconds."""
-    found = re.search(rf"{percentile}%\s+([\d.]+)(us|ms|s|m)\n", printed)
+    found = re.search(rf"{percentile}%\s+([\d.]+)(us|ms|s|m)\b", printed)
     value = float(found[1]) * {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}[found[2]] if found else 0.0
     return value or float("nan")

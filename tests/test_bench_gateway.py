@@ -3,6 +3,7 @@
 import http.server
 import importlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,14 @@ def test_every_message_of_a_new_body_is_new(monkeypatch: pytest.MonkeyPatch, tmp
 def test_the_same_body_is_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bodies = measured_bodies(monkeypatch, tmp_path, new=False)
     assert all(earlier == later for earlier, later in pairwise(bodies))
+
+
+def test_latencies_of_every_unit_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    read = importlib.import_module("gateway_requests")._latency
+    printed = "  Latency Distribution\n     50%  830.00us\n     75%    2.50ms\n     90%    1.21s \n     99%    2.00m \n"
+    assert [read(percentile, printed) for percentile in (50, 75, 90, 99)] == [0.83, 2.5, 1210.0, 120_000.0]
+    assert math.isnan(read(50, "     50%    0.00us\n"))
 
 
 def received(port: int, streams: int, seconds: float) -> dict[str, Any]:
