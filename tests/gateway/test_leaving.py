@@ -51,6 +51,7 @@ PHASES = {
     "after the head": Phase(STREAM, read=b"\r\n\r\n"),
     "while the provider is silent": Phase(STREAM + WORD, read=b"word"),
     "while the provider writes": Phase(STREAM + WORD, WORD, read=b"word"),
+    "while nothing more is read": Phase(STREAM + WORD, WORD * 2000, read=b"word"),
     "within an answer": Phase(WHOLE + b'{"choices":[', stream=False),
     "between two attempts": Phase(BUSY, stream=False),
 }
@@ -82,16 +83,13 @@ class Provider:
         writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        gone = asyncio.ensure_future(reader.read())
         writer.write(self.phase.answer)
-        while self.phase.repeats and not gone.done():
+        while self.phase.repeats and not reader.at_eof():
             writer.write(self.phase.repeats)
             await writer.drain()
             await asyncio.sleep(0.02)
-        if self.phase.answer is BUSY:
-            gone.cancel()
-        else:
-            await gone
+        if self.phase.answer is not BUSY:
+            await reader.read()
 
 
 @contextlib.asynccontextmanager
@@ -158,7 +156,7 @@ async def _leave(name: str, how: How, clients: list[Client]) -> float:
             held = await asyncio.gather(*(_send(stood.url, client, phase) for client in clients))
             asked = count if phase.sent == 1.0 else 0
             await until(lambda: there.asked == asked, 20)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5 if phase.repeats else 0.1)  # until all buffers are full, where nothing is read
             assert there.open == (0 if phase.answer is BUSY else asked), "each request runs"
             assert len(stood.seen) == 0
             for _, writer in held:

@@ -8,12 +8,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.gateway.standing import TWO_WIRES, standing
+from tests.gateway.standing import TWO_WIRES, WIRES, standing
 from tests.gateway.test_clients import head, question, slow_model, until
+from toolwire.dialects import dialect
 from toolwire.gateway import serving
+from toolwire.gateway.passing import PassedStream
+from toolwire.streams.accumulation import events_of
+from toolwire.types import Choice, Message, Response, Text, ToolCall
 
 PIECE = 65_536
 AHEAD = 200_000  # bytes that are read of a provider before its client reads any: two pieces, and a little
+UPGRADE = (
+    b"GET /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 HEADERS = {"content-type": "text/event-stream"}
 
 
@@ -82,6 +90,36 @@ async def _read_slowly(wire: str, frame: int) -> None:
 
 
 @pytest.mark.row("O15")
+def test_little_is_read_ahead_of_a_websocket_that_is_not_read() -> None:
+    asyncio.run(_read_no_message())
+
+
+async def _read_no_message() -> None:
+    provider, loop = Endless(1000), asyncio.get_running_loop()
+    with standing("http://127.0.0.1:9") as stood:
+        stood.gateway.tools.transport = provider
+        with narrow(stood.url) as opened:
+            opened.setblocking(False)
+            await loop.sock_sendall(opened, UPGRADE)
+            assert (await loop.sock_recv(opened, 4096)).startswith(b"HTTP/1.1 101")
+            turn = {"type": "response.create", "model": "openai/m", "store": False, "input": "Hello"}
+            await loop.sock_sendall(opened, _frame(json.dumps(turn).encode()))
+            await until(lambda: provider.read > 0, 5)
+            before = -1
+            while provider.read != before:
+                before = provider.read
+                await asyncio.sleep(0.2)
+            assert provider.read < AHEAD
+        await until(lambda: provider.closed and len(stood.seen) == 1, 5)
+        assert stood.seen[0]["ending"] == "client gone"
+
+
+def _frame(text: bytes) -> bytes:
+    """Write a message of up to 125 bytes as a client does, under a mask of zeros (RFC 6455, 5.2)."""
+    return bytes([0x81, 0x80 | len(text)]) + bytes(4) + text
+
+
+@pytest.mark.row("O15")
 def test_a_client_is_waited_for_as_long_as_it_reads() -> None:
     asyncio.run(_wait_for_slow())
 
@@ -102,6 +140,19 @@ async def _wait_for_slow() -> None:
                     await asyncio.sleep(stall / 10)
                 assert (model.open, len(stood.seen)) == (1, 0)
                 await until(lambda: model.open == 0, 20)  # now it reads nothing any more
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_text_of_a_stream_that_passes_is_counted_and_not_kept(wire: str) -> None:
+    here, call = dialect(wire), ToolCall("call_1", "look", {"at": "x"}, raw='{"at":"x"}')
+    answer = Response(choices=[Choice(Message("assistant", [Text("word " * 1000), call]), "tool_calls")])
+    stream, encoder = PassedStream(here, array=False), here.encode_stream()
+    for event in events_of(answer):
+        stream.feed(encoder.feed(event))
+    stream.feed(encoder.close())
+    assert stream.words == 5000
+    assert sum(len(part.text) for part in stream.parts if type(part) is Text) == 0
+    assert [(one.name, one.arguments) for one in stream.parts if type(one) is ToolCall] == [("look", {"at": "x"})]
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="of Linux")

@@ -1,6 +1,8 @@
 """Connections that wait: so many for each address, the oldest are closed, and requests that run are not counted."""
 
 import asyncio
+import socket
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,6 +13,7 @@ from toolwire.gateway.waiting_connections import WaitingConnections, network_of
 
 HALF_HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\nx-a: "
 HALF_BODY = b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n{"
+METRICS = b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 WHOLE = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 CONNECTIONS, EACH, MORE = 40, 10, 60  # half of the connections may wait, a quarter for one address
 
@@ -91,6 +94,24 @@ async def _wait(sent: bytes) -> None:
                 task.cancel()
                 writer.transport.abort()
             await until(lambda: model.open == 0, 10)
+
+
+@pytest.mark.row("O12")
+def test_connections_that_come_at_once_are_closed_before_a_request_is_refused() -> None:
+    def keep_busy() -> bytes:
+        time.sleep(0.5)
+        return b""
+
+    with standing("http://127.0.0.1:9", connections=CONNECTIONS) as stood:
+        stood.gateway.figures = keep_busy
+        port, held = urlsplit(stood.url).port, []
+        for sent in [METRICS, *[HALF_HEAD] * MORE, WHOLE]:
+            held.append(socket.create_connection(("127.0.0.1", port), 10))
+            held[-1].sendall(sent)
+            time.sleep(0.1 if sent is METRICS else 0)
+        assert held[-1].recv(4096).startswith(b"HTTP/1.1 200")
+        for opened in held:
+            opened.close()
 
 
 def _closed(reader: asyncio.StreamReader) -> "asyncio.Task[bytes]":

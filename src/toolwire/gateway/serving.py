@@ -42,7 +42,7 @@ _PROBE = 20  # seconds between two questions to an idle client's system whether 
 
 
 class _Patient(HttpToolsProtocol):
-    """A client's connection: the head of each request has a time and a size, and a client that leaves is noticed."""
+    """A client's connection: a head has a time and a size, and a client that leaves or does not read is noticed."""
 
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
@@ -88,6 +88,8 @@ class _Patient(HttpToolsProtocol):
             oldest._give_up()  # noqa: SLF001 - of the same class
 
     def _give_up(self) -> None:
+        """Close the connection; it counts no more, though its end is reported later."""
+        self.connections.discard(self)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
 
@@ -160,8 +162,9 @@ class _Patient(HttpToolsProtocol):
             self._stalled.cancel()
 
     def eof_received(self) -> None:
-        """End the requests of a client that has closed its side, also while it has not read all that was sent."""
-        self._end_requests()
+        """Close the connection of a client that has closed its side before its answer has ended."""
+        if not all(cycle.response_complete for cycle in self._unanswered):
+            self.transport.abort()  # else it is closed when the client has read all
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting, and end the requests of this client."""
