@@ -6,6 +6,7 @@ Rules of this file:
 - Complete calls that run at the source run at the target: the same ones, in the same order. No other call does.
 - An answer that failed or broke off at its source does so at the target. Then fewer calls may run there.
 - Where a target can say a call only by an error, its answer ends in an error.
+- An answer that no reason ended may run fewer of its calls on its own wire.
 - An answer whose calls were all cut off does not ask for calls on another wire.
 """
 
@@ -47,7 +48,7 @@ _REASONS = (b"null", b'"length"', b'"stop"', b'"error"', b'"tool_calls"', b'"con
 _ARGUMENTS = (
     "{}",
     '{"a":1}',
-    '{"path":"notes/x","n":[1,2]}',
+    '{"path":"/srv/x","n":[1,2]}',
     '{"a":{"b":"c"}}',
     "",
     " ",
@@ -258,7 +259,7 @@ def verdict(there: Answer, here: Answer, *, own: bool) -> str:
         return ""
     if not here.well:
         return "" if here.failed & {CUT_FREE_TEXT.message, TOLD_OTHERWISE.message} else f"failed: {set(here.failed)}"
-    if runs != wanted:
+    if runs != wanted and not (own and there.response.raw_finish_reason is None):
         free = [_words(call) for call in there.calls if call.custom]
         untold = there.response.finish_reason in _CUT and not Counter(wanted) - Counter(runs) - Counter(free)
         return "" if untold else f"runs {runs} instead of {wanted}"
