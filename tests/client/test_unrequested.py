@@ -49,7 +49,7 @@ class Server:
         self.extras = 0
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             for number in itertools.count():
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
@@ -63,7 +63,6 @@ class Server:
                 if self.delay is not None:
                     await asyncio.sleep(self.delay)
                     writer.write(self.extra)
-        writer.close()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[str]:
@@ -81,6 +80,7 @@ class Server:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0)  # a transport gives its socket back one turn of the loop after it is closed
 
         stop = asyncio.Event()
         thread = threading.Thread(target=lambda: (loop.run_until_complete(serve()), loop.close()))
