@@ -17,18 +17,9 @@ from toolwire.wire.names import made_id
 
 def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     """Read a `tool_use` block."""
-    name, arguments, call_id = block.get("name"), block.get("input"), block.get("id")
+    name, arguments = block.get("name"), block.get("input")
     if type(name) is not str:
         return Opaque(DIALECT, block)
-    if (
-        len(block) == 4
-        and type(arguments) is dict
-        and type(call_id) is str
-        and call_id
-        and "__tw" not in name
-        and "__tw" not in call_id
-    ):
-        return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
     rest = block.copy()
     form: dict[str, Any] = {}
     del rest["type"], rest["name"]
@@ -85,21 +76,11 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
             del body["id"]
         if _is_as_said(call, form):
             del body["input"]
-    bare = opaque is None or (not opaque.value and not (verbatim and opaque.form))
-    return body if bare and call.cache is None else ledger.finish(body, call)
+    return ledger.finish(body, call)
 
 
 def decode_result(block: dict[str, Any]) -> ToolResult:
     """Read a `tool_result` block; one that names no call answers the next that waits."""
-    call_id = block.get("tool_use_id")
-    if (
-        len(block) == 3
-        and type(block.get("content")) is str
-        and call_id
-        and type(call_id) is str
-        and "__tw" not in call_id
-    ):
-        return ToolResult(call_id, None, block["content"], opaque=WIRE.plain)
     rest = block.copy()
     form: dict[str, Any] = {}
     del rest["type"]
@@ -133,8 +114,7 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
         body["is_error"] = True
     if verbatim and part.tool_call_id is None and "no_id" in form_of(opaque, DIALECT):
         del body["tool_use_id"]
-    bare = opaque is None or (not opaque.value and opaque.form is None)
-    return body if bare and part.cache is None else ledger.finish(body, part)
+    return ledger.finish(body, part)
 
 
 def _encode_content(parts: Any, ledger: Ledger, *, worded: bool) -> list[dict[str, Any]]:

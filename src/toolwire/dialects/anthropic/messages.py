@@ -61,11 +61,8 @@ def _decode_message(body: Any, place: int = 0) -> Message:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     content = body.get("content")
     understood = type(content) is str or (type(content) is list and bool(content))
-    if understood and len(body) == 2:
-        opaque = WIRE.plain
-    else:
-        taken = ("role", "content") if understood else ("role",)
-        opaque = WIRE.own({key: value for key, value in body.items() if key not in taken})
+    taken = ("role", "content") if understood else ("role",)
+    opaque = WIRE.own({key: value for key, value in body.items() if key not in taken})
     if type(content) is str:
         return Message(role, content, None, None, opaque)
     parts = decode_blocks(content, place) if understood else []
@@ -80,9 +77,7 @@ def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
     calls = 0
     for block in blocks:
         kind = block.get("type") if type(block) is dict else None
-        if kind == "text" and len(block) == 2 and type(text := block.get("text")) is str:
-            parts.append(Text(text, opaque=WIRE.plain))
-        elif kind == "tool_use":
+        if kind == "tool_use":
             parts.append(decode_call(block, place, calls))
             calls += 1
         elif kind == "tool_result":
@@ -167,22 +162,14 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
         body = {"role": role, "content": blocks} if blocks else {"role": role}
     if message.name is not None and message.role != "tool":
         ledger.lose("name", "name", f"{DIALECT} has no names of participants")
-    return body if opaque is WIRE.plain else ledger.replay(body, opaque)
+    return ledger.replay(body, opaque)
 
 
 def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
-    content, role, opaque = message.content, message.role, message.opaque
-    if opaque is not None and opaque.value:
-        ledger.lose_opaque(opaque)
+    role, content = message.role, message.parts
+    ledger.lose_opaque(message.opaque)
     if message.tool_call_id is not None or message.name is not None:
         _lose_around(message, ledger)
-    if type(content) is str:
-        worded = content and not content.isspace()
-        if worded and (role == "assistant" or (role == "user" and turns.open is None)):
-            turns.open = None
-            turns.bodies.append({"role": role, "content": content})
-            return
-        content = [Text(content)]
     if role == "tool":
         turns.join(encode_blocks(content, ledger, "user"))
     elif role == "assistant":
@@ -217,7 +204,7 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
     part = content[0] if message.role == "tool" and content else None
     if type(part) is not ToolResult or len(content) > 1:
         ledger.lose_participant(message)
-    elif message.tool_call_id != part.tool_call_id or message.name != part.name:
+    else:
         ledger.lose_around_result(message)
 
 
@@ -240,7 +227,7 @@ def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     for place, part in enumerate(parts):
         ledger.part = place
         block = table[type(part)](part, ledger)
-        if block is not None or ledger.said(block, part):
+        if ledger.said(block, part):
             blocks.append(block)
     ledger.part = None
     return blocks

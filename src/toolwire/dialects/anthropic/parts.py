@@ -54,8 +54,6 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     body: dict[str, Any] = {"type": "text", "text": part.text}
     if "tool" in form_of(part.opaque, DIALECT):
         body = {"type": "tool_reference", "tool_name": part.text}
-    if part.citations is None and part.cache is None and (part.opaque is None or not part.opaque.value):
-        return body
     if part.citations:
         citations = [encode_citation(citation, ledger) for citation in part.citations]
         if said := [citation for citation in citations if citation is not None]:

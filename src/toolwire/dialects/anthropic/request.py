@@ -177,10 +177,8 @@ def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str,
 
 
 def _lose_around_system(message: Message, ledger: Ledger) -> None:
-    if message.opaque is not None and message.opaque.value:
-        ledger.lose_opaque(message.opaque)
-    if message.name is not None or message.tool_call_id is not None:
-        ledger.lose_fields(message, "name", "name", "tool_call_id")
+    ledger.lose_opaque(message.opaque)
+    ledger.lose_fields(message, "name", "name", "tool_call_id")
 
 
 def _sampling(field: str) -> Setting:

@@ -145,9 +145,6 @@ def decode_tool(body: Any) -> Tool | ServerTool:
         return _decode_own_tool(body)
     if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
         return ServerTool(kind if type(kind) is str else "", DIALECT, body)
-    description, schema = body.get("description"), body.get("input_schema")
-    if len(body) == 3 and type(description) is str and type(schema) is dict and "__tw" not in body["name"]:
-        return Tool(body["name"], description, schema, opaque=WIRE.plain)
     rest, form = body.copy(), {}
     if rest.get("type") == "custom":
         form["said"] = {"type": rest.pop("type")}
@@ -179,8 +176,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     if tool.plain_format is not None or tool.plain_metadata:
         ledger.lose_fields(tool, "custom_tool", "format")
         lose_metadata(tool, ledger)
-    bare = opaque is None or (not opaque.value and opaque.form is None)
-    return body if bare and tool.cache is None else ledger.finish(body, tool)
+    return ledger.finish(body, tool)
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
