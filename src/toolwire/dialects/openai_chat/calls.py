@@ -5,6 +5,7 @@ Rules of this file:
 - A call without an id gets one made from its place, which is never sent back here.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +14,6 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
 from toolwire.dialects.openai_chat.tools import without_custom
 from toolwire.encoding.calls import (
-    STARTS,
     mark_error,
     put_below,
     read_error,
@@ -25,7 +25,7 @@ from toolwire.encoding.calls import (
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text, format_arguments, half_text, parse_arguments
+from toolwire.wire.arguments import argument_text, format_arguments, half_text
 from toolwire.wire.names import made_id, was_made
 
 NO_IDS = frozenset({"", "null"})
@@ -54,38 +54,34 @@ def decode_calls(entries: list[Any], place: int) -> list[Part]:
 
 def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
-    if type(entry) is dict and len(entry) == 3 and entry.get("type") == "function":
-        inner, call_id = entry.get("function"), entry.get("id")
-        if type(inner) is dict and len(inner) == 2 and type(call_id) is str and call_id not in NO_IDS:
-            name, raw = inner.get("name"), inner.get("arguments")
-            if type(name) is str and type(raw) is str and "__tw" not in name and "__tw" not in call_id:
-                arguments, error = parse_arguments(raw)
-                return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
-    return _decode_odd_call(entry, place, index)
-
-
-def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
-    match entry:
-        case {"function": {"name": str(name)} as inner}:
-            key = "function"
-        case {"type": "custom", "custom": {"name": str(name), "input": str()} as inner}:
-            key = "custom"
-        case _:
-            return Opaque(DIALECT, entry, {"key": "tool_calls"})
-    rest, left = entry.copy(), inner.copy()
-    del rest[key], left["name"]
+    key = _key_of(entry)
+    if key is None:
+        return Opaque(DIALECT, entry, {"key": "tool_calls"})
+    rest, left = entry.copy(), entry[key].copy()
+    del rest[key]
     form: dict[str, Any] = {}
     if rest.get("type") == key:
         del rest["type"]
     else:
         form["untyped"] = True
-    call_id, name = _take_id(rest, "id", form), WIRE.read_name(name, form)
+    call_id, name = _take_id(rest, "id", form), WIRE.read_name(left.pop("name"), form)
     if call_id is None:
         form["no_id"], call_id = True, made_id(place, index)
     fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form, rest)
     if left:
         rest[key] = left
     return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+
+
+def _key_of(entry: Any) -> str | None:
+    """Return the key under which an entry describes its call, or None if the entry is no call."""
+    if type(entry) is not dict:
+        return None
+    if type(inner := entry.get("function")) is dict and type(inner.get("name")) is str:
+        return "function"
+    inner = entry.get("custom") if entry.get("type") == "custom" else None
+    named = type(inner) is dict and type(inner.get("name")) is str and type(inner.get("input")) is str
+    return "custom" if named else None
 
 
 def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
@@ -109,26 +105,13 @@ def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
 
 def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     """Add one call to an answer."""
-    opaque = call.opaque
-    verbatim = opaque is WIRE.plain
-    if (
-        ((verbatim and call.raw is not None) or _is_bare(opaque))
-        and call.complete
-        and not call.custom
-        and call.cache is None
-        and not ledger.quirks.arguments_object
-        and not ledger.quirks.arguments_json
-    ):
-        call_id = ledger.ids.call(call.id, own=verbatim)
-        name = call.name if verbatim else ledger.names.write(call.name)
-        inner = {"name": name, "arguments": argument_text(call, DIALECT)}
-        entry = {"id": call_id, "type": "function", "function": inner}
-        body.setdefault("tool_calls", []).append(entry)
-        return
-    if call.custom and not call.complete and ledger.of == "response" and not made_by(opaque, DIALECT):
+    form = form_of(call.opaque, DIALECT)
+    if form.get("key") == "function_call":
+        _encode_legacy_call(call, body, ledger)
+    elif call.custom and not call.complete and ledger.of == "response" and not made_by(call.opaque, DIALECT):
         ledger.lose_call(call)  # nothing here says of free text that it was cut off
     else:
-        _encode_odd_call(call, body, ledger)
+        body.setdefault("tool_calls", []).append(_encode_entry(call, form, ledger))
 
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
@@ -145,11 +128,7 @@ def _lose_text(call: ToolCall, ledger: Ledger) -> None:
     ledger.lose("raw", "bad_arguments", f"{call.error}; this server takes only an object")
 
 
-def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
-    form = form_of(call.opaque, DIALECT)
-    if form.get("key") == "function_call":
-        _encode_legacy_call(call, body, ledger)
-        return
+def _encode_entry(call: ToolCall, form: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
     key = "custom" if call.custom and ledger.quirks.custom_tools else "function"
@@ -178,8 +157,7 @@ def _encode_odd_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> No
     if not call.complete:
         ledger.lose_cut()
     entry = ledger.finish(entry, call)
-    entry = without_custom(entry, ledger) if call.custom and key == "function" else entry
-    body.setdefault("tool_calls", []).append(entry)
+    return without_custom(entry, ledger) if call.custom and key == "function" else entry
 
 
 def _encode_legacy_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
@@ -208,11 +186,6 @@ def as_told(call: ToolCall) -> ToolCall:
 
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a tool message: its one result. A name that repeats the call's is a spelling."""
-    if len(body) == 3:
-        call_id, content = body.get("tool_call_id"), body.get("content")
-        if type(call_id) is str and type(content) is str and call_id not in NO_IDS and "__tw" not in call_id:
-            text, is_error = (content, False) if content[:1] not in STARTS else read_error(content)
-            return Message("tool", [ToolResult(call_id, None, text, is_error)], None, call_id, WIRE.plain)
     rest = body.copy()
     del rest["role"]
     form: dict[str, Any] = {}
@@ -264,29 +237,6 @@ def link_legacy_results(asked: CallsSoFar) -> None:
 
 def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     """Write one result as a message; what is no text goes below."""
-    if type(part) is ToolResult and type(part.content) is str and part.cache is None and _is_bare(part.opaque):
-        own = message.opaque is WIRE.plain
-        linked = message.tool_call_id is None or message.tool_call_id == part.tool_call_id
-        if (
-            linked
-            and (own or _is_bare(message.opaque))
-            and message.role == "tool"
-            and message.name in (None, part.name)
-        ):
-            call_id = ledger.ids.result(part.tool_call_id, own=own)
-            if call_id is not None:
-                words = mark_error(part.content, is_error=part.is_error)
-                bodies.append({"role": "tool", "tool_call_id": call_id, "content": words})
-                return
-    _encode_odd_result(part, message, ledger, bodies, below)
-
-
-def _is_bare(opaque: Opaque | None) -> bool:
-    """Whether a value from elsewhere brings nothing that could be lost here."""
-    return opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-
-
-def _encode_odd_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     if type(part) is not ToolResult:
         if type(part) is Opaque and part.dialect == DIALECT:
             return

@@ -33,7 +33,7 @@ from toolwire.dialects.openai_chat.parts import (
     shortest,
     words_of,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
@@ -46,16 +46,11 @@ _RARE = frozenset({"audio", "function_call", "name", "reasoning_details", *REASO
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
     asked = CallsSoFar()
-    messages, plain = asked.messages, WIRE.plain
     for place, body in enumerate(bodies, first):
-        short = type(body) is dict and len(body) == 2
-        if short and type(content := body.get("content")) is str and (role := body.get("role")) in _PLAIN_ROLES:
-            messages.append(Message(role, content, None, None, plain))
-        else:
-            messages.append(_decode_message(body, asked, place))
+        asked.messages.append(_decode_message(body, asked, place))
     if asked.legacy:
         link_legacy_results(asked)
-    return messages
+    return asked.messages
 
 
 def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
@@ -73,45 +68,19 @@ def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
 
 
 _WORDS_OF = ("user", "system", "developer")
-_PLAIN_ROLES = (*_WORDS_OF, "assistant")
 
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:
-    content = body.get("content")
-    if len(body) == 2 and type(content) is list and content:
-        return Message(role, decode_parts(content), None, None, WIRE.plain)
     rest = body.copy()
     del rest["role"]
-    name = take(rest, "name", str)
-    if type(content) is str:
-        del rest["content"]
-        return Message(role, content, name, None, WIRE.own(rest))
-    if type(content) is list and content:
-        del rest["content"]
-        return Message(role, decode_parts(content), name, None, WIRE.own(rest))
-    return Message(role, [], name, None, WIRE.own(rest))
+    name, content = take(rest, "name", str), take(rest, "content", str)
+    if content is None:
+        content = decode_parts(take_entries(rest, "content"))
+    return Message(role, content, name, None, WIRE.own(rest))
 
 
 def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     """Read an assistant's message, in a request or in a response."""
-    content = body.get("content")
-    if body.get("role") != "assistant":
-        return _decode_odd_answer(body, place)
-    if len(body) == 2 and type(content) is str:
-        return Message("assistant", content, None, None, WIRE.plain)
-    calls = body.get("tool_calls")
-    if len(body) == 3 and "content" in body and type(calls) is list and calls:
-        if content is None or content == "":
-            return Message("assistant", decode_calls(calls, place), None, None, _NO_WORDS[content])
-        if type(content) is str:
-            return Message("assistant", [Text(content), *decode_calls(calls, place)], None, None, WIRE.plain)
-    return _decode_odd_answer(body, place)
-
-
-_NO_WORDS = {said: Opaque(DIALECT, {}, {"said": {"content": said}}) for said in (None, "")}
-
-
-def _decode_odd_answer(body: dict[str, Any], place: int) -> Message:
     content = body.get("content")
     rest = body.copy()
     form: dict[str, Any] = {}
@@ -120,7 +89,7 @@ def _decode_odd_answer(body: dict[str, Any], place: int) -> Message:
     else:
         form["odd_role"] = True
     rare = not _RARE.isdisjoint(rest)
-    parts: list[Part] = _take_thinking(rest) if rare else []
+    parts = _take_thinking(rest) if rare else []
     if content == "" or (content is None and "content" in rest):
         form["said"] = {"content": rest.pop("content")}
     elif type(content) is str:
@@ -133,9 +102,7 @@ def _decode_odd_answer(body: dict[str, Any], place: int) -> Message:
         parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
     if rare and type(rest.get("audio")) is dict:
         parts += take_audio(rest)
-    calls = rest.get("tool_calls")
-    if type(calls) is list and calls:
-        del rest["tool_calls"]
+    if calls := take_entries(rest, "tool_calls"):
         parts += decode_calls(calls, place)
     if rare and type(rest.get("function_call")) is dict:
         call = decode_legacy_call(rest, place)
@@ -187,21 +154,9 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     """Write the messages of a request, the first at a place; media of results follow the last of their group."""
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
-    plain = WIRE.plain
     for place, message in enumerate(messages, first):
-        opaque, content = message.opaque, message.content
-        if (
-            type(content) is str
-            and (opaque is plain or opaque is None or (not opaque.value and opaque.dialect != DIALECT))
-            and not below
-            and message.name is None
-            and message.tool_call_id is None
-            and message.role != "developer"
-        ):
-            bodies.append({"role": message.role, "content": content})
-            continue
         ledger.at = ("messages", place)
-        ledger.own = opaque is not None and opaque.dialect == DIALECT
+        ledger.own = made_by(message.opaque, DIALECT)
         if message.role != "tool" and below:
             bodies.append({"role": "user", "content": below})
             below = []
@@ -216,7 +171,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
     content, opaque, role = message.content, message.opaque, message.role
     if type(content) is str and role != "tool":
         body: dict[str, Any] = {"role": ledger.speaker(role), "content": content}
-        bodies.append(body if opaque is WIRE.plain and message.name is None else _close(body, message, ledger))
+        bodies.append(_close(body, message, ledger))
     elif role == "tool":
         for place, part in enumerate(message.parts):
             ledger.part = place

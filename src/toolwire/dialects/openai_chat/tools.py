@@ -24,31 +24,18 @@ from toolwire.types import Request, ServerTool, Tool, ToolChoice
 TOOL_LIMIT = 128
 
 
-# How many keys a plain function has, by what it says of strictness.
-_LENGTHS = {type(None): 3, bool: 4}
-
-
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
-    inner = body.get("function") if type(body) is dict and len(body) == 2 and body.get("type") == "function" else None
-    if type(inner) is dict and type(name := inner.get("name")) is str and "__tw" not in name:
-        description, parameters, strict = inner.get("description"), inner.get("parameters"), inner.get("strict")
-        if type(description) is str and type(parameters) is dict and len(inner) == _LENGTHS.get(type(strict)):
-            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
-        return _make_tool(name, "function", {key: inner[key] for key in inner if key != "name"}, {}, {})
-    match body:
-        case {"type": "custom", "custom": {"name": str(name)} as inner}:
-            key = "custom"
-        case {"function": {"name": str(name)} as inner} if body.get("type", "function") == "function":
-            key = "function"
-        case _:
-            return keep_tool(body, DIALECT)
+    key: Any = body.get("type", "function") if type(body) is dict else None
+    inner = body.get(key) if key in ("function", "custom") else None
+    if type(inner) is not dict or type(inner.get("name")) is not str:
+        return keep_tool(body, DIALECT)
     form: dict[str, Any] = {}
     rest, left = body.copy(), inner.copy()
-    del rest[key], left["name"]
+    del rest[key]
     if rest.pop("type", None) is None:
         form["untyped"] = True
-    return _make_tool(WIRE.read_name(name, form), key, left, rest, form)
+    return _make_tool(WIRE.read_name(left.pop("name"), form), key, left, rest, form)
 
 
 def _make_tool(name: str, key: str, left: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Tool:
@@ -88,29 +75,17 @@ class _Function(dict[str, Any]):
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    opaque = tool.opaque
-    own = opaque is WIRE.plain
-    if own or opaque is None or (not opaque.value and opaque.dialect != DIALECT):
-        said = tool.description is not None and tool.plain_parameters is not None
-        if said and tool.strict is None and not (tool.custom or tool.cache or tool.plain_metadata or tool.plain_format):
-            name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-            parameters = tool.plain_parameters if own else _fit(tool, ledger)
-            inner = {"name": name, "description": tool.description, "parameters": parameters}
-            return {"type": "function", "function": inner}
-    return _encode_odd_tool(tool, ledger)
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    if form_of(tool.opaque, DIALECT).get("key") == "functions":
+    form = form_of(tool.opaque, DIALECT)
+    if form.get("key") == "functions":
         return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
-        return without_custom(_encode_odd_tool(as_function(tool, ledger), ledger), ledger)
+        return without_custom(_encode_tool(as_function(tool, ledger), ledger), ledger)
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
-    body = {key: left_of(tool.opaque, DIALECT, key) | inner}
-    untyped = "untyped" in form_of(tool.opaque, DIALECT)
-    return ledger.finish(body if untyped else {"type": key, **body}, tool)
+    body: dict[str, Any] = {} if "untyped" in form else {"type": key}
+    body[key] = left_of(tool.opaque, DIALECT, key) | inner
+    return ledger.finish(body, tool)
 
 
 def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
