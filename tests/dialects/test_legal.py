@@ -110,6 +110,7 @@ def check_messages(body: dict[str, Any]) -> None:
 
 @given(messages=HISTORY, name=NAMES)
 @example(messages=[Message("assistant", [ToolCall("a", "f")]), Message("developer", [Image()])], name="f")
+@example(messages=[Message("assistant", [ToolCall("", "f")])], name="f")
 def test_messages(messages: list[Message], name: str) -> None:
     encoded = anthropic.encode_request(asking(messages, tools=[Tool(name)]))
     check_messages(encoded.body)

@@ -155,7 +155,7 @@ def test_the_text_of_a_stream_that_passes_is_counted_and_not_kept(wire: str) -> 
     assert [(one.name, one.arguments) for one in stream.parts if type(one) is ToolCall] == [("look", {"at": "x"})]
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="of Linux")
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="of Linux")
 def test_a_client_that_has_vanished_is_noticed_by_the_system() -> None:
     with serving.listen("127.0.0.1:0") as server, socket.socket() as client:
         server.listen()
@@ -165,8 +165,7 @@ def test_a_client_that_has_vanished_is_noticed_by_the_system() -> None:
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             told = {
                 name: accepted.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
-                for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT", "TCP_NOTSENT_LOWAT")
+                for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_NOTSENT_LOWAT")
             }
     assert told["TCP_KEEPIDLE"] + told["TCP_KEEPINTVL"] * told["TCP_KEEPCNT"] <= 120, "seconds of silence"
-    assert told["TCP_USER_TIMEOUT"] == 120_000
     assert told["TCP_NOTSENT_LOWAT"] <= 65_536

@@ -10,10 +10,13 @@ Rules of this file:
 
 import asyncio
 import contextlib
+import fcntl
 import gc
 import resource
 import signal
 import socket
+import sys
+import termios
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -37,7 +40,7 @@ _NOWHERE: Any = deque(maxlen=0)
 _BUFFER = 16_384  # bytes that wait in this process for a client that reads slowly; one piece may come on top
 _UNSENT = 32_768  # bytes that wait in the system for it
 _SENDING = 262_144  # bytes that are sent and not acknowledged, at most
-_VANISHED = 120  # seconds after which a client that acknowledges nothing has vanished
+_VANISHED = 120  # seconds after which an idle client that does not acknowledge a probe has vanished
 _PROBE = 20  # seconds between two questions to an idle client's system whether it is still there
 
 
@@ -141,7 +144,7 @@ class _Patient(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
         super().pause_writing()
-        self._await_reading(self.transport.get_write_buffer_size())
+        self._await_reading(_unread(self.transport))
 
     def _await_reading(self, left: int) -> None:
         gateway: Any = self.config.app
@@ -149,7 +152,7 @@ class _Patient(HttpToolsProtocol):
 
     def _check_reading(self, before: int) -> None:
         """Close the connection if the client has read nothing since; a slow client is waited for."""
-        left = self.transport.get_write_buffer_size()
+        left = _unread(self.transport)
         if left < before:
             self._await_reading(left)
         else:
@@ -183,6 +186,15 @@ class _Patient(HttpToolsProtocol):
                 cycle.message_event.set()
                 scope: Any = cycle.scope
                 leave(scope)
+
+
+def _unread(transport: asyncio.Transport) -> int:
+    """Return how many bytes a client has not received yet: those in this process, and on Linux those in the system."""
+    left = transport.get_write_buffer_size()
+    with contextlib.suppress(OSError):
+        held = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+        left += int.from_bytes(held, sys.byteorder)
+    return left
 
 
 def _without_chunks(cycle: Any) -> Callable[[Any], Awaitable[None]]:
@@ -246,7 +258,10 @@ def listen(address: str) -> socket.socket:
 
 
 def _set_options(opened: socket.socket) -> None:
-    """Set what each accepted connection inherits: little is held for it, and a client that has vanished is noticed."""
+    """Set what each accepted connection inherits: little is held for it, and a client that has vanished is noticed.
+
+    `TCP_USER_TIMEOUT` is not set: with it Linux also closes connections of clients that read slowly by small windows.
+    """
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENDING)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {
@@ -254,7 +269,6 @@ def _set_options(opened: socket.socket) -> None:
         "TCP_KEEPIDLE": _VANISHED // 2,
         "TCP_KEEPINTVL": _PROBE,
         "TCP_KEEPCNT": _VANISHED // 2 // _PROBE,
-        "TCP_USER_TIMEOUT": _VANISHED * 1000,
     }
     for name, value in options.items():
         if hasattr(socket, name):  # each system knows some of them

@@ -24,7 +24,9 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     form: dict[str, Any] = {}
     del rest["type"], rest["name"]
     fields = {"arguments": rest.pop("input")} if type(arguments) is dict else _take_odd_input(rest, form)
-    call_id = _take_id(rest, "id", form) or made_id(place, index)
+    call_id = _take_id(rest, "id", form)
+    if call_id is None:
+        call_id = made_id(place, index)
     name, cache = WIRE.read_name(name, form), WIRE.take_cache(rest)
     return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.own(rest, form), **fields)
 

@@ -359,7 +359,7 @@ class Decoder(WireDecoder):
         answer.waiting.add(call)
         before = answer.calls.calls[-2:][0]
         doubt = before.guessed or before.twin is not None or answer.waiting.has_odd
-        if not before.closed and before is not call and before.is_whole() and not doubt:
+        if not before.closed and before is not call and before.is_whole() and not (doubt and before.problem is None):
             self._close_call(before, answer)
 
     def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:

@@ -269,7 +269,8 @@ def _take_or_make_id(rest: dict[str, Any], form: dict[str, Any], place: int, ind
     call_id = _take_id(rest, form)
     if call_id is None:
         form["no_id"] = True
-    return call_id or made_id(place, index)
+        return made_id(place, index)
+    return call_id
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
