@@ -6,6 +6,8 @@ Rule: a stand-in is constant text, and reading it back gives exactly what it sto
 import re
 from typing import Any
 
+from msgspec import UNSET
+
 from toolwire.encoding.ledger import Ledger, form_of, kind_of_part
 from toolwire.types import Opaque, ToolCall
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
@@ -33,6 +35,16 @@ def read_error(text: str) -> tuple[str, bool]:
     if text.startswith(ERROR):
         return text[len(ERROR) :], True
     return (text[1:], False) if _PADDED_ERROR.match(text) else (text, False)
+
+
+def holds_value(content: Any) -> bool:
+    """Return True if the content of a result is neither text nor parts. Some clients send the value of a function."""
+    return content is not None and type(content) is not str and not _may_hold_parts(content)
+
+
+def spell_value(text: str, value: Any) -> Any:
+    """Return the value that a result was sent as, if `text` still means it, else `text`."""
+    return value if value is not UNSET and format_arguments(value) == text else text
 
 
 def take_value(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ Rules of this file:
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
 from toolwire.types.frozen import copied
+from toolwire.types.spelling import Spelling, WireSpelling
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
@@ -81,9 +82,25 @@ class Wire:
         """Mark a value as read here, with what was left of it and how it was spelled."""
         return Opaque(self.dialect, rest, form or None) if rest or form else self.plain
 
+    def mark(self, unparsed: dict[str, Any], spelling: Spelling | None = None) -> Opaque:
+        """Return the mark of a value that was read from this wire, with its unparsed keys and its spelling."""
+        if spelling is None or spelling.is_usual:
+            return Opaque(self.dialect, unparsed) if unparsed else self.plain
+        return Opaque(self.dialect, unparsed, spelling=spelling)
+
     def take_cache(self, rest: dict[str, Any]) -> Cache | None:
         """Take a cache mark out of what is left of a part, on a wire that has them."""
         return None if self.cache is None else self.cache.take(rest)
+
+    def restore_name(self, written: str) -> tuple[str, bool]:
+        """Return a tool's name without the escape of this wire, and whether it had one."""
+        name = restore(written, self.names) if "__tw" in written else written
+        return name, name is not written
+
+    def restore_id(self, written: str) -> tuple[str, bool]:
+        """Return a call's id without the escape of this wire, and whether it had one."""
+        call_id = restore(written, self.ids) if "__tw" in written else written
+        return call_id, call_id is not written
 
     def read_name(self, written: str, form: dict[str, Any]) -> str:
         """Read a tool's name, and note in the form that it had been escaped for this wire."""
@@ -218,7 +235,7 @@ class Ledger:
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
-        if opaque is None or not (opaque.value or opaque.form):
+        if opaque is None or not (opaque.value or opaque.form or opaque.spelling):
             return body
         if opaque.dialect != self.dialect:
             if opaque.value:
@@ -227,6 +244,8 @@ class Ledger:
         _add(body, opaque.value)
         if opaque.form and "said" in opaque.form:
             _add(body, opaque.form["said"])
+        if opaque.spelling is not None:
+            _add(body, opaque.spelling.constants)
         return body
 
     def said(self, block: Any, part: Any) -> bool:
@@ -403,6 +422,19 @@ def form_of(opaque: Opaque | None, dialect: str) -> Mapping[str, Any]:
     if opaque is None or opaque.form is None or opaque.dialect != dialect:
         return {}
     return opaque.form
+
+
+_Spelling = TypeVar("_Spelling", bound=WireSpelling)
+
+
+def spelling_of(opaque: Opaque | None, spelling_type: type[_Spelling]) -> _Spelling:
+    """Return how a wire spelled a value.
+
+    `spelling_type` names the wire and the kind of value. The spelling of a value from elsewhere has no field set, and
+    neither has that of a value which its wire spelled as usual.
+    """
+    spelling = None if opaque is None else opaque.spelling
+    return spelling if type(spelling) is spelling_type else spelling_type()
 
 
 def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:

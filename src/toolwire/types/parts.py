@@ -3,7 +3,7 @@
 Rules of this file:
 - Every value is frozen. Order of parts is kept: it carries meaning.
 - `opaque` holds what only the dialect that made it may replay. `Opaque.value` means something that is lost
-  elsewhere; `Opaque.form` is how that wire spelled the value, and means nothing elsewhere.
+  elsewhere; `Opaque.spelling` is how that wire spelled the value, and means nothing elsewhere.
 - A value with an `opaque` came from a wire; a value without one was made by a user.
 - Media and signatures are text exactly as received: nothing is decoded that would have to be encoded again.
 """
@@ -16,6 +16,7 @@ from msgspec.structs import force_setattr
 
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types.frozen import copied_map, shield
+from toolwire.types.spelling import Spelling
 from toolwire.wire.arguments import parse_arguments
 
 Made = TypeVar("Made", bound=Struct)
@@ -55,6 +56,7 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
     dialect: str
     value: Any
     form: dict[str, Any] | None = None
+    spelling: Spelling | None = None
 
 
 class Cache(Struct, frozen=True, gc=False):

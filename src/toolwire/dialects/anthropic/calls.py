@@ -4,117 +4,149 @@ Rule: arguments are an object here; text that is none cannot be said and is a lo
 some servers give, are read too, and written back as they came.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import read_arguments, say_object, spell_words, take_value
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.calls import holds_value, read_arguments, say_object, spell_value
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import parse_arguments
+from toolwire.types.spelling.anthropic import CallSpelling, ResultSpelling
+from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import made_id
 
 
 def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     """Read a `tool_use` block."""
-    name, arguments = block.get("name"), block.get("input")
+    name = block.get("name")
     if type(name) is not str:
         return Opaque(DIALECT, block)
-    rest = block.copy()
-    form: dict[str, Any] = {}
-    del rest["type"], rest["name"]
-    fields = {"arguments": rest.pop("input")} if type(arguments) is dict else _take_odd_input(rest, form)
-    call_id = _take_id(rest, "id", form)
-    if call_id is None:
-        call_id = made_id(place, index)
-    name, cache = WIRE.read_name(name, form), WIRE.take_cache(rest)
-    return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.own(rest, form), **fields)
+    unparsed = block.copy()
+    del unparsed["type"], unparsed["name"]
+    fields, raw_input = _take_input(unparsed)
+    call_id, id_is_escaped = _take_id(unparsed, "id")
+    name, name_is_escaped = WIRE.restore_name(name)
+    cache = WIRE.take_cache(unparsed)
+    spelling = CallSpelling(
+        is_escaped=id_is_escaped or name_is_escaped,
+        has_no_id=call_id is None,
+        has_no_input="input" not in block,
+        input=raw_input,
+    )
+    call_id = made_id(place, index) if call_id is None else call_id
+    return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
-def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
-    """Take an id out of what is left; an empty one stays."""
-    given = rest.get(key)
-    if type(given) is not str or not given:
-        form["no_id"] = True
-        return None
-    del rest[key]
-    return WIRE.read_id(given, form)
+def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
+    """Take an id out of the unparsed keys, without its escape, and tell whether it had one. An empty id stays."""
+    written = unparsed.get(key)
+    if type(written) is not str or not written:
+        return None, False
+    del unparsed[key]
+    return WIRE.restore_id(written)
 
 
-def _take_odd_input(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    """Take an input that is no object out of what is left of a call."""
-    said = form["said"] = {"input": rest.pop("input")} if "input" in rest else {}
-    return read_arguments(said.get("input"), rest)
+def _take_input(unparsed: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Take the input out of the unparsed keys: return the fields of a call, and the input if it is no object."""
+    raw_input = unparsed.pop("input", UNSET)
+    if type(raw_input) is dict:
+        return {"arguments": raw_input}, UNSET
+    return read_arguments(None if raw_input is UNSET else raw_input, unparsed), raw_input
 
 
-def _is_as_said(call: ToolCall, form: Mapping[str, Any]) -> bool:
-    """Whether an input that came as no object still means the same."""
-    return "said" in form and call.plain_arguments == (parse_arguments(call.raw)[0] if call.raw else {})
+def _is_native(opaque: Opaque | None, spelling: CallSpelling | ResultSpelling) -> bool:
+    """Return True if this wire wrote the ids and names of a value itself."""
+    return made_by(opaque, DIALECT) and not spelling.is_escaped
+
+
+def _keeps_input(call: ToolCall, spelling: CallSpelling) -> bool:
+    """Return True if an input that was missing or no object still means the arguments of `call`."""
+    if not spelling.has_no_input and spelling.input is UNSET:
+        return False
+    return call.plain_arguments == (parse_arguments(call.raw)[0] if call.raw else {})
 
 
 def came_whole(call: ToolCall) -> bool:
-    """Whether a call of this wire stands in its body as it came; the broken text of a stream has no place there."""
-    return not call.raw or "said" in form_of(call.opaque, DIALECT)
+    """Return True if the input of `call` can be written as it was sent. The broken text of a stream can not."""
+    spelling = spelling_of(call.opaque, CallSpelling)
+    return not call.raw or spelling.has_no_input or spelling.input is not UNSET
 
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
-    opaque = call.opaque
-    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
+    spelling = spelling_of(call.opaque, CallSpelling)
+    is_native = _is_native(call.opaque, spelling)
     body = {
         "type": "tool_use",
-        "id": ledger.ids.call(call.id, own=verbatim),
-        "name": call.name if verbatim else ledger.names.write(call.name),
+        "id": ledger.ids.call(call.id, own=is_native),
+        "name": call.name if is_native else ledger.names.write(call.name),
         "input": call.plain_arguments,
     }
-    if not verbatim and (call.custom or call.error is not None or not call.complete):
+    if not is_native and (call.custom or call.error is not None or not call.complete):
         body["input"] = say_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
     elif call.error is not None and not came_whole(call):
         body["input"] = say_object(call, ledger)
-    elif verbatim and (form := form_of(opaque, DIALECT)):
-        if "no_id" in form:
-            del body["id"]
-        if _is_as_said(call, form):
-            del body["input"]
+    elif is_native:
+        _spell_call(body, call, spelling)
     return ledger.finish(body, call)
+
+
+def _spell_call(body: dict[str, Any], call: ToolCall, spelling: CallSpelling) -> None:
+    """Write a call of this wire as the wire spelled it."""
+    if spelling.has_no_id:
+        del body["id"]
+    if _keeps_input(call, spelling):
+        del body["input"]
+        if spelling.input is not UNSET:
+            body["input"] = spelling.input
 
 
 def decode_result(block: dict[str, Any]) -> ToolResult:
     """Read a `tool_result` block; one that names no call answers the next that waits."""
-    rest = block.copy()
-    form: dict[str, Any] = {}
-    del rest["type"]
-    call_id = _take_id(rest, "tool_use_id", form)
-    content: str | list[Part] = []
-    given = rest.get("content")
-    if type(given) is str:
-        content = rest.pop("content")
-    elif (value := take_value(rest, "content", form)) is not None:
-        content = value
-    elif type(given) is list and given:
-        content = decode_parts(rest.pop("content"))
-    is_error = take(rest, "is_error", bool)
-    if is_error is False:
-        form["said"] = {"is_error": False}
-    return ToolResult(call_id, None, content, bool(is_error), cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form))
+    unparsed = block.copy()
+    del unparsed["type"]
+    call_id, is_escaped = _take_id(unparsed, "tool_use_id")
+    content, raw_content = _take_content(unparsed)
+    is_error = take(unparsed, "is_error", bool)
+    spelling = ResultSpelling(
+        constants={"is_error": False} if is_error is False else {},
+        is_escaped=is_escaped,
+        has_no_id=call_id is None,
+        content=raw_content,
+    )
+    cache, opaque = WIRE.take_cache(unparsed), WIRE.mark(unparsed, spelling)
+    return ToolResult(call_id, None, content, bool(is_error), cache=cache, opaque=opaque)
+
+
+def _take_content(unparsed: dict[str, Any]) -> tuple[str | list[Part], Any]:
+    """Take the content out of the unparsed keys: return words or parts, and the content if it is neither."""
+    content: Any = unparsed.get("content")
+    if type(content) is str:
+        return unparsed.pop("content"), UNSET
+    if holds_value(content):
+        return format_arguments(content), unparsed.pop("content")
+    if type(content) is list and content:
+        return decode_parts(unparsed.pop("content")), UNSET
+    return [], UNSET
 
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
-    opaque, content = part.opaque, part.content
-    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
-    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim)}
+    content, spelling = part.content, spelling_of(part.opaque, ResultSpelling)
+    is_native = _is_native(part.opaque, spelling)
+    body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=is_native)}
     if type(content) is str:
-        if content or verbatim:
-            body["content"] = spell_words(content, opaque, DIALECT)
+        if content or is_native:
+            body["content"] = spell_value(content, spelling.content)
     elif content:
-        worded = part.is_error and not made_by(opaque, DIALECT)
+        worded = part.is_error and not made_by(part.opaque, DIALECT)
         body["content"] = _encode_content(content, ledger, worded=worded)
     if part.is_error:
         body["is_error"] = True
-    if verbatim and part.tool_call_id is None and "no_id" in form_of(opaque, DIALECT):
+    if is_native and part.tool_call_id is None and spelling.has_no_id:
         del body["tool_use_id"]
     return ledger.finish(body, part)
 

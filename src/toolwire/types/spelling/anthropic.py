@@ -1,0 +1,35 @@
+"""How Anthropic Messages spells calls and results."""
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from toolwire.types.spelling.base import WireSpelling
+
+
+class CallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
+    """How a `tool_use` block was spelled.
+
+    - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
+    - `has_no_id`: it had no `id`, or an empty one. Histories that people write by hand have none.
+    - `has_no_input`: it had no `input`.
+    - `input`: the `input` was not an object. Proxies of Chat Completions forward the JSON text of one.
+    """
+
+    is_escaped: bool = False
+    has_no_id: bool = False
+    has_no_input: bool = False
+    input: Any | UnsetType = UNSET
+
+
+class ResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", gc=False):
+    """How a `tool_result` block was spelled.
+
+    - `is_escaped`: its id had the escape that toolwire writes for this wire.
+    - `has_no_id`: it had no `tool_use_id`, or an empty one.
+    - `content`: the content was neither text nor blocks, such as an object.
+    """
+
+    is_escaped: bool = False
+    has_no_id: bool = False
+    content: Any | UnsetType = UNSET
