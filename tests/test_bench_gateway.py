@@ -88,7 +88,9 @@ def test_latencies_of_every_unit_are_read(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(BENCH))
     read = importlib.import_module("gateway_requests")._latency
     printed = "  Latency Distribution\n     50%  830.00us\n     75%    2.50ms\n     90%    1.21s \n     99%    2.00m \n"
-    assert [read(percentile, printed) for percentile in (50, 75, 90, 99)] == [0.83, 2.5, 1210.0, 120_000.0]
+    assert [read(percentile, printed) for percentile in (50, 75, 90, 99)] == pytest.approx(
+        [0.83, 2.5, 1210.0, 120_000.0]
+    )
     assert math.isnan(read(50, "     50%    0.00us\n"))
 
 

@@ -133,7 +133,7 @@ def test_wrong_programs_fail_in_pyright_where_they_say(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_nearly_all_types_of_the_package_are_known() -> None:
     symbols = basedpyright("--ignoreexternal", "--verifytypes", "toolwire")["typeCompleteness"]
-    assert symbols["completenessScore"] >= 0.95
+    assert symbols["completenessScore"] >= 0.97
     unknown = [
         one["name"]
         for one in symbols["symbols"]

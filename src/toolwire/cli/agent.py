@@ -34,7 +34,7 @@ from toolwire.client.sync import Client
 from toolwire.errors import ToolwireError, UserError
 from toolwire.loop import AskModel, Done, LoopLimits
 from toolwire.providers import Provider, UnknownProvider, named, provider_of
-from toolwire.resolvers import approved
+from toolwire.resolvers import Resolver, approved
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
 from toolwire.wire.transport import url_without_secrets
@@ -134,16 +134,23 @@ class Agent:
         client: Client | None = None,
         kit: Any = None,
     ) -> None:
-        self.options, self.screen, self.out, self.interrupts = options, screen, out or screen, interrupts
+        self.options: argparse.Namespace = options
+        self.screen: Screen = screen
+        self.out: Screen = out or screen
+        self.interrupts: Interrupts = interrupts
         self.json: JsonShowing | None = JsonShowing(self.out) if options.json else None
+        self.before: Kept | None
+        self.place: conversations.Place
         self.before, self.place = _place_of(options)
         options.cwd = _folder_of(options, self.before)
         self.approving: Approving = Approving(screen, all_of_it=options.yes)
         kit = code_tools(options, options.tools, on_output=self.approving.hear) if kit is None else kit
-        self.resolver = approved(kit, self.approving, only=to_be_asked(kit.available_tools()))
+        self.resolver: Resolver = approved(kit, self.approving, only=to_be_asked(kit.available_tools()))
         self.context: Context = Context(_SYSTEM)
         self.client: Client = client or self._client()
-        self.store = None if options.traces is None else traces.open(options.traces or usual_store(make=True))
+        self.store: traces.Store | None = (
+            None if options.traces is None else traces.open(options.traces or usual_store(make=True))
+        )
         self.conversation: str = (self.before and self.before.conversation) or self.place.new_conversation
         self.kept: bool = self.before is not None
         self._unkept = ""

@@ -50,13 +50,13 @@ class Screen:
     """
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
-        self.stream = sys.stdout if stream is None else stream
-        self.terminal = self.stream.isatty()
+        self.stream: TextIO = sys.stdout if stream is None else stream
+        self.terminal: bool = self.stream.isatty()
         self.quiet: bool = quiet
         self.problem: OSError | None = None
         self._console = _console(self.stream) if self.terminal else None
         self.coloured: bool = self._console is not None and _has_colours()
-        self.wipes = self.terminal and not quiet and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
+        self.wipes: bool = self.terminal and not quiet and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
         self._column, self._gap, self._word, self._ready, self._look = 0, "", "", "", ""
         self._changed = time.monotonic()
         self._waiting: tuple[float, _Words] | None = None

@@ -37,7 +37,7 @@ class Exchanges:
     """The requests and answers of one connection, one after the other, and whether another may follow."""
 
     def __init__(self) -> None:
-        self.received = ResponseBytes()
+        self.received: ResponseBytes = ResponseBytes()
         self.number: int = 0
         self.is_idle: bool = True
         self.retired: bool = False
@@ -90,7 +90,7 @@ class Guard:
     def __init__(self, stop: Stop | None) -> None:
         self.stop: Stop | None = stop
         self.deadline: float | None = None
-        self.stopped = False
+        self.stopped: bool = False
         self.stream: Any = None
 
     @contextlib.contextmanager
@@ -185,7 +185,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     """A connection of an event loop."""
 
     def __init__(self) -> None:
-        self.exchanges = Exchanges()
+        self.exchanges: Exchanges = Exchanges()
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = None  # type: ignore[assignment] # connection_made follows
         self._waiter: asyncio.Future[None] | None = None

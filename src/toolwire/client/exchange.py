@@ -69,7 +69,7 @@ from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
 from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
-logger = logging.getLogger("toolwire")
+logger: logging.Logger = logging.getLogger("toolwire")
 _SHOWN_LOSSES = 5
 _OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
 _LONGEST_WAIT = 60.0

@@ -114,7 +114,8 @@ class TextWindow:
     """A part of a text: `size` characters from `start` on. The rest is only counted."""
 
     def __init__(self, start: int, size: int) -> None:
-        self.start, self.end = start, start + size
+        self.start: int = start
+        self.end: int = start + size
         self.count: int = 0
         self.parts: list[str] = []
         self.closed = False

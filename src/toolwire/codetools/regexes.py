@@ -138,8 +138,8 @@ class LinePattern:
                 f"{ascii(pattern)[1:-1][:200]}. There is no look-around and no back-reference; "
                 "for plain text, set literal."
             ) from None
-        self.piece = min(PIECE, max(_PIECE_WORK // heavy, 2000))
-        self.longest = min(LONGEST, _LONGEST_WORK // heavy)
+        self.piece: int = min(PIECE, max(_PIECE_WORK // heavy, 2000))
+        self.longest: int = min(LONGEST, _LONGEST_WORK // heavy)
 
     def fits(self, line: str) -> bool:
         """Whether a line fits, or a part of it between two CRs."""

@@ -131,8 +131,9 @@ class Run:
         self._argv, self._folder, self._file = argv, folder, file
         self._stop, self._deadline = stop, deadline
         self.in_time: bool = True
-        self.code = self.complaints = 0
-        self.errors = b""
+        self.code: int = 0
+        self.complaints: int = 0
+        self.errors: bytes = b""
 
     def says_anything(self) -> bool:
         """Run it until it says something, or has ended."""

@@ -78,7 +78,9 @@ class FolderWalk:
         self._seen = 0
         self.cut: str = ""
         self.clipped: bool = False
-        self.unreadable = self.ignored = self.deep = 0
+        self.unreadable: int = 0
+        self.ignored: int = 0
+        self.deep: int = 0
 
     def entries(self) -> Generator[_FolderEntry, None, None]:
         """Give the entries, each before what is in it."""

@@ -109,7 +109,9 @@ class Counts:
     """
 
     def __init__(self, given: str, made: str, *, complete: bool = False) -> None:
-        self.given, self.made, self.complete = given, made, complete
+        self.given: str = given
+        self.made: str = made
+        self.complete: bool = complete
         self._beside_given, self._beside_made = f"{given}_details", f"{made}_details"
 
     def are_all_in(self, body: dict[str, Any]) -> bool:

@@ -107,7 +107,10 @@ class Gateway:
         places: Places = Places(),  # noqa: B008 - frozen
         seen: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
+        self.tools: Tools = tools
+        self.limits: BodyLimits = limits
+        self.places: Places = places
+        self.seen: Callable[[dict[str, Any]], None] | None = seen
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0

@@ -86,16 +86,20 @@ class Attempt:
     def __init__(
         self, tools: Tools, incoming: Incoming, goal: Goal, members: dict[str, Any], *, strict: bool, several: bool
     ) -> None:
-        self.tools, self.incoming, self.goal, self.members = tools, incoming, goal, members
+        self.tools: Tools = tools
+        self.incoming: Incoming = incoming
+        self.goal: Goal = goal
+        self.members: dict[str, Any] = members
         self.size: int = incoming.size
-        self.strict, self.several = strict, several
+        self.strict: bool = strict
+        self.several: bool = several
         self.wire: Dialect = dialect(incoming.asked.dialect)
         same = incoming.asked.dialect == goal.provider.dialect and wording(goal.provider, goal.format) is None
-        self.passes = incoming.asked.action != "answer" or same
+        self.passes: bool = incoming.asked.action != "answer" or same
         self.exchange: Exchange | None = None
         self.request_losses: tuple[Loss, ...] = ()
-        self.full_path = incoming.full_path
-        self.began = time.monotonic_ns()
+        self.full_path: str = incoming.full_path
+        self.began: int = time.monotonic_ns()
         self._now = int(time.time())
         self._written: tuple[str, bytes] | None = None  # the path and the body of the request to the provider
 

@@ -61,7 +61,8 @@ class Audit:
     """Records the calls of all requests into a store of traces; `secrets` gives the keys of providers."""
 
     def __init__(self, store: Any, secrets: Callable[[], Sequence[str]] = tuple, *, stops: bool = False) -> None:
-        self.store, self._secrets = store, secrets
+        self.store: Any = store
+        self._secrets = secrets
         self.stops: bool = stops
         self._thread = ThreadPoolExecutor(1, "toolwire-audit")
         self._recording: set[asyncio.Task[None]] = set()

@@ -76,7 +76,7 @@ class SeamedDecoder:
 
     def __init__(self, decoder: StreamDecoder) -> None:
         self.usage: Usage | None = None
-        self.heard = 0
+        self.heard: int = 0
         self._decoder = decoder
         self._words: list[str] = []
         self._left = ""  # blanks that end the text and were not sent: the next provider may say them again

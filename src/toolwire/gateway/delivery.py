@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.dialects import Dialect
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
@@ -33,7 +34,7 @@ from toolwire.gateway.passing import (
 from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
 from toolwire.gateway.routes import Goal
-from toolwire.gateway.turn import JSON, Answering, Served
+from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
 from toolwire.translation.exchange import Exchange, ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
@@ -81,9 +82,14 @@ class Delivery:
         served: Served,
         goes_on: _GoesOn | None = None,
     ) -> None:
-        self.attempt, self.answer, self.client, self.served = attempt, answer, client, served
+        self.attempt: Attempt = attempt
+        self.answer: AwaitedResponse = answer
+        self.client: Answering = client
+        self.served: Served = served
         self.goes_on = goes_on
-        self.tools, self.incoming, self.wire = attempt.tools, attempt.incoming, attempt.wire
+        self.tools: Tools = attempt.tools
+        self.incoming: Incoming = attempt.incoming
+        self.wire: Dialect = attempt.wire
         self._begins = time.monotonic_ns()
         self._secrets = attempt.tools.secrets_of(attempt.goal.provider)
         self._masking = MaskedStream(self._secrets)  # of what is encoded

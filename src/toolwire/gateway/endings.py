@@ -71,7 +71,7 @@ class Refused(Exception):
     ) -> None:
         super().__init__(message)
         self.headers: dict[str, str] = {}
-        self.error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code, retry_after=retry_after)
+        self.error: Error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code, retry_after=retry_after)
 
     @classmethod
     def method(cls, method: str, place: str, allowed: Iterable[str]) -> "Refused":

@@ -107,7 +107,8 @@ class ProcessMemory:
     def __init__(
         self, size: int, seconds: float, now: Callable[[], float] = time.monotonic, *, share: int | None = None
     ) -> None:
-        self.size, self._seconds, self._now = size, seconds, now
+        self.size: int = size
+        self._seconds, self._now = seconds, now
         self.share: int = size if share is None else min(share, size)
         self._owners: dict[str, _Owner] = {}
         self.bytes: int = 0

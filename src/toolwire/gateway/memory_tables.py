@@ -107,7 +107,7 @@ class MemoryTables:
     """The store of several gateways. `total` and `share` limit the bytes of all owners and of each."""
 
     def __init__(self, url: str, total: int, share: int, seconds: float, now: Callable[[], float]) -> None:
-        self.share = min(share, total)
+        self.share: int = min(share, total)
         self._total, self._seconds, self._now, self._swept = total, seconds, now, 0.0
         self._engine, _ = open_database(url)
         insert: Any = sqlite.insert

@@ -10,7 +10,8 @@ class Pulse:
     """Says that the connection lives while a model thinks; between two pieces, never within one."""
 
     def __init__(self, seconds: float, client: Answering, words: bytes | None) -> None:
-        self._seconds, self.client, self._words = seconds, client, words
+        self.client: Answering = client
+        self._seconds, self._words = seconds, words
         self._last = time.monotonic()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Future[None] | None = None

@@ -136,7 +136,7 @@ class Keeper:
     def __init__(self, place: Turns, members: Mapping[str, Any], maker: str, *, passes: bool, client: Any) -> None:
         self._place, self._members, self._maker, self._passes = place, members, maker, passes
         self.adds: Callable[[list[Any]], Awaitable[None]] | None = None  # to a conversation
-        self.continues = "", ""  # that conversation, and its last item before this turn
+        self.continues: tuple[str, str] = "", ""  # that conversation, and its last item before this turn
         self.others: bool = False  # who may go on with what its provider holds
         self._noted_as = ""  # the name under which the answer is stored already
         self._frames = EventStream()

@@ -87,7 +87,8 @@ class Journal:
         self.run: str = row.id
         self.token: int = row.token
         self.cancel: Cancel = Cancel()
-        self.leaving = self.late = False
+        self.leaving: bool = False
+        self.late: bool = False
         self.people: Any = ()
         self.on_event: Any = None
         self.memory: dict[int, Any] = {}

@@ -88,7 +88,7 @@ class Secrets:
     """What is secret in a run by now: it learns from each call and result that is recorded."""
 
     def __init__(self, given: Iterable[str], resolve: Any = None) -> None:
-        self.known = Known(given)
+        self.known: Known = Known(given)
         self._resolve = resolve
 
     def known_now(self) -> Known:

@@ -53,8 +53,8 @@ class Allowance:
     __slots__ = ("comparisons", "values")
 
     def __init__(self) -> None:
-        self.values = MAX_SIZE
-        self.comparisons = _COMPARISONS
+        self.values: int = MAX_SIZE
+        self.comparisons: int = _COMPARISONS
 
     def grow(self, size: int) -> None:
         """Allow more, for a schema of so many JSON values."""

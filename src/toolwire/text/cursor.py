@@ -32,7 +32,7 @@ class Find:
 
     def __init__(self, marks: Iterable[str], *, near: bool = False, tells: bool = False) -> None:
         known = sorted({mark for mark in marks if mark}, key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, known)) or r"(?!)")
+        self.pattern: re.Pattern[str] = re.compile("|".join(map(re.escape, known)) or r"(?!)")
         self._prefixes = frozenset(mark[:size] for mark in known for size in range(1, len(mark)))
         self._firsts = frozenset(mark[0] for mark in known)
         self._longest = max(map(len, known), default=1)
@@ -54,7 +54,7 @@ class FindPattern(Find):
 
     def __init__(self, pattern: str) -> None:
         super().__init__(())
-        self.pattern = re.compile(pattern, re.DOTALL)
+        self.pattern: re.Pattern[str] = re.compile(pattern, re.DOTALL)
 
     def held(self, window: str, at: int) -> int:
         """Say that a last backslash waits for what it escapes."""
@@ -69,8 +69,8 @@ class Cursor:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.taken: list[str] = []
-        self.length = 0
-        self.ended = False
+        self.length: int = 0
+        self.ended: bool = False
         self._say = say
         self._window = ""
         self._at = 0

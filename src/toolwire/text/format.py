@@ -18,7 +18,7 @@ class Format:
 
     def __init__(self, row: Row) -> None:
         self.row: Row = row
-        self.marked = _marked(row) if row.template is None else Marked(row)
+        self.marked: Marked = _marked(row) if row.template is None else Marked(row)
 
     def __repr__(self) -> str:
         return f"<Format {self.name}>"

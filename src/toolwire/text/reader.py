@@ -143,33 +143,35 @@ class Marked:
         self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
         self.calls: tuple[str, ...] = self.engine.begins(row)
-        self.exits = exits_of(row)
-        self.sections = frozenset(entries_of(row))
+        self.exits: dict[str, str] = exits_of(row)
+        self.sections: frozenset[str] = frozenset(entries_of(row))
         loose = self.calls if row.loose else ()
-        self.entries = tuple(dict.fromkeys((*entries_of(row), *loose)))
+        self.entries: tuple[str, ...] = tuple(dict.fromkeys((*entries_of(row), *loose)))
         begin, end, *others = row.thinking or ("", "")
         thoughts = (*spelled(begin), *others) if begin else ()
+        self.head: str
+        self.head_end: str
         self.head, _, self.head_end = row.head.partition("{}")
-        self.after_head = Find((self.head_end, " ", "\n"))
+        self.after_head: Find = Find((self.head_end, " ", "\n"))
         joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
         ends = tuple(end for end in self.exits.values() if end)
         stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
-        self.noise = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
-        self.outside = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
-        self.opening = Find(thoughts, near=True)
-        self.thought_ends = frozenset(spelled(end)) if begin else frozenset()
-        self.noise_between = self.noise | self.thought_ends
-        self.closings = frozenset((*ends, *map(core, row.call[2:])))
+        self.noise: frozenset[str] = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
+        self.outside: Find = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
+        self.opening: Find = Find(thoughts, near=True)
+        self.thought_ends: frozenset[str] = frozenset(spelled(end)) if begin else frozenset()
+        self.noise_between: frozenset[str] = self.noise | self.thought_ends
+        self.closings: frozenset[str] = frozenset((*ends, *map(core, row.call[2:])))
         near = (*self.entries, *self.calls, *self.closings, *thoughts, *self.noise_between, *row.separators, self.head)
-        self.between = Find(near, near=True)
-        self.inner = Find((*entries_of(row), *self.calls), near=True)
-        self.thoughts = frozenset(thoughts)
+        self.between: Find = Find(near, near=True)
+        self.inner: Find = Find((*entries_of(row), *self.calls), near=True)
+        self.thoughts: frozenset[str] = frozenset(thoughts)
         marks = tuple(entry for entry in self.entries if len(entry) > 1)
-        self.inside_thought = Find((*self.thought_ends, *marks), tells=True)
-        self.thought_end = Find(self.thought_ends)
+        self.inside_thought: Find = Find((*self.thought_ends, *marks), tells=True)
+        self.thought_end: Find = Find(self.thought_ends)
         self.finds: dict[str, Find] = {}
         self.ends = ends
-        self.begins = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
+        self.begins: tuple[str, ...] = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
 
 
 class Listener:
@@ -185,15 +187,15 @@ class Listener:
         thinking: bool = False,
     ) -> None:
         self.marked: Marked = marked
-        self.teller = _Hearing(answer)
+        self.teller: _Hearing = _Hearing(answer)
         self.offer: Offer | None = offer
-        self.given = given if isinstance(given, Given) else Given(given)
-        self.cursor = Cursor(self._say)
-        self.scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
+        self.given: Given = given if isinstance(given, Given) else Given(given)
+        self.cursor: Cursor = Cursor(self._say)
+        self.scene: Scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
         self._tell: Any = self.teller.say
         self._pending: list[str] = []
-        self.whole = True
-        self.cut = False
+        self.whole: bool = True
+        self.cut: bool = False
         self._thinking = thinking
         self._begun = False
 

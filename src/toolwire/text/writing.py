@@ -126,10 +126,10 @@ class FormatWriter:
 
     def __init__(self, marked: Marked, tools: Iterable[Tool] = (), losing: Any = None) -> None:
         self.marked: Marked = marked
-        self.row = marked.row
-        self.tools = {tool.name: tool for tool in tools}
+        self.row: Row = marked.row
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in tools}
         self.losing: Any = _Losing() if losing is None else losing
-        self.thinks = self.row.thinking is not None or self.row.shape == "channels"
+        self.thinks: bool = self.row.thinking is not None or self.row.shape == "channels"
 
     def words(self, text: str) -> str:
         """Write words that are no call."""

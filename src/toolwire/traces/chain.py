@@ -119,7 +119,8 @@ class Check:
         self._digest = digester(key)
         self._anchor = _read_anchor(anchor) if anchor else None
         self._problems: list[Problem] = []
-        self.count = self._rows = self._position = 0
+        self.count: int = 0
+        self._rows = self._position = 0
         self._ledger = ZEROS
         self._conversations: dict[Any, tuple[int, str]] = {}
 

@@ -126,13 +126,13 @@ class Exchange:
     ) -> None:
         over: _Over | None = how.get("over")
         self.source: Dialect = source
-        self.provider = target if isinstance(target, Provider) else None
+        self.provider: Provider | None = target if isinstance(target, Provider) else None
         self.target: Dialect = target.speaks() if isinstance(target, Provider) else target
         self._foreign = self.target.DIALECT != source.DIALECT or over is not None
         self.learned: _Learned = []
         self.usage: Usage | None = None
         self.choices: int = 0
-        self.failed = False
+        self.failed: bool = False
         self._response_id: str | None = how.get("response_id")
         self._now: float | None = how.get("now")
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT

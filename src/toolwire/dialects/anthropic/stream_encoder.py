@@ -7,6 +7,7 @@ Rules of this file:
 - Why the answer ended and what it cost is said together, when the stream is over.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from toolwire.dialects.anthropic.calls import encode_call
@@ -15,14 +16,17 @@ from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
-from toolwire.encoding.quirks import Quirks
-from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, WordsDelta, encode_json, say_between
+from toolwire.encoding.quirks import PLAIN, Quirks
+from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallDelta,
     CallEnd,
     CallStart,
     ChoiceEnd,
     CitationDelta,
+    Encoded,
+    Error,
+    ErrorReply,
     MessageDelta,
     MessageStart,
     OpaqueDelta,
@@ -30,6 +34,7 @@ from toolwire.types import (
     PartStart,
     Refusal,
     RefusalDelta,
+    Response,
     SignatureDelta,
     Text,
     TextDelta,
@@ -54,8 +59,8 @@ class Encoder(SequentialEncoder):
     """
 
     wire = WIRE
-    encode_response = staticmethod(encode_response)
-    encode_error = staticmethod(encode_error)
+    encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
+    encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
     _index = -1
     _block: dict[str, Any] | None = None
@@ -291,4 +296,6 @@ def _event(kind: str, body: dict[str, Any]) -> bytes:
     return write_event(encode_json({"type": kind, **body}), kind.encode())
 
 
-encode_stream = Encoder.open
+def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
+    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    return Encoder.open(quirks, names, **settings)

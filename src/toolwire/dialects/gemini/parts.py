@@ -78,8 +78,8 @@ class Conversation(Ledger):
     ) -> None:
         super().__init__(WIRE, quirks, settings, of)
         family = family_of(model)
-        self.media_in_results = family.media_in_results is not False
-        self.skips_signatures = bool(model) and family.signed_calls is not False and self.quirks.skip_signature
+        self.media_in_results: bool = family.media_in_results is not False
+        self.skips_signatures: bool = bool(model) and family.signed_calls is not False and self.quirks.skip_signature
         self.below: list[dict[str, Any]] = []
         self.sent: set[str] = set()
         self.named: defaultdict[str | None, deque[str]] = defaultdict(deque)

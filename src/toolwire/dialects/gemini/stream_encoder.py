@@ -8,7 +8,7 @@ Rules of this file:
 - Why the answers ended is said when the stream is over, and not at all if something went wrong.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import Any
 
@@ -21,14 +21,17 @@ from toolwire.dialects.gemini.messages import encode_parts
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import form_of
-from toolwire.encoding.quirks import Quirks
-from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
+from toolwire.encoding.quirks import PLAIN, Quirks
+from toolwire.streams import Say, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.streams.choices import rank
 from toolwire.types import (
     CallEnd,
     CallStart,
     Choice,
     ChoiceEnd,
+    Encoded,
+    Error,
+    ErrorReply,
     MessageDelta,
     MessageStart,
     OpaqueDelta,
@@ -92,8 +95,8 @@ class Encoder(SequentialEncoder):
 
     one_answer = False
     wire = WIRE
-    encode_response = staticmethod(encode_response)
-    encode_error = staticmethod(encode_error)
+    encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
+    encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
     ledger: Conversation
     _tail = b"}"
     _counts = b""
@@ -361,4 +364,6 @@ class Encoder(SequentialEncoder):
         return self._chunk(entries or None, counted=complete or self._counted)
 
 
-encode_stream = Encoder.open
+def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
+    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    return Encoder.open(quirks, names, **settings)

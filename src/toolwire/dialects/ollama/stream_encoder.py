@@ -9,6 +9,7 @@ Rules of this file:
 - Why the answer ended and what it cost is on the last line, and nowhere if something went wrong.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,11 +20,13 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_p
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import form_of
-from toolwire.encoding.quirks import Quirks
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
+from toolwire.encoding.quirks import PLAIN, Quirks
+from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.types import (
     CallEnd,
     CallStart,
+    Error,
+    ErrorReply,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -47,7 +50,7 @@ class Encoder(SequentialEncoder):
     """Writes lines. `_news` go with the next one; `_unsaid`: there are any, or there was no line yet."""
 
     wire = WIRE
-    encode_error = staticmethod(encode_error)
+    encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
     _changed = _begun = _joins = _mine_part = _told = False
     _unsaid = True
@@ -206,4 +209,6 @@ def _write_line(body: Any) -> bytes:
     return _escape(encode_json(body)) + b"\n"
 
 
-encode_stream = Encoder.open
+def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
+    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    return Encoder.open(quirks, names, **settings)

@@ -7,7 +7,7 @@ Rules of this file:
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ from toolwire.dialects.openai_chat.response import (
 )
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.ledger import form_of
-from toolwire.encoding.quirks import Quirks
+from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json, say_between
 from toolwire.streams.turns import CallTurns
 from toolwire.types import (
@@ -37,7 +37,10 @@ from toolwire.types import (
     ChoiceEnd,
     Citation,
     CitationDelta,
+    Encoded,
+    Error,
     ErrorEnd,
+    ErrorReply,
     Event,
     MessageDelta,
     MessageEnd,
@@ -47,6 +50,7 @@ from toolwire.types import (
     PartEnd,
     PartStart,
     Refusal,
+    Response,
     Text,
     Thinking,
     ThinkingDelta,
@@ -76,8 +80,8 @@ class Encoder(StreamEncoder):
     """Writes chunks."""
 
     wire = WIRE
-    encode_response = staticmethod(encode_response)
-    encode_error = staticmethod(encode_error)
+    encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
+    encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
@@ -413,4 +417,6 @@ class Encoder(StreamEncoder):
         return write_event(encode_json(usage))
 
 
-encode_stream = Encoder.open
+def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
+    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    return Encoder.open(quirks, names, **settings)

@@ -273,17 +273,19 @@ class PartSoFar:
 
     def __init__(self, key: int | None, part: Any, block: dict[str, Any]) -> None:
         self.key: Any = key
-        self.part = part
-        self.block = block
+        self.part: Any = part
+        self.block: dict[str, Any] = block
         self.tells: Any = CallDelta if part is None else WORDS.get(type(part))
         self.texts: list[list[str]] = [[]]
-        self.size = self._before = 0
+        self.size: int = 0
+        self._before = 0
         self.shown: str | None = None
         self.step: int | None = None
         self.notes: list[Any] = []
         self.problem: str | None = None
         self.doubt: str | None = None
-        self.alone = self.loose = False
+        self.alone: bool = False
+        self.loose: bool = False
         self.last: dict[str, Any] | None = None
 
     def add(self, words: str) -> None:

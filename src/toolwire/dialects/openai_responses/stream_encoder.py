@@ -7,6 +7,7 @@ Rules of this file:
   them: an empty text has no item of its own.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,15 +19,18 @@ from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citat
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import form_of
-from toolwire.encoding.quirks import Quirks
-from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
+from toolwire.encoding.quirks import PLAIN, Quirks
+from toolwire.streams import Say, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
     CallStart,
     Choice,
     CitationDelta,
+    Encoded,
+    Error,
     ErrorEnd,
+    ErrorReply,
     Message,
     MessageDelta,
     MessageStart,
@@ -65,8 +69,8 @@ class Encoder(SequentialEncoder):
     """
 
     wire = WIRE
-    encode_response = staticmethod(encode_response)
-    encode_error = staticmethod(encode_error)
+    encode_response: Callable[[Response, Quirks], Encoded] = staticmethod(encode_response)
+    encode_error: Callable[[Error], ErrorReply] = staticmethod(encode_error)
 
     _response: Response | None = None
     _message: int | None = None
@@ -420,4 +424,6 @@ def _logprobs(grows: Grows, known: Any) -> dict[str, Any]:
     return {"logprobs": known or []} if grows.words == "output_text" else {}
 
 
-encode_stream = Encoder.open
+def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
+    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    return Encoder.open(quirks, names, **settings)

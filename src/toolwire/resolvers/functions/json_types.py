@@ -155,7 +155,7 @@ def _read_number(value: Any) -> float:
     return number if number == value else value
 
 
-read_text = _reading(str, "a string")
+read_text: Read = _reading(str, "a string")
 _NULL = of_kind("null", _reading(NoneType, "null"))
 TEXT = of_kind("string", read_text)
 _ANYTHING = JsonType({}, copied)

@@ -6,7 +6,7 @@ Rules of this file:
 - With `native`, the server tells of the tools itself, and only answers are read.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from toolwire.dialects import Dialect, dialect
@@ -27,7 +27,7 @@ from toolwire.text.tagged.forms import forms_of
 from toolwire.text.tagged.keeping import BlockListener
 from toolwire.text.tagged.writer import TaggedWriter
 from toolwire.text.writing import FormatWriter
-from toolwire.types import Encoded, Request, Response, Tool
+from toolwire.types import Encoded, Error, ErrorReply, Request, Response, Tool
 
 
 class TextDialect:
@@ -47,8 +47,8 @@ class TextDialect:
     ) -> None:
         self.DIALECT = inner.DIALECT
         self.SETTING_PATHS = inner.SETTING_PATHS
-        self.decode_error = inner.decode_error
-        self.encode_error = inner.encode_error
+        self.decode_error: Callable[..., Error] = inner.decode_error
+        self.encode_error: Callable[[Error], ErrorReply] = inner.encode_error
         self.native = native
         self.format = form
         self._tagged = form.row.shape == "tagged"

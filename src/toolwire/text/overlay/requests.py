@@ -19,6 +19,7 @@ from toolwire.encoding.repair import repair
 from toolwire.encoding.tools import lose_metadata, lose_strict
 from toolwire.text.overlay.weaving import Weaver
 from toolwire.text.tagged.keeping import hides_id
+from toolwire.text.writing import FormatWriter
 from toolwire.types import (
     Audio,
     Document,
@@ -55,9 +56,9 @@ class Telling:
     def __init__(self, request: Request, ledger: Ledger, weaver: Weaver, *, compact: bool) -> None:
         self.ledger = ledger
         self.weaver = weaver
-        self.writer = weaver.writer
+        self.writer: FormatWriter = weaver.writer
         self.compact = compact
-        self.own = READ_HERE in form_of(request.opaque, ledger.dialect)
+        self.own: bool = READ_HERE in form_of(request.opaque, ledger.dialect)
         self.places: list[int] = []
         self._hidden: set[str | None] = set()
         self._shown: dict[tuple[int, int], str] = {}

@@ -6,7 +6,7 @@ from toolwire.traces.databases import StoreLocation
 from toolwire.traces.tables import version_table
 
 place: StoreLocation = context.config.attributes["place"]
-schema = place.table.schema
+schema: str | None = place.table.schema
 
 context.configure(
     connection=context.config.attributes["connection"],
