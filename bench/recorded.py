@@ -3,7 +3,6 @@
 Rules of this file:
 - Figures are CPU time, the best of five, as ratios to the floor of the same bytes: JSON read and written, in one run.
 - No body was seen before: each sample has another word in its texts. A floor and a contestant get the same samples.
-- Bodies that differ in words alone are known by their outline from the third on; "nothing held" tells of the first.
 - Recordings are found through TOOLWIRE_CORPUS or ../shared/corpus; without them, bodies of this folder stand in.
 """
 

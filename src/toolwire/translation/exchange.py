@@ -28,7 +28,7 @@ from toolwire.translation.billing import Billed, without_billing
 from toolwire.translation.declared import Returning, returning
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.reuse import NOTHING, Again, Reuse, again
+from toolwire.translation.reuse import Again, Reuse, again
 from toolwire.translation.seams import Between
 from toolwire.translation.shown import ShownEvents, shown_response, without_shown
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
@@ -252,13 +252,8 @@ class Exchange:
         if known is not None:
             self._between.quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
             if self._between.quirks.id_grammar is None:
-                known.keep(self._body, request, made, self._anew)
+                known.keep(self._body, request, made)
         return made
-
-    def _anew(self, body: bytes) -> Encoded:
-        """Translate another body as this one."""
-        target, how = self.provider or self.target, {"quirks": self._quirks, "model": self._model}
-        return Exchange(body, self.source, target, self._path, reuse=NOTHING, **how).encoded
 
     def _asked(self) -> Request:
         """Give the request with its model, with what is remembered, and without what was only shown."""

@@ -2,8 +2,7 @@
 
 Rules of this file:
 - It is a short cut and nothing else: without it, `translate` gives the same bytes and losses, only later.
-- A conversation that goes on is gone on with from its last seam (`seams`). A body that differs from others in its words
-  alone is filled in (`outlines`).
+- A conversation that goes on is gone on with from its last seam (`seams`).
 - Bytes are kept, and what an answer is read by, which nobody is given: so nobody who changes a body that was given
   changes what is given next.
 - What one owner has sent, no other finds: each has a `Reuse` of its own.
@@ -20,10 +19,8 @@ from msgspec import Struct
 
 from toolwire.errors import ToolwireError
 from toolwire.schema.fitting import KNOWN
-from toolwire.translation.outlines import Outline, Parted, outline, take_apart
 from toolwire.translation.seams import Ahead, Answered, Between, Seam, Whole, begin, go_on, opening, read_on
 from toolwire.types import Context, Encoded, Message, Request, ToolCall
-from toolwire.wire.bodies import read_body
 from toolwire.work.keeping import Holding, Share
 
 _USUAL = 1 << 25
@@ -36,8 +33,6 @@ _SMALL = 800
 _MARKS = 1021
 _MOST_OPENINGS = 8
 _NO_OPENINGS: tuple[tuple[bytes, ...], tuple[Seam, ...]] = (), ()
-# So often is an outline seen before it is tried.
-_OFTEN = 2
 _NOTHING_BETWEEN = Between()
 
 
@@ -50,7 +45,7 @@ class Reuse:
     def __init__(self, limit: int | None = None) -> None:
         limit = int(os.environ.get("TOOLWIRE_REUSE") or _USUAL) if limit is None else limit
         self._all = Holding(limit)
-        self._seen: tuple[list[tuple[int, int]], ...] = tuple([(0, 0)] * _MARKS for _ in range(3))
+        self._seen: tuple[list[tuple[int, int]], ...] = tuple([(0, 0)] * _MARKS for _ in range(2))
         self._owner = ""
         self.kept: Share = self._all.of("")
         self.is_on: bool = limit > 0
@@ -89,13 +84,8 @@ class Reuse:
                     return False, seam
         return _is_due(seen), None
 
-    def outline(self, key: tuple[Any, ...]) -> tuple[bool, "_Outlined | None"]:
-        """Say whether to try an outline, and give what is known of one that was tried."""
-        known = self.kept.get(key)
-        return known is None and self._count(2, key) >= _OFTEN, known
-
     def _count(self, which: int, key: Any) -> int:
-        """Say how often a beginning (0), opening (1) or outline (2) was seen, as far as is remembered, and count it."""
+        """Say how often a beginning (0) or opening (1) was seen, as far as is remembered, and count it."""
         seen, mark = self._seen[which], hash((self._owner, key))
         place, times = mark % _MARKS, 0
         known, before = seen[place]
@@ -106,7 +96,7 @@ class Reuse:
 
     def found(self, how: tuple[Any, ...], data: bytes) -> None:
         """Note that what is kept of such bodies serves: the next one of which nothing is found is kept."""
-        for seen, key in zip(self._seen[:2], ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=True):
+        for seen, key in zip(self._seen, ((how, data[:_HEAD]), (how, data[:_SHORT], data[-_SHORT:])), strict=True):
             mark = hash((self._owner, key))
             if seen[mark % _MARKS][0] == mark:
                 seen[mark % _MARKS] = mark, 0
@@ -145,13 +135,6 @@ NOTHING = Reuse(0)
 """What holds nothing."""
 
 
-class _Outlined(Struct, frozen=True):
-    """An outline that was tried, and what an answer is read by; nothing where more than words hangs on them."""
-
-    outline: Outline | None = None
-    answered: Answered | None = None
-
-
 class Again(Struct):
     """One translation of a body's bytes, which may go on with what is held."""
 
@@ -161,23 +144,15 @@ class Again(Struct):
     _source: Any
     _target: Any
     _between: Between
-    _goes_on: bool
     _begun: bool = False
     _opens: bool = False
-    _ahead: "Ahead | None" = None
-    _parted: Parted | None = None
-    _tries: bool = False
-    _filled: Encoded | None = None
+    _ahead: Ahead | None = None
     _answered: Answered | None = None
 
     def find(self) -> bool:
-        """Read what is new, if the conversation is known and only goes on, or the body differs in its words alone."""
-        seam = None
-        if self._goes_on:
-            self._begun, seam = self._reuse.find(self._how, self._data)
-        if seam is None and self._fill():
-            return True
-        if seam is None and self._goes_on:
+        """Read what is new, if the conversation is known and only goes on."""
+        self._begun, seam = self._reuse.find(self._how, self._data)
+        if seam is None:
             self._opens, seam = self._reuse.opening(self._how, self._data)
         if seam is None:
             return False
@@ -186,21 +161,8 @@ class Again(Struct):
             self._answered = seam.answered
         return self._ahead is not None
 
-    def _fill(self) -> bool:
-        """Fill in the words, if the outline is known."""
-        one = self._parted = take_apart(self._data)
-        if one is None:
-            return False
-        self._tries, known = self._reuse.outline((self._how, one.pieces))
-        if known is None or known.outline is None:
-            return False
-        self._filled, self._answered = known.outline.filled(one.words), known.answered
-        return self._filled is not None
-
     def go_on(self) -> Encoded | None:
         """Write what was found; None where the whole has to be."""
-        if self._filled is not None:
-            return self._filled
         found = None
         if self._ahead is not None:
             with suppress(ToolwireError):
@@ -249,32 +211,15 @@ class Again(Struct):
         finally:
             KNOWN.reset(token)
 
-    def keep(
-        self, body: dict[str, Any], request: Request, encoded: Encoded, translate: Callable[[bytes], Encoded]
-    ) -> None:
-        """Keep what was translated, for turns that go on from it and for bodies that differ from it in words."""
-        if not self._begun and not self._opens and not self._tries:
+    def keep(self, body: dict[str, Any], request: Request, encoded: Encoded) -> None:
+        """Keep what was translated, for turns that go on from it."""
+        if not self._begun and not self._opens:
             return
         whole = Whole(self._data, body, request, encoded, self._source, self._target, self._between)
-        if self._tries and self._parted is not None:
-            self._try(whole, self._parted, translate)
         if self._begun and (seam := _found_in(whole, begin)) is not None:
             self._reuse.keep(self._how, self._data, seam)
         if self._opens and (seam := _found_in(whole, opening)) is not None:
             self._reuse.open(self._how, self._data, seam)
-
-    def _try(self, whole: "Whole", one: Parted, translate: Callable[[bytes], Encoded]) -> None:
-        """Try whether other words change nothing but themselves, and keep what came of it."""
-        asks = self._between.keys(whole.request.messages, 0, b"")
-        made = None if asks else outline(one, whole.encoded, self._read, translate)
-        known, size = _Outlined(), sum(map(len, one.pieces))
-        if made is not None:
-            known = _Outlined(made, answered := whole.answered())
-            size += made.size + answered.size
-        self._reuse.kept.put((self._how, one.pieces), known, size)
-
-    def _read(self, data: bytes) -> Request:
-        return self._source.decode_request(read_body(data))  # type: ignore[no-any-return]
 
 
 def _found_in(whole: "Whole", find: Callable[["Whole"], Seam | None]) -> Seam | None:
@@ -295,8 +240,10 @@ def again(
         return None
     if not hasattr(source, "decode_later") or not hasattr(target, "encode_later"):
         return None
-    goes_on, named = len(body) >= _SMALL and source is not target, (source.DIALECT, target.DIALECT, how)
-    return Again(reuse, body, named, source, target, between or _NOTHING_BETWEEN, goes_on)
+    if len(body) < _SMALL or source is target:
+        return None
+    named = source.DIALECT, target.DIALECT, how
+    return Again(reuse, body, named, source, target, between or _NOTHING_BETWEEN)
 
 
 def _windows(data: bytes, offsets: tuple[int, ...]) -> tuple[bytes, ...]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder, relay
-from toolwire.translation.reuse import NOTHING, Reuse, again
+from toolwire.translation.reuse import Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -50,12 +50,7 @@ def request(
             losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
             encoded = encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
         if known is not None:
-            known.keep(
-                source_body,
-                asked,
-                encoded,
-                lambda words: request(words, here, there, path, model=model, reuse=NOTHING),
-            )
+            known.keep(source_body, asked, encoded)
     if strict and encoded.losses:
         refuse(encoded.losses)
     return encoded
