@@ -7,6 +7,7 @@ from typing import Any, Protocol, Unpack
 
 from toolwire.encoding.quirk_options import QuirkOptions
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
+from toolwire.encoding.traits import WireTraits
 from toolwire.errors import UnknownDialect
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response
@@ -19,6 +20,8 @@ class Dialect(Protocol):
     """A wire format: it reads and writes requests, responses, streams and errors, and nothing else."""
 
     DIALECT: str
+    TRAITS: WireTraits
+    """What is particular to the wire."""
     SETTING_PATHS: dict[str, str]
     """Where a body says a field of a request; `|` parts the places that one may have."""
 
@@ -52,6 +55,7 @@ class _Tuned:
 
     def __init__(self, dialect: Dialect, quirks: Quirks) -> None:
         self.DIALECT = dialect.DIALECT
+        self.TRAITS = dialect.TRAITS
         self.SETTING_PATHS = dialect.SETTING_PATHS
         self.quirks = quirks
         self.decode_request = dialect.decode_request

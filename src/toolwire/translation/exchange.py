@@ -33,7 +33,6 @@ from toolwire.translation.seams import Between
 from toolwire.translation.shown import ShownEvents, shown_response, without_shown
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.translation.turns import (
-    IN_PIECES,
     KeptTurn,
     as_told,
     gist_of,
@@ -77,9 +76,6 @@ from toolwire.wire.bodies import read_body
 _OF_CALLS = (CallStart, CallDelta, CallEnd)
 _OF_TEXT = (PartStart, TextDelta, PartEnd)
 _FIRST_ERROR = 400
-# The wires whose answers have an id, and those whose answers say when they were made.
-_WITH_IDS = frozenset({"openai-chat", "openai-responses", "anthropic", "gemini"})
-_DATED = frozenset({"openai-chat", "openai-responses", "ollama"})
 _Head = TypeVar("_Head", bound=MessageStart | MessageDelta)
 _Learned = list[tuple[str, bytes]]
 _Over = Callable[[Dialect, Request], Dialect]
@@ -91,20 +87,21 @@ _write = msgspec.json.Encoder().encode
 class _Between(Between):
     """What an exchange does with messages, and how it names their turns."""
 
-    def __init__(self, source: str, target: str, quirks: Quirks = PLAIN) -> None:
-        self.quirks, self._source = quirks, source
-        self._joins, self._own = source != target and source in IN_PIECES, source == target
+    def __init__(self, source: Dialect, target: Dialect, quirks: Quirks = PLAIN) -> None:
+        self.quirks, self._traits = quirks, source.TRAITS
+        self._own = source.DIALECT == target.DIALECT
+        self._joins = not self._own and source.TRAITS.splits_turns
 
     def read(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Give messages whose turns are whole, without what was only shown."""
         messages = joined(messages) if self._joins else messages
-        if self._source != "anthropic":
+        if not self._traits.shows_foreign_thinking:
             return messages
         return [without_shown(message, own=self._own) for message in messages]
 
     def keys(self, messages: Sequence[Message], place: int, before: bytes) -> tuple[str, ...]:
         """Give the keys of the model's turns."""
-        return tuple(key for _, key in turn_keys(self._source, messages, place, before))
+        return tuple(key for _, key in turn_keys(messages, place, before, by_call_id=self._traits.repeats_call_ids))
 
     def gist(self, message: Message) -> bytes:
         """Give what the key of a turn after this message depends on."""
@@ -137,7 +134,7 @@ class Exchange:
         self._now: float | None = how.get("now")
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._given, self._path, self._billed = body, path, Billed()
-        if source.DIALECT == "anthropic" != self.target.DIALECT:
+        if source.TRAITS.has_billing_line and source.DIALECT != self.target.DIALECT:
             self._given, self._billed = without_billing(body)
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
@@ -147,7 +144,7 @@ class Exchange:
         self._encoded: Encoded | None = None
         self._unread = set[str]()
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
-        self._between = _Between(source.DIALECT, self.target.DIALECT)
+        self._between = _Between(source, self.target)
         self._known = None if over is not None else self._again(reuse)
         self._found = self._known if self._known is not None and self._known.find() else None
         asked = self._settings()
@@ -191,7 +188,7 @@ class Exchange:
 
     def _decoded(self) -> Request:
         request = self.source.decode_request(self._body, self._path)
-        if not self._foreign or self.source.DIALECT not in IN_PIECES:
+        if not self._foreign or not self.source.TRAITS.splits_turns:
             return request
         messages = joined(request.context.messages)
         if messages is request.context.messages:
@@ -224,7 +221,7 @@ class Exchange:
         return bool(refused)
 
     def _turns(self) -> Iterator[tuple[int, str]]:
-        return turn_keys(self.source.DIALECT, self.request.context.messages)
+        return turn_keys(self.request.context.messages, by_call_id=self.source.TRAITS.repeats_call_ids)
 
     @property
     def encoded(self) -> Encoded:
@@ -263,7 +260,7 @@ class Exchange:
             changes["model"] = self._model
         if request.stream is None and self._foreign:
             changes["stream"] = self.streams
-        if request.store is None and self._foreign and self.target.DIALECT == "openai-responses":
+        if request.store is None and self._foreign and self.target.TRAITS.stores_responses:
             changes["store"] = False  # elsewhere nothing is kept unless it is asked for; there all is
         messages = list(request.context.messages)
         if self.memory and self._foreign:
@@ -271,8 +268,8 @@ class Exchange:
             for place, key in self._turns():
                 if key in self.memory:
                     messages[place] = restored(messages[place], read_kept(self.memory[key]), self._maker, back)
-        if self.source.DIALECT == "anthropic":
-            own = self.target.DIALECT == "anthropic"
+        if self.source.TRAITS.shows_foreign_thinking:
+            own = self.source.DIALECT == self.target.DIALECT
             messages = [without_shown(message, own=own) for message in messages]
         if any(one is not other for one, other in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
@@ -318,12 +315,12 @@ class Exchange:
 
     def named(self, response: Response) -> Response:
         """Return an answer of another wire with the id of this exchange, and its time if the provider gave none."""
-        wire = self.source.DIALECT
-        if wire == self.target.DIALECT:
+        traits = self.source.TRAITS
+        if self.source.DIALECT == self.target.DIALECT:
             return response
-        if self._response_id is not None and wire in _WITH_IDS:
+        if self._response_id is not None and traits.has_response_ids:
             response = replace(response, id=self._response_id)
-        if self._now is not None and wire in _DATED and response.created is None:
+        if self._now is not None and traits.has_response_times and response.created is None:
             response = replace(response, created=self._now)
         return response
 
@@ -337,9 +334,9 @@ class Exchange:
         return unwrapping(self.brief, self.source.DIALECT, self.target.DIALECT)
 
     @property
-    def _shows(self) -> bool:
-        """Whether thinking of another wire is shown under our signature."""
-        return self._foreign and self.source.DIALECT == "anthropic"
+    def _shows(self) -> Opaque | None:
+        """The mark of thinking that the client is shown under our signature; None if it is not shown so."""
+        return Opaque(self.source.DIALECT, {}) if self._foreign and self.source.TRAITS.shows_foreign_thinking else None
 
     def _learn(self, parts: list[Part]) -> tuple[Loss, ...]:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
@@ -351,7 +348,12 @@ class Exchange:
         else:
             messages = self.request.context.messages
             count, before = len(messages), gist_of(messages[-1]) if messages else b""
-        key = turn_key(self.source.DIALECT, before, count, Message("assistant", as_told(parts, returning(self.brief))))
+        key = turn_key(
+            before,
+            count,
+            Message("assistant", as_told(parts, returning(self.brief))),
+            by_call_id=self.source.TRAITS.repeats_call_ids,
+        )
         try:
             self.learned.append((key, _write(KeptTurn(self._maker, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
@@ -383,7 +385,7 @@ class ExchangedStream:
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._read: dict[type, Callable[[Any], Iterable[Event]]] = {}
-        self._way = ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
+        self._way = ShownEvents(exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
         if foreign:
             formed, settled = exchange.formed(), _SettledEvents(exchange.brief).of
             self._read = dict.fromkeys(_OF_CALLS, settled)

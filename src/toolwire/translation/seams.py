@@ -20,6 +20,7 @@ from msgspec.structs import astuple, replace
 
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
+from toolwire.encoding.traits import WireTraits
 from toolwire.translation.declared import is_minded
 from toolwire.translation.formed import asks_for_value, asks_for_word
 from toolwire.types import Encoded, Loss, Message, Opaque, Output, Request, Text, ToolCall, ToolResult
@@ -28,7 +29,6 @@ from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape, was_made
 
 _SEPARATORS = (b",", b", ")
-_GEMINI_ID = "gemini_"
 _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 _LEAST = 2
@@ -39,25 +39,8 @@ _MOST_TOOLS = 128
 _TOOL = 8_000
 # What a body says of its stream.
 _OF_STREAMS = ("stream", "stream_options")
-# Where a wire keeps its messages.
-_HISTORIES = {
-    "openai-chat": "messages",
-    "openai-responses": "input",
-    "anthropic": "messages",
-    "gemini": "contents",
-    "ollama": "messages",
-}
-_ANSWERING = ("reasoning", "function_call", "custom_tool_call")
 # How a request may be spelled that needs all of its messages to be read or written.
 _ODD_FORMS = frozenset({"begun", "one", "no_contents", "no_messages", "no_input", "layout", "items"})
-# What is lost after the messages, at the end of an encode.
-_LAST = {
-    "openai-chat": frozenset({"opaque", "output_json"}),
-    "openai-responses": frozenset({"opaque", "output_json"}),
-    "anthropic": frozenset({"opaque", "first_turn"}),
-    "gemini": frozenset({"opaque", "first_turn"}),
-    "ollama": frozenset({"opaque", "output_with_tools"}),
-}
 
 
 class Between:
@@ -194,11 +177,11 @@ def read_on(seam: Seam, data: bytes, source: Any, target: Any, between: Between)
     listed, tail = middle[len(before) :], seam.tail
     if tail is not None and (rest := _after(tail.listed, listed)) is not None:
         bodies = read_body(b"[%b]" % rest)
-        one = None if _last_answer(bodies, source.DIALECT) else _said(bodies, tail.said, source, target, between)
+        one = None if _last_answer(bodies, source.TRAITS) else _said(bodies, tail.said, source, target, between)
         if one is not None:
             return Ahead(seam, before, listed, len(tail.listed), [tail.said, one])
     bodies = read_body(b"[%b]" % listed)
-    cut = _last_answer(bodies, source.DIALECT)
+    cut = _last_answer(bodies, source.TRAITS)
     said: list[_Said] = []
     for part in (bodies[:cut], bodies[cut:]) if cut else (bodies,):
         if said and not _asks(said[0].messages[-1]):
@@ -304,9 +287,9 @@ def _seen(messages: Sequence[Message], made: int, source: Any, target: Any) -> t
     grammar = target.WIRE.names
     if len(ids) < len(calls) or (grammar and any(escape(call.name, grammar) != call.name for call in calls)):
         return None
-    if source.DIALECT == "gemini":
-        numbered = {one for one in ids if one.startswith(_GEMINI_ID)}
-        if numbered != {f"{_GEMINI_ID}{made + number + 1}" for number in range(len(numbered))}:
+    if prefix := source.TRAITS.generated_id_prefix:
+        numbered = {one for one in ids if one.startswith(prefix)}
+        if numbered != {f"{prefix}{made + number + 1}" for number in range(len(numbered))}:
             return None
         made += len(numbered)
     return ids, made
@@ -346,7 +329,7 @@ def _is_said(part: Any) -> bool:
     return type(part) is Text and bool(part.text) and not part.text.isspace()
 
 
-def _last_answer(bodies: list[Any], source: str) -> int:
+def _last_answer(bodies: list[Any], source: WireTraits) -> int:
     """Find the last of some bodies with which an answer begins; 0 where there is none but the first."""
     for place in range(len(bodies) - 1, 0, -1):
         if _is_answer(bodies[place], source) and not _is_answer(bodies[place - 1], source):
@@ -354,13 +337,12 @@ def _last_answer(bodies: list[Any], source: str) -> int:
     return 0
 
 
-def _is_answer(body: Any, source: str) -> bool:
+def _is_answer(body: Any, source: WireTraits) -> bool:
     if type(body) is not dict:
         return False
-    role = body.get("role")
-    if source == "openai-responses" and body.get("type", "message") != "message":
-        return body["type"] in _ANSWERING
-    return role == ("model" if source == "gemini" else "assistant")
+    if source.model_items and body.get("type", "message") != "message":
+        return body["type"] in source.model_items
+    return bool(body.get("role") == source.model_role)
 
 
 def _cut_apart(listed: bytes) -> tuple[list[Any], bytes] | None:
@@ -382,12 +364,11 @@ class Whole(Struct, frozen=True):
 
     def is_plain(self) -> bool:
         """Whether nothing that a request says beside its messages depends on those that are to come."""
-        request, target = self.request, self.target.DIALECT
-        opaque, turned = request.opaque, request.thinking is not None or request.thinking_budget is not None
+        request, opaque = self.request, self.request.opaque
         form = (opaque.form if opaque is not None else None) or {}
         if len(request.tools) > _MOST_TOOLS or request.provider_state or not _ODD_FORMS.isdisjoint(form):
             return False
-        return not (turned if target == "anthropic" else request.tool_choice is not None and target == "ollama")
+        return all(getattr(request, field) is None for field in self.target.TRAITS.settings_by_history)
 
     def answered(self) -> Answered:
         """Give what an answer is read by."""
@@ -398,7 +379,7 @@ class Whole(Struct, frozen=True):
 
     def later(self, cut: int, start: "_Start") -> tuple[_Said, _Half] | None:
         """Translate what stands after a seam."""
-        bodies = self.body[_HISTORIES[self.source.DIALECT]][cut:]
+        bodies = self.body[self.source.TRAITS.history_key][cut:]
         said = _said(bodies, start, self.source, self.target, self.between, opens=start.opens)
         half = said and _half(said, start, self.target, self.request.model, self.between.quirks)
         return (said, half) if said and half else None
@@ -419,7 +400,7 @@ class _Start(Struct, frozen=True):
 def opening(whole: Whole) -> Seam | None:
     """Find where the user begins to speak; None where a body is odd in any way, or little stands before."""
     request = whole.request
-    bodies, messages = whole.body.get(_HISTORIES[whole.source.DIALECT]), request.messages
+    bodies, messages = whole.body.get(whole.source.TRAITS.history_key), request.messages
     first = next(
         (place for place, one in enumerate(messages) if one.role not in ("system", "developer")), len(messages)
     )
@@ -439,10 +420,10 @@ def opening(whole: Whole) -> Seam | None:
 def begin(whole: Whole) -> Seam | None:
     """Find the last seam of a conversation that was translated; None where it has none, or is odd in any way."""
     source, target, between = whole.source, whole.target, whole.between
-    bodies, messages = whole.body.get(_HISTORIES[source.DIALECT]), whole.request.messages
+    bodies, messages = whole.body.get(source.TRAITS.history_key), whole.request.messages
     if type(bodies) is not list or len(messages) <= _LEAST:
         return None
-    cut = _last_answer(bodies, source.DIALECT) if whole.is_plain() else 0
+    cut = _last_answer(bodies, source.TRAITS) if whole.is_plain() else 0
     later = source.decode_later(bodies[cut:], 0, 0) if cut else None
     later = between.read(later) if later else None
     place = len(messages) - len(later or ())
@@ -467,8 +448,8 @@ def begin(whole: Whole) -> Seam | None:
 def _seam(whole: Whole, cut: int, start: _Start, half: _Half) -> Seam | None:
     """Cut what was translated at a seam, and prove that its halves make the whole."""
     data, encoded, request = whole.data, whole.encoded, whole.request
-    key = _HISTORIES[whole.target.DIALECT]
-    first, last = place_of(data, _HISTORIES[whole.source.DIALECT])
+    key = whole.target.TRAITS.history_key
+    first, last = place_of(data, whole.source.TRAITS.history_key)
     listed = data[first:last]
     cut_apart = _cut_apart(listed)
     if cut_apart is None or type(encoded.body.get(key)) is not list:
@@ -480,7 +461,7 @@ def _seam(whole: Whole, cut: int, start: _Start, half: _Half) -> Seam | None:
     out, ending = encoded.json, half.written + closing
     if start.opens and out.endswith(b"[" + ending[1:]):
         ending = ending[1:]
-    parted = _part_losses(encoded.losses, half.losses, whole.target.DIALECT)
+    parted = _part_losses(encoded.losses, half.losses, whole.target.TRAITS)
     if not half.written or not out.endswith(ending) or parted is None:
         return None
     begins = data[: first + 1 + len(separator.join(raws[:cut]))]
@@ -491,11 +472,11 @@ def _seam(whole: Whole, cut: int, start: _Start, half: _Half) -> Seam | None:
 
 
 def _part_losses(
-    losses: tuple[Loss, ...], new: Sequence[Loss], target: str
+    losses: tuple[Loss, ...], new: Sequence[Loss], target: WireTraits
 ) -> tuple[tuple[Loss, ...], tuple[Loss, ...]] | None:
     """Part what was lost around the losses of the new messages; None where these are not among them as they are."""
     end = len(losses)
-    while end and losses[end - 1].concept in _LAST[target] and "[" not in losses[end - 1].path:
+    while end and losses[end - 1].concept in target.losses_after_history and "[" not in losses[end - 1].path:
         end -= 1
     start = end - len(new)
     return (losses[:start], losses[end:]) if start >= 0 and list(losses[start:end]) == list(new) else None
