@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.finish import GAVE_UP, ending
-from toolwire.encoding.quirks import PLAIN, Quirks, tuned
+from toolwire.encoding.quirks import PLAIN, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
@@ -25,11 +25,10 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.billing import Billed, without_billing
+from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
 from toolwire.translation.declared import Returning, returning
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.reuse import Again, Reuse, again
-from toolwire.translation.seams import Between
 from toolwire.translation.shown import ShownEvents, shown_response, without_shown
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.translation.turns import (
@@ -84,27 +83,26 @@ _Over = Callable[[Dialect, Request], Dialect]
 _write = msgspec.json.Encoder().encode
 
 
-class _Between(Between):
+class _Hooks:
     """What an exchange does with messages, and how it names their turns."""
 
-    def __init__(self, source: Dialect, target: Dialect, quirks: Quirks = PLAIN) -> None:
-        self.quirks, self._traits = quirks, source.TRAITS
-        self._own = source.DIALECT == target.DIALECT
-        self._joins = not self._own and source.TRAITS.splits_turns
+    def __init__(self, source: Dialect, target: Dialect) -> None:
+        self._traits, self._is_native = source.TRAITS, source.DIALECT == target.DIALECT
+        self._joins = not self._is_native and source.TRAITS.splits_turns
 
-    def read(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Give messages whose turns are whole, without what was only shown."""
+    def prepare(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages without split turns, and without thinking that was only shown."""
         messages = joined(messages) if self._joins else messages
         if not self._traits.shows_foreign_thinking:
             return messages
-        return [without_shown(message, own=self._own) for message in messages]
+        return [without_shown(message, own=self._is_native) for message in messages]
 
-    def keys(self, messages: Sequence[Message], place: int, before: bytes) -> tuple[str, ...]:
-        """Give the keys of the model's turns."""
-        return tuple(key for _, key in turn_keys(messages, place, before, by_call_id=self._traits.repeats_call_ids))
+    def memory_keys(self, messages: Sequence[Message], start: int, gist: bytes) -> tuple[str, ...]:
+        """Return the memory keys of the model's turns."""
+        return tuple(key for _, key in turn_keys(messages, start, gist, by_call_id=self._traits.repeats_call_ids))
 
     def gist(self, message: Message) -> bytes:
-        """Give what the key of a turn after this message depends on."""
+        """Return what the memory key of a turn after `message` depends on."""
         return gist_of(message)
 
 
@@ -118,7 +116,7 @@ class Exchange:
         target: Dialect | Provider,
         path: str = "",
         *,
-        reuse: Reuse | None = None,
+        translation_cache: TranslationCache | None = None,
         **how: Any,
     ) -> None:
         over: _Over | None = how.get("over")
@@ -144,9 +142,8 @@ class Exchange:
         self._encoded: Encoded | None = None
         self._unread = set[str]()
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
-        self._between = _Between(source, self.target)
-        self._known = None if over is not None else self._again(reuse)
-        self._found = self._known if self._known is not None and self._known.find() else None
+        self._lookup = None if over is not None or translation_cache is None else self._look_up(translation_cache)
+        self._found: CachedRequest | None = None if self._lookup is None else self._lookup.find()
         asked = self._settings()
         self.streams: bool = wants_stream(source.DIALECT, asked, path)
         self._form = stream_quirks(source.DIALECT, asked, path)
@@ -156,22 +153,22 @@ class Exchange:
     def _settings(self) -> dict[str, Any]:
         """Give the body, or of one that was seen before what it says of streams."""
         if self._found is not None:
-            return self._found.settings
+            return self._found.stream_settings
         self._request = self._decoded()  # what is wrong with it is said at once
         return self._body
 
-    def _again(self, reuse: Reuse | None) -> Again | None:
-        """Say how the body may be reused: where nothing is remembered of earlier turns, by how the target is asked."""
+    def _look_up(self, cache: TranslationCache) -> CacheLookup | None:
+        """Look the request up by its bytes and by everything else on which its translation depends."""
         served, quirks = self.provider, self._quirks
         if not self._foreign or type(self._given) is not bytes:
             return None
         told = None if served is None else (served.name, served.version_header, served.capabilities, served.quirks)
         try:
-            how = _write((self._path, self._model, quirks, told, getattr(self.target, "quirks", None)))
+            settings = _write((self._path, self._model, quirks, told, getattr(self.target, "quirks", None)))
         except TypeError:
             return None
         target = getattr(self.target, "plain", self.target)
-        return again(reuse, self._given, self.source, target, how, between=self._between)
+        return cache.look_up(self._given, self.source, target, settings, _Hooks(self.source, self.target))
 
     @property
     def _body(self) -> dict[str, Any]:
@@ -199,14 +196,14 @@ class Exchange:
     def brief(self) -> Request:
         """The request, or of one that was seen before as much as its answer is read by."""
         if self._brief is None:
-            self._brief = self.request if self._found is None else self._found.brief
+            self._brief = self.request if self._found is None else self._found.answer_request
         return self._brief
 
     @property
     def asks(self) -> list[str]:
         """The keys of what would help from earlier turns."""
         if self._found is not None:
-            return self._found.asks
+            return self._found.memory_keys
         return [key for _, key in self._turns()] if self._foreign else []
 
     def remember(self, memory: Mapping[str, bytes]) -> None:
@@ -227,12 +224,12 @@ class Exchange:
     def encoded(self) -> Encoded:
         """The request as the target is sent it; its losses are named by the source's own paths."""
         if self._encoded is None:
-            found = None if self.memory or self._found is None else self._found.go_on()
-            made = self._encode(None if self.memory else self._known) if found is None else found
+            found = None if self.memory or self._found is None else self._found.encode()
+            made = self._encode(None if self.memory else self._lookup) if found is None else found
             self._encoded = replace(made, losses=self._billed.told(made.losses)) if self._billed.lines else made
         return self._encoded
 
-    def _encode(self, known: Again | None) -> Encoded:
+    def _encode(self, known: CacheLookup | None) -> Encoded:
         request, left, losses = self._asked(), tuple[Loss, ...](), tuple[Loss, ...]()
         provider, quirks = self.provider, self._quirks
         if self._unread:
@@ -247,9 +244,9 @@ class Exchange:
             body = {**asked_of_stream(provider), **body}
         made = Encoded(encoded.path, body, where_they_stand(losses, self._body, self.source.SETTING_PATHS))
         if known is not None:
-            self._between.quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
-            if self._between.quirks.id_grammar is None:
-                known.keep(self._body, request, made)
+            full_quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
+            if full_quirks.id_grammar is None:
+                known.store(self._body, request, made, full_quirks)
         return made
 
     def _asked(self) -> Request:
@@ -342,7 +339,7 @@ class Exchange:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
         if not any(map(is_bound, parts)):
             return ()
-        found = None if self._found is None else self._found.last
+        found = None if self._found is None else self._found.end
         if found is not None:
             count, before = found
         else:
@@ -493,7 +490,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     memory: Mapping[str, bytes] | None = None,
     over: _Over | None = None,
     strict: bool = False,
-    reuse: Reuse | None = None,
+    translation_cache: TranslationCache | None = None,
     response_id: str | None = None,
     now: float | None = None,
 ) -> Exchange:
@@ -501,8 +498,8 @@ def exchange(  # noqa: PLR0913 - a keyword each
 
     `target` is a dialect, or a provider, whose server's needs are then minded. `memory` is what was found of the
     keys that an exchange asks for. `over` lays a dialect over the target's, knowing the request (`text.over`). `strict`
-    raises LossyTranslation. What was translated before is found in `reuse`, by default in what this process holds: give
-    each owner one of its own.
+    raises LossyTranslation. With a `translation_cache`, a longer request is translated from where an earlier one ended,
+    if its body is bytes. Without one, nothing is stored between two calls.
 
     `response_id` is the id of the answer where the wires differ: another server may give one id to several answers, and
     clients take answers of one id for one. `now` is its time, in seconds of the epoch, if the provider gives none. An
@@ -511,7 +508,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     here, there = dialect(source), target if isinstance(target, Provider) else dialect(target)
     how: dict[str, Any] = {"model": model, "quirks": quirks, "memory": memory, "over": over}
     how |= {"response_id": response_id, "now": now}
-    made = Exchange(body, here, there, path, reuse=reuse, **how)
+    made = Exchange(body, here, there, path, translation_cache=translation_cache, **how)
     if strict:
         refuse(made.encoded.losses)
     return made
