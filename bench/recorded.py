@@ -3,7 +3,6 @@
 Rules of this file:
 - Figures are CPU time, the best of five, as ratios to the floor of the same bytes: JSON read and written, in one run.
 - No body was seen before: each sample has another word in its texts. A floor and a contestant get the same samples.
-- Bodies that differ in words alone are known by their outline from the third on; "nothing held" tells of the first.
 - Recordings are found through TOOLWIRE_CORPUS or ../shared/corpus; without them, bodies of this folder stand in.
 """
 
@@ -24,7 +23,7 @@ import msgspec
 
 from toolwire import translate
 from toolwire.dialects import NAMES
-from toolwire.translate import Reuse
+from toolwire.gateway.prefix_cache import OwnerCache, PrefixCache
 from toolwire.wire.framing import EventStream, JsonLines
 
 ROUNDS = 5
@@ -39,6 +38,7 @@ WIRES = {
 CLASSES = {"< 4 KB": 4_000, "4-20 KB": 20_000, "> 20 KB": math.inf}
 TARGETS = {"< 4 KB": 7.0, "4-20 KB": 4.0, "> 20 KB": 2.5}
 ANSWER_TARGET, STREAM_TARGET, TURN_TARGET = 6.0, 5.0, 0.35
+_CACHE = 32 << 20  # as the gateway has it
 _TEXTS = frozenset({"text", "content", "description", "arguments_text", "thinking"})
 _numbers = itertools.count(1)
 Work = Callable[[bytes], Any]
@@ -165,9 +165,20 @@ def ratios(
             yield one.wire, target, len(samples[0]), best(work, fresh(one.body)) / least
 
 
-def request(one: Recorded, target: str, held: Reuse | None = None) -> Work:
+def request(one: Recorded, target: str) -> Work:
     """Translate a request, bytes to bytes."""
-    return lambda data: translate.request(data, one.wire, target, one.path, reuse=held).json
+    return lambda data: translate.request(data, one.wire, target, one.path).json
+
+
+def cached_request(one: Recorded, target: str) -> Work:
+    """Translate a request with the cache of a gateway, bytes to bytes."""
+    cache = PrefixCache(_CACHE).of("")
+    return lambda data: sent(data, one.wire, target, one.path, cache)
+
+
+def sent(data: bytes, source: str, target: str, path: str = "", cache: OwnerCache | None = None) -> bytes:
+    """Return a request as an exchange sends it."""
+    return translate.exchange(data, source=source, target=target, path=path, translation_cache=cache).encoded.json
 
 
 def response(one: Recorded, target: str) -> Work:
@@ -248,7 +259,7 @@ def conversation(turns: int) -> list[bytes]:
     return given
 
 
-def turns_of(source: str, target: str, turns: int, held: Reuse | None = None) -> dict[int, tuple[int, float]]:
+def turns_of(source: str, target: str, turns: int, cache: OwnerCache | None) -> dict[int, tuple[int, float]]:
     """Give the size and the ratio of some turns of conversations that grow from this wire into another."""
     wanted = sorted({10, turns // 8, turns // 4, turns // 2, turns})
     found: dict[int, list[float]] = {turn: [] for turn in wanted}
@@ -260,7 +271,7 @@ def turns_of(source: str, target: str, turns: int, held: Reuse | None = None) ->
         gc.collect()
         for turn, body in enumerate(said, 1):
             begin = time.process_time_ns()
-            translate.request(body, source, target, reuse=held).json  # noqa: B018 - the bytes are made when they are asked for
+            sent(body, source, target, cache=cache)
             took = (time.process_time_ns() - begin) / 1000
             if turn in found:
                 sizes[turn] = len(body)
@@ -274,18 +285,21 @@ def report_growth(*, short: bool) -> None:
     pairs = [("openai-chat", target) for target in ("anthropic", "gemini", "openai-responses")]
     pairs += [(target, source) for source, target in pairs]
     for source, target in pairs[:1] if short else pairs:
-        said = turns_of(source, target, 200)
+        said = turns_of(source, target, 200, PrefixCache(_CACHE).of(""))
         print(f"  {source:>16} > {target:<16} " + "  ".join(f"{n}: {r:.2f}" for n, (_, r) in said.items()))
-    off = turns_of("openai-chat", "anthropic", 200, Reuse(0))
-    print("       openai-chat > anthropic, nothing held: " + "  ".join(f"{n}: {r:.2f}" for n, (_, r) in off.items()))
+    off = turns_of("openai-chat", "anthropic", 200, None)
+    print(
+        "       openai-chat > anthropic, without the cache: " + "  ".join(f"{n}: {r:.2f}" for n, (_, r) in off.items())
+    )
     print(f"  ({', '.join(f'turn {turn}: {size // 1000} KB' for turn, (size, _) in said.items())})")
 
 
 def report_question() -> None:
     """Print what the request of a coding agent costs the first time, and in the third turn of its conversation."""
+    cache = PrefixCache(_CACHE).of("")
 
     def work(data: bytes) -> bytes:
-        return translate.request(data, "openai-chat", "anthropic").json
+        return sent(data, "openai-chat", "anthropic", cache=cache)
 
     first, later = [], []
     for _ in range(10 * ROUNDS):
@@ -333,10 +347,8 @@ def report(peers: Mapping[str, Work] = {}, *, short: bool = False) -> None:
     print(f"\nrecorded bodies{'' if corpus() else ' (none here: bodies of this folder)'}, as ratios to the floor")
     step = 8 if short else 1
     report_bodies("requests", list(ratios(requests()[::step], request)), TARGETS)
-    first = list(ratios(requests()[::step], lambda one, target: request(one, target, Reuse(0))))
-    report_bodies("requests, nothing held", first, TARGETS)
-    alike = list(ratios(requests()[::step], request, opened_alike))
-    report_bodies("requests opened alike", alike, TARGETS)
+    alike = list(ratios(requests()[::step], cached_request, opened_alike))
+    report_bodies("requests opened alike, with the gateway's cache", alike, TARGETS)
     report_bodies("responses", list(ratios(responses()[::step], response)), dict.fromkeys(CLASSES, ANSWER_TARGET))
     report_peers(peers, step)
     report_question()

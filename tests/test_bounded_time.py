@@ -20,10 +20,10 @@ from toolwire.dialects import NAMES, dialect
 from toolwire.encoding import repair
 from toolwire.errors import ToolwireError
 from toolwire.gateway.passing import PassedStream
+from toolwire.gateway.prefix_cache import OwnerCache, PrefixCache
 from toolwire.streams.accumulation import accumulate
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange
-from toolwire.translation.reuse import NOTHING, Reuse
 from toolwire.types import Choice, Encoded, Message, Response, Text, Thinking, ToolCall, ToolResult, Usage
 
 # All of it takes ten minutes: `make torture`. Other runs of the slow tests take every so many.
@@ -107,15 +107,17 @@ def asked(source: str, target: str, shape: str) -> Prepare:
 
     def prepare(size: int) -> Work:
         body = body_of(source, shape, size)
-        return lambda: exchanged(body, source, target, NOTHING).encoded
+        return lambda: exchanged(body, source, target).encoded
 
     return prepare
 
 
-def exchanged(body: bytes, source: str, target: str, reuse: Reuse, *, stream: bool = False) -> Exchange:
+def exchanged(
+    body: bytes, source: str, target: str, cache: OwnerCache | None = None, *, stream: bool = False
+) -> Exchange:
     path = SPELLINGS[source].path
     path = path.replace("generateContent", "streamGenerateContent") if stream else path
-    return exchange(body, source=source, target=target, path=path, reuse=reuse)
+    return exchange(body, source=source, target=target, path=path, translation_cache=cache)
 
 
 def asked_again(source: str, target: str, shape: str) -> Prepare:
@@ -125,9 +127,9 @@ def asked_again(source: str, target: str, shape: str) -> Prepare:
         body = body_of(source, shape, size)
 
         def work() -> None:
-            reuse = Reuse()
+            cache = PrefixCache(1 << 25).of("")
             for _ in range(3):
-                exchanged(body, source, target, reuse).encoded  # noqa: B018
+                exchanged(body, source, target, cache).encoded  # noqa: B018
 
         return work
 
@@ -184,7 +186,7 @@ def read_and_written(source: str, target: str, shape: str) -> Prepare:
         body = json.dumps({**json.loads(body_of(target, "one text", 1)), "stream": True}).encode()
 
         def work() -> None:
-            stream = exchanged(body, target, source, NOTHING, stream=True).stream()
+            stream = exchanged(body, target, source, stream=True).stream()
             for frame in frames:
                 stream.feed(frame)
             stream.close()
@@ -255,7 +257,7 @@ def answered(source: str, target: str, shape: str) -> Prepare:
         choices = [Choice(Message("assistant", parts), "stop") for parts in ANSWERS[shape](size)]
         body = dialect(source).encode_response(Response(choices=choices, model="m", id="r", usage=Usage(1, 2))).json
         request = body_of(target, "one text", 1)
-        return lambda: exchanged(request, target, source, NOTHING).response(body)
+        return lambda: exchanged(request, target, source).response(body)
 
     return prepare
 

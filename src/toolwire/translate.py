@@ -2,13 +2,11 @@
 
 from toolwire.translation.exchange import Exchange, ExchangedStream, exchange
 from toolwire.translation.paths import wire_of
-from toolwire.translation.reuse import Reuse
 from toolwire.translation.translate import TranslatedStream, error, request, response, stream
 
 __all__ = [
     "Exchange",
     "ExchangedStream",
-    "Reuse",
     "TranslatedStream",
     "error",
     "exchange",

@@ -14,15 +14,15 @@ from tests.gateway.standing import KEY, NAMES, WIRES, Answered, Stood, at, post,
 from toolwire.config import PriceSettings, read_settings
 from toolwire.dialects import dialect
 from toolwire.errors import UserError
+from toolwire.gateway import cached_prefix, prefix_cache
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.keys import Key, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
+from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
 from toolwire.gateway.routes import Goal, Routes, Upward
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
-from toolwire.translation import seams
-from toolwire.translation.reuse import Reuse
 from toolwire.types import Context, Error, Message, Request, Usage
 from toolwire.wire.bodies import members_of
 
@@ -329,14 +329,14 @@ def test_memory_and_reports_are_those_of_a_key(guarded: Guarded) -> None:
 
 def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[bool] = []
-    plain = seams.go_on
+    plain = cached_prefix.write_extension
 
     def noted(*given: Any) -> Any:
         found.append(True)
         return plain(*given)
 
-    monkeypatch.setattr("toolwire.translation.reuse.go_on", noted)
-    guarded.stood.gateway.tools.reuse = Reuse(1 << 22)
+    monkeypatch.setattr(prefix_cache, "write_extension", noted)
+    guarded.stood.gateway.tools.translations = PrefixCache(1 << 22)
     said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
     for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
         for _ in range(turns):

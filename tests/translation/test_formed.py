@@ -10,6 +10,7 @@ import pytest
 
 from toolwire import Output, Request, Response, Text, translate
 from toolwire.dialects import NAMES, dialect
+from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.schema.wrapping import is_of_object, wrap
 from toolwire.streams.accumulation import accumulate, events_of
 from toolwire.testing.rules import Rejection
@@ -195,13 +196,15 @@ def test_other_wires_take_any_value(there: str) -> None:
 
 
 def test_the_second_turn_is_read_like_the_first() -> None:
-    reuse = translate.Reuse(2**20)
+    cache = PrefixCache(2**20).of("")
     schema, value = VALUES["list"]
     said: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
     answer = dialect("openai-chat").encode_response(told(f'{{"value": {value}}}')).body
     for _ in range(6):
         body = json.dumps({**asked("anthropic", schema), "messages": said}).encode()
-        exchange = translate.exchange(body, source="anthropic", target="openai-chat", model="gpt-4o", reuse=reuse)
+        exchange = translate.exchange(
+            body, source="anthropic", target="openai-chat", model="gpt-4o", translation_cache=cache
+        )
         assert list(form_of("openai-chat", json.loads(exchange.encoded.json))["schema"]["properties"]) == ["value"]
         assert dialect("anthropic").decode_response(exchange.response(answer).body).message.text == value
         said += [{"role": "assistant", "content": value}, {"role": "user", "content": "again"}]

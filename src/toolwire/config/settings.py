@@ -108,6 +108,12 @@ class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
     expires: str = "24h"
 
 
+class TranslationCacheSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much is stored of translated conversations, so that a longer request costs what is new in it."""
+
+    bytes: int = 33_554_432
+
+
 class TraceSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where the calls of models are recorded, and whether requests are refused while they cannot be."""
 
@@ -132,6 +138,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderSettings] = {}
     routes: dict[str, RouteSettings] = {}
     memory: MemorySettings = MemorySettings()
+    translation_cache: TranslationCacheSettings = TranslationCacheSettings()
     traces: TraceSettings = TraceSettings()
     prices: dict[str, PriceSettings] = {}
 
@@ -142,6 +149,7 @@ _KINDS: dict[str, Any] = {
     "providers": dict[str, ProviderSettings],
     "routes": dict[str, RouteSettings],
     "memory": MemorySettings,
+    "translation_cache": TranslationCacheSettings,
     "traces": TraceSettings,
     "prices": dict[str, PriceSettings],
 }
@@ -206,6 +214,8 @@ def is_address(text: str) -> bool:
 def _problems(settings: GatewaySettings) -> Iterator[str]:
     """Give what single values do not show."""
     yield from _problems_of_memory(settings.memory)
+    if settings.translation_cache.bytes < 0:
+        yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
     yield from _problems_of_server(settings.server)
     for place, url, file in (
         ("server.database", settings.server.database, "toolwire.db"),

@@ -1,15 +1,17 @@
 """The dialects by name. Each is a module with the same functions; none is imported before it is asked for."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, TypeGuard, Unpack
 
+from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.quirk_options import QuirkOptions
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
+from toolwire.encoding.traits import WireTraits
 from toolwire.errors import UnknownDialect
 from toolwire.streams import StreamDecoder, StreamEncoder
-from toolwire.types import Encoded, Error, ErrorReply, Request, Response
+from toolwire.types import Encoded, Error, ErrorReply, Message, Request, Response
 
 NAMES = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
 ALIASES: Mapping[str, str] = {"openai": "openai-chat", "responses": "openai-responses"}
@@ -19,6 +21,8 @@ class Dialect(Protocol):
     """A wire format: it reads and writes requests, responses, streams and errors, and nothing else."""
 
     DIALECT: str
+    TRAITS: WireTraits
+    """What is particular to the wire."""
     SETTING_PATHS: dict[str, str]
     """Where a body says a field of a request; `|` parts the places that one may have."""
 
@@ -47,11 +51,31 @@ class Dialect(Protocol):
         """Write an error's body."""
 
 
+class ResumableDialect(Dialect, Protocol):
+    """A dialect that also reads and writes the later messages of a conversation without the earlier ones."""
+
+    WIRE: Wire
+
+    def decode_later(self, bodies: list[Any], place: int, made: int) -> list[Message] | None:
+        """Decode messages of which the first has the index `place`, after `made` calls whose ids were generated."""
+
+    def encode_later(
+        self, messages: Sequence[Message], place: int, model: str | None, quirks: Quirks
+    ) -> tuple[list[Any], Ledger]:
+        """Encode messages of which the first has the index `place`. Return the ledger of their losses and ids, too."""
+
+
+def is_resumable(dialect: Dialect) -> TypeGuard[ResumableDialect]:
+    """Return True if a dialect reads and writes later messages alone; one that is laid over another does not."""
+    return hasattr(dialect, "decode_later") and hasattr(dialect, "encode_later")
+
+
 class _Tuned:
     """A dialect whose encoder knows how a server deviates from it."""
 
     def __init__(self, dialect: Dialect, quirks: Quirks) -> None:
         self.DIALECT = dialect.DIALECT
+        self.TRAITS = dialect.TRAITS
         self.SETTING_PATHS = dialect.SETTING_PATHS
         self.quirks = quirks
         self.decode_request = dialect.decode_request

@@ -37,7 +37,6 @@ from toolwire.gateway.wording import wording
 from toolwire.providers.addressing import url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange
-from toolwire.translation.reuse import NOTHING
 from toolwire.types import Encoded, Error, ErrorKind, Loss, Message, Part, Request, Thinking, ToolCall
 from toolwire.wire.bodies import members_of
 from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
@@ -283,9 +282,9 @@ class Attempt:
         return replace(told, status=reply.status, body=body, headers=reply.headers)
 
     async def exchange_with(self, goal: Goal) -> Exchange:
-        """Take the request to a goal's wire, and its answer back. What is large is translated without what is held."""
+        """Return the exchange of the request with a goal. A large request is translated without the cache."""
         incoming = self.incoming
-        held = self.tools.reuse.of(incoming.owner) if incoming.size < LARGE else NOTHING
+        cache = self.tools.translations.of(incoming.owner) if incoming.size < LARGE else None
         return await self._apart(
             exchange,
             incoming.body,
@@ -294,7 +293,7 @@ class Attempt:
             path=self.full_path,
             model=goal.model,
             over=wording(goal.provider, goal.format),
-            reuse=held,
+            translation_cache=cache,
             response_id=_ID_PREFIXES.get(self.wire.DIALECT, "") + incoming.identity.removeprefix("tw_"),
             now=self._now,
         )

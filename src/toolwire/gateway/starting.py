@@ -22,6 +22,7 @@ from toolwire.gateway.app import Gateway, Places
 from toolwire.gateway.auditing import Audit
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
+from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Routes, Upward, providers_of
@@ -147,6 +148,7 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
     tools.connected = ProcessMemory(
         settings.memory.bytes, CONNECTED_SECONDS, share=_share_of(settings.memory.bytes, settings)
     )
+    tools.translations = PrefixCache(settings.translation_cache.bytes)
     tools.intake = Intake(INTAKE, _share_of(INTAKE, settings))
     tools.proxy = upward.proxy
     tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.recorded_secrets())  # noqa: PLW0108 - they are read anew

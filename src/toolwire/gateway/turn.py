@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from toolwire.config import TranslationCacheSettings
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.auditing import Audit
 from toolwire.gateway.choosing import Choosing
@@ -13,6 +14,7 @@ from toolwire.gateway.keys import Key
 from toolwire.gateway.masking import ProviderSecrets, secrets_of
 from toolwire.gateway.memory import Memory, MemoryPart, ProcessMemory
 from toolwire.gateway.offloading import Offloader
+from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.routes import Goal, Routes
@@ -20,7 +22,6 @@ from toolwire.gateway.stored_turns import StoredItem, StoredTurn
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of
 from toolwire.translation.paths import Asked
-from toolwire.translation.reuse import Reuse
 from toolwire.types import Loss, Part, Usage
 from toolwire.wire.transport import AwaitedTransport, Bounds, Timeouts
 
@@ -56,7 +57,7 @@ class Tools(Struct):
     reports: Reports
     prices: Prices = Prices({})
     choosing: Choosing = field(default_factory=Choosing)
-    reuse: Reuse = field(default_factory=Reuse)
+    translations: PrefixCache = field(default_factory=lambda: PrefixCache(TranslationCacheSettings().bytes))
     offloader: Offloader = field(default_factory=Offloader)
     accounts: Accounts | None = None
     audit: Audit | None = None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.finish import GAVE_UP, ending
-from toolwire.encoding.quirks import PLAIN, Quirks, tuned
+from toolwire.encoding.quirks import PLAIN, tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
@@ -25,15 +25,13 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.billing import Billed, without_billing
+from toolwire.translation.caching import CachedRequest, CacheLookup, TranslationCache
 from toolwire.translation.declared import Returning, returning
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.paths import stream_quirks, wants_stream
-from toolwire.translation.reuse import NOTHING, Again, Reuse, again
-from toolwire.translation.seams import Between
 from toolwire.translation.shown import ShownEvents, shown_response, without_shown
 from toolwire.translation.translate import Body, read_error, refuse, where_they_stand
 from toolwire.translation.turns import (
-    IN_PIECES,
     KeptTurn,
     as_told,
     gist_of,
@@ -77,9 +75,6 @@ from toolwire.wire.bodies import read_body
 _OF_CALLS = (CallStart, CallDelta, CallEnd)
 _OF_TEXT = (PartStart, TextDelta, PartEnd)
 _FIRST_ERROR = 400
-# The wires whose answers have an id, and those whose answers say when they were made.
-_WITH_IDS = frozenset({"openai-chat", "openai-responses", "anthropic", "gemini"})
-_DATED = frozenset({"openai-chat", "openai-responses", "ollama"})
 _Head = TypeVar("_Head", bound=MessageStart | MessageDelta)
 _Learned = list[tuple[str, bytes]]
 _Over = Callable[[Dialect, Request], Dialect]
@@ -88,26 +83,26 @@ _Over = Callable[[Dialect, Request], Dialect]
 _write = msgspec.json.Encoder().encode
 
 
-class _Between(Between):
+class _Hooks:
     """What an exchange does with messages, and how it names their turns."""
 
-    def __init__(self, source: str, target: str, quirks: Quirks = PLAIN) -> None:
-        self.quirks, self._source = quirks, source
-        self._joins, self._own = source != target and source in IN_PIECES, source == target
+    def __init__(self, source: Dialect, target: Dialect) -> None:
+        self._traits, self._is_native = source.TRAITS, source.DIALECT == target.DIALECT
+        self._joins = not self._is_native and source.TRAITS.splits_turns
 
-    def read(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Give messages whose turns are whole, without what was only shown."""
+    def prepare(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages without split turns, and without thinking that was only shown."""
         messages = joined(messages) if self._joins else messages
-        if self._source != "anthropic":
+        if not self._traits.shows_foreign_thinking:
             return messages
-        return [without_shown(message, own=self._own) for message in messages]
+        return [without_shown(message, own=self._is_native) for message in messages]
 
-    def keys(self, messages: Sequence[Message], place: int, before: bytes) -> tuple[str, ...]:
-        """Give the keys of the model's turns."""
-        return tuple(key for _, key in turn_keys(self._source, messages, place, before))
+    def memory_keys(self, messages: Sequence[Message], start: int, gist: bytes) -> tuple[str, ...]:
+        """Return the memory keys of the model's turns."""
+        return tuple(key for _, key in turn_keys(messages, start, gist, by_call_id=self._traits.repeats_call_ids))
 
     def gist(self, message: Message) -> bytes:
-        """Give what the key of a turn after this message depends on."""
+        """Return what the memory key of a turn after `message` depends on."""
         return gist_of(message)
 
 
@@ -121,7 +116,7 @@ class Exchange:
         target: Dialect | Provider,
         path: str = "",
         *,
-        reuse: Reuse | None = None,
+        translation_cache: TranslationCache | None = None,
         **how: Any,
     ) -> None:
         over: _Over | None = how.get("over")
@@ -137,7 +132,7 @@ class Exchange:
         self._now: float | None = how.get("now")
         self._maker = self.provider.name if self.provider is not None else self.target.DIALECT
         self._given, self._path, self._billed = body, path, Billed()
-        if source.DIALECT == "anthropic" != self.target.DIALECT:
+        if source.TRAITS.has_billing_line and source.DIALECT != self.target.DIALECT:
             self._given, self._billed = without_billing(body)
         self._quirks: dict[str, Any] = how.get("quirks") or {}
         self._model: str | None = how.get("model")
@@ -147,9 +142,8 @@ class Exchange:
         self._encoded: Encoded | None = None
         self._unread = set[str]()
         self.memory: Mapping[str, bytes] = how.get("memory") or {}
-        self._between = _Between(source.DIALECT, self.target.DIALECT)
-        self._known = None if over is not None else self._again(reuse)
-        self._found = self._known if self._known is not None and self._known.find() else None
+        self._lookup = None if over is not None or translation_cache is None else self._look_up(translation_cache)
+        self._found: CachedRequest | None = None if self._lookup is None else self._lookup.find()
         asked = self._settings()
         self.streams: bool = wants_stream(source.DIALECT, asked, path)
         self._form = stream_quirks(source.DIALECT, asked, path)
@@ -159,22 +153,22 @@ class Exchange:
     def _settings(self) -> dict[str, Any]:
         """Give the body, or of one that was seen before what it says of streams."""
         if self._found is not None:
-            return self._found.settings
+            return self._found.stream_settings
         self._request = self._decoded()  # what is wrong with it is said at once
         return self._body
 
-    def _again(self, reuse: Reuse | None) -> Again | None:
-        """Say how the body may be reused: where nothing is remembered of earlier turns, by how the target is asked."""
+    def _look_up(self, cache: TranslationCache) -> CacheLookup | None:
+        """Look the request up by its bytes and by everything else on which its translation depends."""
         served, quirks = self.provider, self._quirks
         if not self._foreign or type(self._given) is not bytes:
             return None
         told = None if served is None else (served.name, served.version_header, served.capabilities, served.quirks)
         try:
-            how = _write((self._path, self._model, quirks, told, getattr(self.target, "quirks", None)))
+            settings = _write((self._path, self._model, quirks, told, getattr(self.target, "quirks", None)))
         except TypeError:
             return None
         target = getattr(self.target, "plain", self.target)
-        return again(reuse, self._given, self.source, target, how, between=self._between)
+        return cache.look_up(self._given, self.source, target, settings, _Hooks(self.source, self.target))
 
     @property
     def _body(self) -> dict[str, Any]:
@@ -191,7 +185,7 @@ class Exchange:
 
     def _decoded(self) -> Request:
         request = self.source.decode_request(self._body, self._path)
-        if not self._foreign or self.source.DIALECT not in IN_PIECES:
+        if not self._foreign or not self.source.TRAITS.splits_turns:
             return request
         messages = joined(request.context.messages)
         if messages is request.context.messages:
@@ -202,14 +196,14 @@ class Exchange:
     def brief(self) -> Request:
         """The request, or of one that was seen before as much as its answer is read by."""
         if self._brief is None:
-            self._brief = self.request if self._found is None else self._found.brief
+            self._brief = self.request if self._found is None else self._found.answer_request
         return self._brief
 
     @property
     def asks(self) -> list[str]:
         """The keys of what would help from earlier turns."""
         if self._found is not None:
-            return self._found.asks
+            return self._found.memory_keys
         return [key for _, key in self._turns()] if self._foreign else []
 
     def remember(self, memory: Mapping[str, bytes]) -> None:
@@ -224,18 +218,18 @@ class Exchange:
         return bool(refused)
 
     def _turns(self) -> Iterator[tuple[int, str]]:
-        return turn_keys(self.source.DIALECT, self.request.context.messages)
+        return turn_keys(self.request.context.messages, by_call_id=self.source.TRAITS.repeats_call_ids)
 
     @property
     def encoded(self) -> Encoded:
         """The request as the target is sent it; its losses are named by the source's own paths."""
         if self._encoded is None:
-            found = None if self.memory or self._found is None else self._found.go_on()
-            made = self._encode(None if self.memory else self._known) if found is None else found
+            found = None if self.memory or self._found is None else self._found.encode()
+            made = self._encode(None if self.memory else self._lookup) if found is None else found
             self._encoded = replace(made, losses=self._billed.told(made.losses)) if self._billed.lines else made
         return self._encoded
 
-    def _encode(self, known: Again | None) -> Encoded:
+    def _encode(self, known: CacheLookup | None) -> Encoded:
         request, left, losses = self._asked(), tuple[Loss, ...](), tuple[Loss, ...]()
         provider, quirks = self.provider, self._quirks
         if self._unread:
@@ -250,15 +244,10 @@ class Exchange:
             body = {**asked_of_stream(provider), **body}
         made = Encoded(encoded.path, body, where_they_stand(losses, self._body, self.source.SETTING_PATHS))
         if known is not None:
-            self._between.quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
-            if self._between.quirks.id_grammar is None:
-                known.keep(self._body, request, made, self._anew)
+            full_quirks = tuned(getattr(target, "quirks", PLAIN), quirks)
+            if full_quirks.id_grammar is None:
+                known.store(self._body, request, made, full_quirks)
         return made
-
-    def _anew(self, body: bytes) -> Encoded:
-        """Translate another body as this one."""
-        target, how = self.provider or self.target, {"quirks": self._quirks, "model": self._model}
-        return Exchange(body, self.source, target, self._path, reuse=NOTHING, **how).encoded
 
     def _asked(self) -> Request:
         """Give the request with its model, with what is remembered, and without what was only shown."""
@@ -268,7 +257,7 @@ class Exchange:
             changes["model"] = self._model
         if request.stream is None and self._foreign:
             changes["stream"] = self.streams
-        if request.store is None and self._foreign and self.target.DIALECT == "openai-responses":
+        if request.store is None and self._foreign and self.target.TRAITS.stores_responses:
             changes["store"] = False  # elsewhere nothing is kept unless it is asked for; there all is
         messages = list(request.context.messages)
         if self.memory and self._foreign:
@@ -276,8 +265,8 @@ class Exchange:
             for place, key in self._turns():
                 if key in self.memory:
                     messages[place] = restored(messages[place], read_kept(self.memory[key]), self._maker, back)
-        if self.source.DIALECT == "anthropic":
-            own = self.target.DIALECT == "anthropic"
+        if self.source.TRAITS.shows_foreign_thinking:
+            own = self.source.DIALECT == self.target.DIALECT
             messages = [without_shown(message, own=own) for message in messages]
         if any(one is not other for one, other in zip(messages, request.context.messages, strict=True)):
             changes["context"] = replace(request.context, messages=messages)
@@ -323,12 +312,12 @@ class Exchange:
 
     def named(self, response: Response) -> Response:
         """Return an answer of another wire with the id of this exchange, and its time if the provider gave none."""
-        wire = self.source.DIALECT
-        if wire == self.target.DIALECT:
+        traits = self.source.TRAITS
+        if self.source.DIALECT == self.target.DIALECT:
             return response
-        if self._response_id is not None and wire in _WITH_IDS:
+        if self._response_id is not None and traits.has_response_ids:
             response = replace(response, id=self._response_id)
-        if self._now is not None and wire in _DATED and response.created is None:
+        if self._now is not None and traits.has_response_times and response.created is None:
             response = replace(response, created=self._now)
         return response
 
@@ -342,21 +331,26 @@ class Exchange:
         return unwrapping(self.brief, self.source.DIALECT, self.target.DIALECT)
 
     @property
-    def _shows(self) -> bool:
-        """Whether thinking of another wire is shown under our signature."""
-        return self._foreign and self.source.DIALECT == "anthropic"
+    def _shows(self) -> Opaque | None:
+        """The mark of thinking that the client is shown under our signature; None if it is not shown so."""
+        return Opaque(self.source.DIALECT, {}) if self._foreign and self.source.TRAITS.shows_foreign_thinking else None
 
     def _learn(self, parts: list[Part]) -> tuple[Loss, ...]:
         """Keep a turn that the client's wire cannot carry whole, under what the client will repeat of it."""
         if not any(map(is_bound, parts)):
             return ()
-        found = None if self._found is None else self._found.last
+        found = None if self._found is None else self._found.end
         if found is not None:
             count, before = found
         else:
             messages = self.request.context.messages
             count, before = len(messages), gist_of(messages[-1]) if messages else b""
-        key = turn_key(self.source.DIALECT, before, count, Message("assistant", as_told(parts, returning(self.brief))))
+        key = turn_key(
+            before,
+            count,
+            Message("assistant", as_told(parts, returning(self.brief))),
+            by_call_id=self.source.TRAITS.repeats_call_ids,
+        )
         try:
             self.learned.append((key, _write(KeptTurn(self._maker, parts))))
         except (UnicodeEncodeError, TypeError, OverflowError, RecursionError):
@@ -388,7 +382,7 @@ class ExchangedStream:
         foreign = exchange._foreign  # noqa: SLF001 - one thought in two classes
         self._heard = Accumulator() if foreign else None
         self._read: dict[type, Callable[[Any], Iterable[Event]]] = {}
-        self._way = ShownEvents(thinking=exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
+        self._way = ShownEvents(exchange._shows).of if foreign else None  # noqa: SLF001 - likewise
         if foreign:
             formed, settled = exchange.formed(), _SettledEvents(exchange.brief).of
             self._read = dict.fromkeys(_OF_CALLS, settled)
@@ -496,7 +490,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     memory: Mapping[str, bytes] | None = None,
     over: _Over | None = None,
     strict: bool = False,
-    reuse: Reuse | None = None,
+    translation_cache: TranslationCache | None = None,
     response_id: str | None = None,
     now: float | None = None,
 ) -> Exchange:
@@ -504,8 +498,8 @@ def exchange(  # noqa: PLR0913 - a keyword each
 
     `target` is a dialect, or a provider, whose server's needs are then minded. `memory` is what was found of the
     keys that an exchange asks for. `over` lays a dialect over the target's, knowing the request (`text.over`). `strict`
-    raises LossyTranslation. What was translated before is found in `reuse`, by default in what this process holds: give
-    each owner one of its own.
+    raises LossyTranslation. With a `translation_cache`, a longer request is translated from where an earlier one ended,
+    if its body is bytes. Without one, nothing is stored between two calls.
 
     `response_id` is the id of the answer where the wires differ: another server may give one id to several answers, and
     clients take answers of one id for one. `now` is its time, in seconds of the epoch, if the provider gives none. An
@@ -514,7 +508,7 @@ def exchange(  # noqa: PLR0913 - a keyword each
     here, there = dialect(source), target if isinstance(target, Provider) else dialect(target)
     how: dict[str, Any] = {"model": model, "quirks": quirks, "memory": memory, "over": over}
     how |= {"response_id": response_id, "now": now}
-    made = Exchange(body, here, there, path, reuse=reuse, **how)
+    made = Exchange(body, here, there, path, translation_cache=translation_cache, **how)
     if strict:
         refuse(made.encoded.losses)
     return made

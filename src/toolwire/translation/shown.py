@@ -22,7 +22,6 @@ from toolwire.types import (
 )
 
 FOREIGN = "toolwire:foreign"
-_SHOWN = Opaque("anthropic", {})
 
 
 def without_shown(message: Message, *, own: bool) -> Message:
@@ -41,12 +40,13 @@ def _is_shown(part: Part) -> bool:
     return isinstance(part, Thinking) and part.signature == FOREIGN
 
 
-def shown_response(response: Response, thinking: bool) -> Response:
-    """Give an answer without what is kept of it; thinking under our signature where it is shown so."""
+def shown_response(response: Response, mark: Opaque | None) -> Response:
+    """Return a response without what only its provider understands.
+
+    With `mark`, the mark of the client's wire on its own values, thinking is signed as foreign.
+    """
     choices = [
-        replace(
-            choice, message=replace(choice.message, content=[_shown(part, thinking) for part in parts if _says(part)])
-        )
+        replace(choice, message=replace(choice.message, content=[_shown(part, mark) for part in parts if _says(part)]))
         if any(map(is_bound, parts := choice.message.parts))
         else choice
         for choice in response.choices
@@ -59,11 +59,11 @@ def _says(part: Part) -> bool:
     return not (isinstance(part, Thinking) and part.redacted)
 
 
-def _shown(part: Part, thinking: bool) -> Part:
-    """Give a part without what is kept of it; thinking under our signature where it is shown so."""
+def _shown(part: Part, mark: Opaque | None) -> Part:
+    """Return a part without what only its provider understands; with `mark`, thinking is signed as foreign."""
     match part:
-        case Thinking(text=text) if thinking and text:
-            return replace(part, signature=FOREIGN, opaque=_SHOWN)
+        case Thinking(text=text) if mark is not None and text:
+            return replace(part, signature=FOREIGN, opaque=mark)
         case Thinking(signature=str()):
             return replace(part, signature=None, opaque=None)
         case ToolCall() if is_bound(part):
@@ -72,10 +72,10 @@ def _shown(part: Part, thinking: bool) -> Part:
 
 
 class ShownEvents:
-    """Gives events without what is kept of their parts; thinking under our signature where it is shown so."""
+    """Reads an answer's events without what only its provider understands; `mark` is that of `shown_response`."""
 
-    def __init__(self, *, thinking: bool) -> None:
-        self._thinking = thinking
+    def __init__(self, mark: Opaque | None) -> None:
+        self._mark = mark
         self._keys: set[int] = set()
         self._hidden: set[int] = set()
 
@@ -86,20 +86,22 @@ class ShownEvents:
                 self._hidden.add(key)
             case PartStart(key=key, part=Thinking()):
                 self._keys.add(key)
-                shown = Thinking(signature="", opaque=_SHOWN) if self._thinking else replace(event.part, signature=None)
-                yield replace(event, part=shown, opaque=None)
+                shown = replace(event.part, signature=None)
+                yield replace(
+                    event, part=shown if self._mark is None else Thinking(signature="", opaque=self._mark), opaque=None
+                )
             case SignatureDelta() if event.key in self._keys:
                 return
-            case OpaqueDelta() if self._thinking and event.key in self._keys:
+            case OpaqueDelta() if self._mark is not None and event.key in self._keys:
                 return
             case PartEnd(key=key) if key in self._keys:
                 self._keys.discard(key)
-                if self._thinking:
+                if self._mark is not None:
                     yield SignatureDelta(key=key, signature=FOREIGN)
-                yield replace(event, part=_shown(event.part, self._thinking), opaque=None)
+                yield replace(event, part=_shown(event.part, self._mark), opaque=None)
             case CallStart(opaque=Opaque(value=value)) if value:
                 yield replace(event, opaque=None)
             case CallEnd(call=call) if is_bound(call):
-                yield replace(event, call=_shown(call, self._thinking), opaque=None)
+                yield replace(event, call=_shown(call, self._mark), opaque=None)
             case _ if getattr(event, "key", None) not in self._hidden or not self._hidden:
                 yield event

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
 from toolwire.streams import StreamDecoder, StreamEncoder
-from toolwire.translation.reuse import NOTHING, Reuse, again
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -31,34 +30,21 @@ def request(
     *,
     model: str | None = None,
     strict: bool = False,
-    reuse: Reuse | None = None,
 ) -> Encoded:
     """Translate a request's body; `path` is that of its URL (Gemini's names the model and says whether to stream).
 
-    `model` is asked in the place of the one that the request names. What was translated before is found in `reuse`,
-    by default in what this process holds: give each owner one of its own.
+    `model` replaces the model that the request names.
     """
     here, there = dialect(source), dialect(target)
-    known = again(reuse, body, here, there, path, model)
-    encoded = known.go_on() if known is not None and known.find() else None
-    if encoded is None:
-        source_body = read_body(body)
-        asked = here.decode_request(source_body, path)
-        asked = asked if model is None else replace(asked, model=model)
-        encoded = there.encode_request(asked) if known is None else known.encode(asked, there, {})
-        if encoded.losses:
-            losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
-            encoded = encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
-        if known is not None:
-            known.keep(
-                source_body,
-                asked,
-                encoded,
-                lambda words: request(words, here, there, path, model=model, reuse=NOTHING),
-            )
-    if strict and encoded.losses:
-        refuse(encoded.losses)
-    return encoded
+    source_body = read_body(body)
+    decoded = here.decode_request(source_body, path)
+    encoded = there.encode_request(decoded if model is None else replace(decoded, model=model))
+    if not encoded.losses:
+        return encoded
+    losses = where_they_stand(encoded.losses, source_body, here.SETTING_PATHS)
+    if strict:
+        refuse(losses)
+    return encoded if losses is encoded.losses else Encoded(encoded.path, encoded.body, losses)
 
 
 def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:

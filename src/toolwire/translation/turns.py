@@ -19,11 +19,6 @@ from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall, Tool
 from toolwire.types.readable import readable
 from toolwire.wire.names import fingerprint, was_made
 
-# Wires whose clients repeat the id of a call; the others are known by what they repeat of a turn.
-_REPEAT_IDS = frozenset({"openai-chat", "openai-responses", "anthropic"})
-# Wires on which what a model says in a row is one turn: Google's SDK repeats each piece of a stream as a content of its
-# own (google-genai 3.4.0, automatic function calling).
-IN_PIECES = frozenset({"gemini", "anthropic"})
 _write = msgspec.json.Encoder().encode
 
 
@@ -55,25 +50,31 @@ def _as_one(run: Sequence[Message]) -> Message:
 
 
 def turn_keys(
-    dialect: str, messages: Sequence[Message], first: int = 0, gist: bytes = b""
+    messages: Sequence[Message], start: int = 0, gist: bytes = b"", *, by_call_id: bool
 ) -> Iterator[tuple[int, str]]:
-    """Name the model's turns among messages that stand from a place on, after a message of this gist."""
+    """Yield the index and the key of each turn of the model in `messages`.
+
+    The first message has the index `start`, and follows a message whose gist is `gist`.
+    """
     before: Message | None = None
-    for place, message in enumerate(messages, first):
+    for index, message in enumerate(messages, start):
         if message.role == "assistant":
-            yield place, turn_key(dialect, gist if before is None else before, place, message)
+            yield index, turn_key(gist if before is None else before, index, message, by_call_id=by_call_id)
         before = message
 
 
-def turn_key(dialect: str, before: Message | bytes, place: int, message: Message) -> str:
-    """Name a turn by what the client will repeat of it."""
+def turn_key(before: Message | bytes, index: int, message: Message, *, by_call_id: bool) -> str:
+    """Return the key of a turn, made of what its client will send again.
+
+    `by_call_id` says whether the client's wire repeats the ids of calls.
+    """
     calls = [part for part in message.parts if isinstance(part, ToolCall)]
-    first = calls[0].id if calls and dialect in _REPEAT_IDS else None
+    first = calls[0].id if calls and by_call_id else None
     if first and not was_made(first):  # an id that was made is the same in conversations that begin alike
         return f"call:{first}"
     earlier = before if isinstance(before, bytes) else gist_of(before)
     said = [piece for piece in (earlier, gist_of(message)) if piece]
-    return f"turn:{hashlib.sha256(b'[%d,%b]' % (place, b','.join(said))).hexdigest()}"
+    return f"turn:{hashlib.sha256(b'[%d,%b]' % (index, b','.join(said))).hexdigest()}"
 
 
 def gist_of(message: Message) -> bytes:

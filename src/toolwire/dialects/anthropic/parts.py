@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, made_by, take
 from toolwire.encoding.parts import as_text, at_hand, data_of, image_kind, read_data, unpack
+from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
 
@@ -16,6 +17,16 @@ WIRE = Wire(
     ids=Grammar(WORDS, 256, distinct=True),
     cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
+)
+TRAITS = WireTraits(
+    history_key="messages",
+    repeats_call_ids=True,
+    splits_turns=True,
+    has_response_ids=True,
+    shows_foreign_thinking=True,
+    has_billing_line=True,  # Claude Code (2.1.197)
+    settings_by_history=frozenset({"thinking", "thinking_budget"}),
+    losses_after_history=frozenset({"opaque", "first_turn"}),
 )
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
 NEWEST = "2026-10-21"

@@ -19,6 +19,7 @@ from toolwire.encoding.ledger import Ledger, Wire, form_of, kind_of_part, left_o
 from toolwire.encoding.parts import GOOGLES, as_text, data_of, image_kind, lose_document_text, read_data, unpack
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
+from toolwire.encoding.traits import WireTraits
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.wire.names import Grammar
 
@@ -30,6 +31,14 @@ WIRE = Wire(
     DIALECT,
     names=GRAMMAR,
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", *_OF_ITS_OWN),
+)
+TRAITS = WireTraits(
+    history_key="contents",
+    model_role="model",
+    generated_id_prefix="gemini_",
+    splits_turns=True,  # google-genai sends each piece of a stream as a content of its own (3.4.0)
+    has_response_ids=True,
+    losses_after_history=frozenset({"opaque", "first_turn"}),
 )
 SIGNATURE = "thoughtSignature"
 

@@ -11,10 +11,17 @@ from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
 from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_text, read_data, split_data_url, unpack
+from toolwire.encoding.traits import WireTraits
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT, cut_reasons=("length", "context_window", "incomplete"))
+TRAITS = WireTraits(
+    history_key="messages",
+    has_response_times=True,
+    settings_by_history=frozenset({"tool_choice"}),
+    losses_after_history=frozenset({"opaque", "output_with_tools"}),
+)
 # How the files of these kinds begin, in base64 (RFC 4648). WebP is one kind of RIFF (as WAV is): its own name comes
 # after a count of four bytes.
 _BEGINNINGS = {"/9j/": "image/jpeg", "iVBORw0KGgo": "image/png", "R0lGOD": "image/gif"}

@@ -17,6 +17,7 @@ from toolwire.encoding.parts import (
     unpack,
     write_document_data,
 )
+from toolwire.encoding.traits import WireTraits
 from toolwire.streams.merging import add_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.wire.names import WORDS, Grammar
@@ -28,6 +29,13 @@ WIRE = Wire(
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
+)
+TRAITS = WireTraits(
+    history_key="messages",
+    repeats_call_ids=True,
+    has_response_ids=True,
+    has_response_times=True,
+    losses_after_history=frozenset({"opaque", "output_json"}),
 )
 PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18
 _DETAIL_TEXTS = frozenset({"text", "summary"})

@@ -21,6 +21,7 @@ from toolwire.encoding.parts import (
     unpack,
     write_document_data,
 )
+from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
 from toolwire.wire.names import WORDS, Grammar
 
@@ -32,6 +33,15 @@ WIRE = Wire(
     ids=Grammar("!-~", 64, distinct=True),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
+)
+TRAITS = WireTraits(
+    history_key="input",
+    model_items=("reasoning", "function_call", "custom_tool_call"),
+    repeats_call_ids=True,
+    has_response_ids=True,
+    has_response_times=True,
+    stores_responses=True,
+    losses_after_history=frozenset({"opaque", "output_json"}),
 )
 _ITEM = "item."
 TYPE_AND_TEXT = 2

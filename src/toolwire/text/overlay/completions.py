@@ -50,6 +50,7 @@ class _Completions:
     def __init__(self, path: str) -> None:
         chat = dialect("openai-chat")
         self.DIALECT = chat.DIALECT
+        self.TRAITS = chat.TRAITS
         self.SETTING_PATHS = {name: _NAMED.get(said, said) for name, said in chat.SETTING_PATHS.items()}
         self.decode_error = chat.decode_error
         self.encode_error = chat.encode_error

@@ -46,6 +46,7 @@ class TextDialect:
         earlier: Collection[str],
     ) -> None:
         self.DIALECT = inner.DIALECT
+        self.TRAITS = inner.TRAITS
         self.SETTING_PATHS = inner.SETTING_PATHS
         self.decode_error: Callable[..., Error] = inner.decode_error
         self.encode_error: Callable[[Error], ErrorReply] = inner.encode_error

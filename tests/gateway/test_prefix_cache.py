@@ -1,4 +1,4 @@
-"""Reuse: a turn that goes on from what is known is the same bytes and losses as one that nothing is known of."""
+"""The cache of translated conversations: a request is sent as the same bytes, with the same losses, as without it."""
 
 import copy
 import itertools
@@ -11,14 +11,13 @@ import msgspec
 import pytest
 
 from tests.amounts import FULL
-from toolwire import Message, Opaque, Response, ToolCall, translate
+from toolwire import Encoded, Message, Opaque, Response, ToolCall, translate
 from toolwire.dialects import NAMES, dialect
 from toolwire.errors import ToolwireError
+from toolwire.gateway import cached_prefix, prefix_cache
+from toolwire.gateway.prefix_cache import OwnerCache, PrefixCache
 from toolwire.providers import named
-from toolwire.translation import seams
-from toolwire.translation.reuse import Reuse
 
-OFF = Reuse(0)
 EDITS = 5000 if FULL else 500  # of each of 20 pairs
 PAIRS = [(source, target) for source in NAMES for target in NAMES if source != target]
 KEYS = {"gemini": "contents", "openai-responses": "input"}
@@ -117,10 +116,15 @@ def written(rng: random.Random, body: Any) -> bytes:
     return data
 
 
-def outcome(data: bytes, source: str, target: str, held: Reuse) -> Any:
+def sent(data: bytes, source: str, target: str, held: OwnerCache | None) -> Encoded:
+    """Translate a request."""
+    return translate.exchange(data, source=source, target=target, translation_cache=held).encoded
+
+
+def outcome(data: bytes, source: str, target: str, held: OwnerCache | None) -> Any:
     """Say what a translation comes to, whether it is one or an error."""
     try:
-        encoded = translate.request(data, source, target, reuse=held)
+        encoded = sent(data, source, target, held)
     except ToolwireError as error:
         return type(error), str(error)
     return encoded.path, encoded.json, encoded.losses
@@ -139,10 +143,10 @@ SERVERS = {"openai-chat": "groq", "openai-responses": "openai-responses", "anthr
            "ollama": "ollama"}  # fmt: skip
 
 
-def exchanged(data: bytes, source: str, target: Any, held: Reuse) -> Any:
+def exchanged(data: bytes, source: str, target: Any, held: OwnerCache | None) -> Any:
     """Say what an exchange comes to: what is sent, asked for and learned, and how an answer comes back."""
     try:
-        made = translate.exchange(data, source=source, target=target, reuse=held)
+        made = translate.exchange(data, source=source, target=target, translation_cache=held)
         encoded = made.encoded
         stream, answer = made.stream(), ANSWERS[made.target.DIALECT]
         told = made.response(answer)
@@ -158,26 +162,26 @@ def exchanged(data: bytes, source: str, target: Any, held: Reuse) -> Any:
 def hits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Note how often a conversation was gone on with."""
     found: list[bool] = []
-    plain = seams.go_on
+    plain = cached_prefix.write_extension
 
     def noted(*given: Any) -> Any:
         gone = plain(*given)
         found.append(gone is not None)
         return gone
 
-    monkeypatch.setattr("toolwire.translation.reuse.go_on", noted)
+    monkeypatch.setattr(prefix_cache, "write_extension", noted)
     return found
 
 
 def wander(seed: int, edits: int, source: str, target: Any, outcome: Any = outcome) -> None:
-    """Let conversations grow and be edited anywhere, and compare each body's translation with and without reuse."""
+    """Let conversations grow and be edited anywhere, and compare each body's translation with and without the cache."""
     rng = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     history = KEYS.get(source, "messages")
     done = 0
     while done < edits:
         whole = translate.request(
-            msgspec.json.encode(chat(rng, 8, strict=rng.random() < 0.5)), "openai-chat", source, reuse=OFF
+            msgspec.json.encode(chat(rng, 8, strict=rng.random() < 0.5)), "openai-chat", source
         ).body
         body = {**whole, history: whole[history][: rng.randrange(3, 7)]}
         for _ in range(rng.randrange(4, 12)):
@@ -191,7 +195,7 @@ def wander(seed: int, edits: int, source: str, target: Any, outcome: Any = outco
             elif rng.random() < 0.25:
                 edit(rng, edited, history)
             data = written(rng, edited)
-            assert outcome(data, source, target, held) == outcome(data, source, target, OFF), data
+            assert outcome(data, source, target, held) == outcome(data, source, target, None), data
             done += 1
             body = edited if rng.random() < 0.2 and type(edited.get(history)) is list else body
             body[history] = [*body[history], *whole[history][len(body[history]) :][: rng.randrange(4)]]
@@ -228,7 +232,7 @@ def test_many_edits_change_nothing_of_an_exchange(source: str, target: str, hits
 
 
 def test_servers_that_deviate_are_told_apart() -> None:
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     servers = [
         "openai-chat",
         dialect("openai-chat", developer_role=False),
@@ -238,9 +242,9 @@ def test_servers_that_deviate_are_told_apart() -> None:
         named("mistral"),
     ]
     for data in growing(6, system="Be brief. " * 60):
-        body = translate.request(data, "openai-chat", "anthropic", reuse=OFF).json
+        body = translate.request(data, "openai-chat", "anthropic").json
         for server in servers:
-            assert exchanged(body, "anthropic", server, held) == exchanged(body, "anthropic", server, OFF)
+            assert exchanged(body, "anthropic", server, held) == exchanged(body, "anthropic", server, None)
 
 
 def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
@@ -254,20 +258,23 @@ def growing(turns: int, run: int = 0, system: str = "Be brief.") -> list[bytes]:
 @pytest.mark.sampled
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_conversation_that_grows_is_gone_on_with(source: str, target: str, hits: list[bool]) -> None:
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     for data in growing(8):
-        body = translate.request(data, "openai-chat", source, reuse=OFF).json
-        assert outcome(body, source, target, held) == outcome(body, source, target, OFF)
+        body = translate.request(data, "openai-chat", source).json
+        assert outcome(body, source, target, held) == outcome(body, source, target, None)
     assert sum(hits) > 3
 
 
 def test_a_word_comes_back_as_a_word_in_every_turn(hits: list[bool]) -> None:
-    held, answer = Reuse(1 << 22), dialect("openai-chat").encode_response(Response.of(Message("assistant", '"a"'))).body
+    held, answer = (
+        PrefixCache(1 << 22).of(""),
+        dialect("openai-chat").encode_response(Response.of(Message("assistant", '"a"'))).body,
+    )
     config = {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}}
     for data in growing(8):
-        body = translate.request(data, "openai-chat", "gemini", reuse=OFF).body
+        body = translate.request(data, "openai-chat", "gemini").body
         asked = msgspec.json.encode({**body, "generationConfig": config})
-        made = translate.exchange(asked, source="gemini", target="openai-chat", reuse=held)
+        made = translate.exchange(asked, source="gemini", target="openai-chat", translation_cache=held)
         assert '"enum"' in str(made.encoded.json)
         assert dialect("gemini").decode_response(made.response(answer).body).message.text == "a"
     assert sum(hits) > 3
@@ -292,80 +299,82 @@ def test_what_the_last_turn_said_is_written_once(mark: str, count: int, monkeypa
         return later(messages, *rest)
 
     monkeypatch.setattr(target, "encode_later", encode_later)
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     for turns in range(1, 7):
         written.clear()
         data = talk(turns, mark)
-        assert outcome(data, "openai-chat", "anthropic", held) == outcome(data, "openai-chat", "anthropic", OFF)
+        assert outcome(data, "openai-chat", "anthropic", held) == outcome(data, "openai-chat", "anthropic", None)
     assert sum(written) == count
 
 
 def test_whoever_changes_a_body_changes_no_other() -> None:
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     said = growing(6)
     for data in said:
-        encoded = translate.request(data, "openai-chat", "anthropic", reuse=held)
+        encoded = sent(data, "openai-chat", "anthropic", held)
         encoded.body["messages"][0]["content"] = "Something else."
         encoded.body["tools"].clear()
         assert msgspec.json.decode(encoded.json) == encoded.body
-    assert outcome(said[-1], "openai-chat", "anthropic", held) == outcome(said[-1], "openai-chat", "anthropic", OFF)
+    assert outcome(said[-1], "openai-chat", "anthropic", held) == outcome(said[-1], "openai-chat", "anthropic", None)
 
 
 def test_what_one_owner_has_sent_no_other_finds(hits: list[bool]) -> None:
     for data in growing(6):
-        translate.request(data, "openai-chat", "gemini", reuse=Reuse(1 << 22))
+        sent(data, "openai-chat", "gemini", PrefixCache(1 << 22).of(""))
     assert not hits
 
 
 def test_owners_keep_within_one_limit_and_find_nothing_of_each_other(hits: list[bool]) -> None:
-    held = Reuse(1 << 18)
+    cache = PrefixCache(1 << 18)
     for number, data in itertools.product(range(30), growing(6)):
-        translate.exchange(data, source="openai-chat", target="gemini", reuse=held.of(f"k{number}")).encoded  # noqa: B018
-        assert held.size <= 1 << 18
+        sent(data, "openai-chat", "gemini", cache.of(f"k{number}"))
+        assert cache.size <= 1 << 18
         if number == 0:
             found = len(hits)
     assert len(hits) == 30 * found > 0
     before = len(hits)
     for number in (30, 31, 30, 31):
-        translate.exchange(growing(6)[-1], source="openai-chat", target="gemini", reuse=held.of(f"k{number}")).encoded  # noqa: B018
+        sent(growing(6)[-1], "openai-chat", "gemini", cache.of(f"k{number}"))
     assert len(hits) == before
 
 
 @pytest.mark.parametrize(("count", "limit"), [(100, 1 << 17), pytest.param(1000, 1 << 20, marks=pytest.mark.slow)])
 def test_many_conversations_stay_within_the_limit(count: int, limit: int) -> None:
-    held = Reuse(limit)
+    cache = PrefixCache(limit)
     begun = [growing(3, run, "Be brief. " * 60) for run in range(count)]
     for turn in itertools.zip_longest(*begun):
         for data in turn:
             if data is not None:
-                translate.request(data, "openai-chat", "anthropic", reuse=held)
-                assert held.size <= limit
+                sent(data, "openai-chat", "anthropic", cache.of(""))
+                assert cache.size <= limit
 
 
 def test_conversations_that_begin_alike_are_told_apart(hits: list[bool]) -> None:
-    held = Reuse(1 << 24)
+    held = PrefixCache(1 << 24).of("")
     begun = [growing(4, run, "Be brief. " * 60) for run in range(50)]
     for turn in itertools.zip_longest(*begun):
         for data in turn:
             if data is not None:
-                assert outcome(data, "openai-chat", "anthropic", held) == outcome(data, "openai-chat", "anthropic", OFF)
+                assert outcome(data, "openai-chat", "anthropic", held) == outcome(
+                    data, "openai-chat", "anthropic", None
+                )
     assert sum(hits) > 80
 
 
 def test_what_begins_like_many_others_is_kept_too(hits: list[bool]) -> None:
-    held = Reuse(1 << 24)
+    held = PrefixCache(1 << 24).of("")
     for data in growing(6, 0, "Be brief. " * 60)[-1:] * 100:
-        translate.request(data, "openai-chat", "anthropic", reuse=held)
+        sent(data, "openai-chat", "anthropic", held)
     before = len(hits)
     for data in growing(8, 1, "Be brief. " * 60 + "Please.")[-4:]:
-        translate.request(data, "openai-chat", "anthropic", reuse=held)
+        sent(data, "openai-chat", "anthropic", held)
     assert before + 2 <= len(hits)
 
 
 def test_threads_may_go_on_with_one_conversation_at_once() -> None:
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     said = growing(12)
-    wanted = [outcome(data, "openai-chat", "anthropic", OFF) for data in said]
+    wanted = [outcome(data, "openai-chat", "anthropic", None) for data in said]
     found: list[bool] = []
 
     def ask() -> None:
@@ -382,16 +391,23 @@ def test_threads_may_go_on_with_one_conversation_at_once() -> None:
 
 
 def test_a_body_of_bytes_may_be_compared_and_shown() -> None:
-    held = Reuse(1 << 22)
+    held = PrefixCache(1 << 22).of("")
     for data in growing(6):
-        one = translate.request(data, "openai-chat", "anthropic", reuse=held)
-        other = translate.request(data, "openai-chat", "anthropic", reuse=OFF)
+        one = sent(data, "openai-chat", "anthropic", held)
+        other = sent(data, "openai-chat", "anthropic", None)
         assert one == other
         assert other == one
         assert repr(one) == repr(other)
 
 
-@pytest.mark.parametrize(("given", "is_on"), [("0", False), ("1000000", True), ("", True)])
-def test_the_environment_says_how_much_is_held(given: str, is_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOLWIRE_REUSE", given)
-    assert Reuse().is_on is is_on
+def test_without_a_cache_nothing_is_stored(hits: list[bool]) -> None:
+    for data in growing(6):
+        sent(data, "openai-chat", "anthropic", None)
+    assert not hits
+
+
+def test_a_cache_of_no_bytes_stores_nothing(hits: list[bool]) -> None:
+    cache = PrefixCache(0)
+    for data in growing(6):
+        sent(data, "openai-chat", "anthropic", cache.of(""))
+    assert (hits, cache.size) == ([], 0)
