@@ -101,7 +101,10 @@ def test_any_tool_of_a_listing_is_read_or_left_out(given_tool: Any) -> None:
         (Image(data="aW1n"), {"type": "image", "data": "aW1n", "mimeType": "image/png"}),
         (
             Opaque("gemini", {"a": 1}),
-            {"type": "text", "text": '{"type":"opaque","dialect":"gemini","value":{"a":1},"form":null}'},
+            {
+                "type": "text",
+                "text": '{"type":"opaque","dialect":"gemini","value":{"a":1},"form":null,"spelling":null}',
+            },
         ),
     ],
 )

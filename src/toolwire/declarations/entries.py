@@ -11,6 +11,7 @@ Rules of this file:
 from collections.abc import Callable, Collection, Container, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from toolwire.declarations.imports import ImportPath, Misnamed, read_path
@@ -71,7 +72,7 @@ _TOOL = {
 }
 _METADATA = {"parallel": _FLAG, "timeout": _AMOUNT, "output_limit": _AMOUNT}
 _CACHE = {"type": _one_of("ephemeral"), "ttl": _TEXT}
-_OPAQUE = {"type": _one_of("opaque"), "dialect": _NAME, "value": _ANY, "form": _MAP}
+_OPAQUE = {"type": _one_of("opaque"), "dialect": _NAME, "value": _ANY, "form": _MAP, "spelling": _MAP}
 _RESOLVER = {"resolver": _TEXT, "prefix": _NAME, "only": _NAMES, "rename": _RENAMES, "cwd": _NAME}
 _REQUIRED = ("name", "description", "parameters")
 _PLAIN = ("name", "description", "strict", "custom", "format")
@@ -255,7 +256,11 @@ class EntryReader:
         if "dialect" not in good:
             self.problems.add(node, field, "needs a dialect")
         values = {name: inner.plain() for name, inner in good.items()}
-        return Opaque(values.get("dialect", ""), values.get("value"), values.get("form"))
+        try:
+            return msgspec.convert({"type": "opaque", "dialect": "", "value": None, **values}, Opaque)
+        except msgspec.ValidationError as problem:
+            self.problems.add(node, field, str(problem))
+            return Opaque("", None)
 
     def _resolver(self, node: Node, field: str) -> Composed | None:
         good = _check_map(node, _RESOLVER, field, self.problems)

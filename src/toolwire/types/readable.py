@@ -12,7 +12,7 @@ import msgspec
 
 from toolwire.types.answer import Error, Response
 from toolwire.types.conversation import Message, Request
-from toolwire.types.parts import ToolResult
+from toolwire.types.parts import Opaque, ToolResult
 
 _Kind = TypeVar("_Kind")
 
@@ -23,5 +23,5 @@ def readable(kind: _Kind) -> _Kind:
     return kind
 
 
-for _one in (Error, Message, Request, Response, ToolResult):
+for _one in (Error, Message, Opaque, Request, Response, ToolResult):
     readable(_one)

@@ -12,7 +12,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encod
 from toolwire.encoding.calls import holds_value, read_arguments, say_object, spell_value
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.types.spelling.anthropic import CallSpelling, ResultSpelling
+from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import made_id
 
@@ -28,7 +28,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     call_id, id_is_escaped = _take_id(unparsed, "id")
     name, name_is_escaped = WIRE.restore_name(name)
     cache = WIRE.take_cache(unparsed)
-    spelling = CallSpelling(
+    spelling = MessagesCallSpelling(
         is_escaped=id_is_escaped or name_is_escaped,
         has_no_id=call_id is None,
         has_no_input="input" not in block,
@@ -55,12 +55,12 @@ def _take_input(unparsed: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     return read_arguments(None if raw_input is UNSET else raw_input, unparsed), raw_input
 
 
-def _is_native(opaque: Opaque | None, spelling: CallSpelling | ResultSpelling) -> bool:
+def _is_native(opaque: Opaque | None, spelling: MessagesCallSpelling | MessagesResultSpelling) -> bool:
     """Return True if this wire wrote the ids and names of a value itself."""
     return made_by(opaque, DIALECT) and not spelling.is_escaped
 
 
-def _keeps_input(call: ToolCall, spelling: CallSpelling) -> bool:
+def _keeps_input(call: ToolCall, spelling: MessagesCallSpelling) -> bool:
     """Return True if an input that was missing or no object still means the arguments of `call`."""
     if not spelling.has_no_input and spelling.input is UNSET:
         return False
@@ -69,13 +69,13 @@ def _keeps_input(call: ToolCall, spelling: CallSpelling) -> bool:
 
 def came_whole(call: ToolCall) -> bool:
     """Return True if the input of `call` can be written as it was sent. The broken text of a stream can not."""
-    spelling = spelling_of(call.opaque, CallSpelling)
+    spelling = spelling_of(call.opaque, MessagesCallSpelling)
     return not call.raw or spelling.has_no_input or spelling.input is not UNSET
 
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
-    spelling = spelling_of(call.opaque, CallSpelling)
+    spelling = spelling_of(call.opaque, MessagesCallSpelling)
     is_native = _is_native(call.opaque, spelling)
     body = {
         "type": "tool_use",
@@ -94,7 +94,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish(body, call)
 
 
-def _spell_call(body: dict[str, Any], call: ToolCall, spelling: CallSpelling) -> None:
+def _spell_call(body: dict[str, Any], call: ToolCall, spelling: MessagesCallSpelling) -> None:
     """Write a call of this wire as the wire spelled it."""
     if spelling.has_no_id:
         del body["id"]
@@ -111,7 +111,7 @@ def decode_result(block: dict[str, Any]) -> ToolResult:
     call_id, is_escaped = _take_id(unparsed, "tool_use_id")
     content, raw_content = _take_content(unparsed)
     is_error = take(unparsed, "is_error", bool)
-    spelling = ResultSpelling(
+    spelling = MessagesResultSpelling(
         constants={"is_error": False} if is_error is False else {},
         is_escaped=is_escaped,
         has_no_id=call_id is None,
@@ -135,7 +135,7 @@ def _take_content(unparsed: dict[str, Any]) -> tuple[str | list[Part], Any]:
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
-    content, spelling = part.content, spelling_of(part.opaque, ResultSpelling)
+    content, spelling = part.content, spelling_of(part.opaque, MessagesResultSpelling)
     is_native = _is_native(part.opaque, spelling)
     body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=is_native)}
     if type(content) is str:

@@ -10,7 +10,7 @@ Rules of this folder:
 from toolwire.types.spelling import anthropic
 from toolwire.types.spelling.base import WireSpelling
 
-Spelling = anthropic.CallSpelling | anthropic.ResultSpelling
+Spelling = anthropic.MessagesCallSpelling | anthropic.MessagesResultSpelling
 """Every struct of this folder; JSON names it in `of`."""
 
 __all__ = ["Spelling", "WireSpelling"]

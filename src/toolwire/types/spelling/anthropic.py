@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 from toolwire.types.spelling.base import WireSpelling
 
 
-class CallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
+class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
     """How a `tool_use` block was spelled.
 
     - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
@@ -22,7 +22,7 @@ class CallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
     input: Any | UnsetType = UNSET
 
 
-class ResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", gc=False):
+class MessagesResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", gc=False):
     """How a `tool_result` block was spelled.
 
     - `is_escaped`: its id had the escape that toolwire writes for this wire.
