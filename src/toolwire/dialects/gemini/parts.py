@@ -110,8 +110,6 @@ def decode_part(body: Any) -> Part:
     """Read one part; a part that is not understood is kept whole."""
     if type(body) is not dict:
         return Opaque(DIALECT, body)
-    if len(body) == 1 and type(text := body.get("text")) is str:
-        return Text(text, opaque=WIRE.plain)
     said = split(body)
     part = None if said is None else decode_kind(*said)
     return Opaque(DIALECT, body) if part is None else part
@@ -144,10 +142,6 @@ def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] 
 
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
     """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
-    if len(body) == 1:
-        [(kind, value)] = body.items()
-        if kind in _KINDS and value is not None:
-            return kind, value, {}, {}
     rest, snakes = read_keys(body)
     kinds = [key for key in rest if key in _KINDS and rest[key] is not None]
     if len(kinds) != 1:
