@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import read_arguments, say_object, spell_words, take_value
+from toolwire.encoding.calls import Arguments, read_arguments, say_object, spell_words, take_value
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import parse_arguments
@@ -17,16 +17,16 @@ from toolwire.wire.names import made_id
 
 def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
     """Read a `tool_use` block."""
-    name, arguments = block.get("name"), block.get("input")
+    name = block.get("name")
     if type(name) is not str:
         return Opaque(DIALECT, block)
     rest = block.copy()
     form: dict[str, Any] = {}
     del rest["type"], rest["name"]
-    fields = {"arguments": rest.pop("input")} if type(arguments) is dict else _take_odd_input(rest, form)
+    arguments, raw, error = _take_input(rest, form)
     call_id = _take_id(rest, "id", form) or made_id(place, index)
     name, cache = WIRE.read_name(name, form), WIRE.take_cache(rest)
-    return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.own(rest, form), **fields)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, cache=cache, opaque=WIRE.own(rest, form))
 
 
 def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
@@ -39,8 +39,10 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
     return WIRE.read_id(given, form)
 
 
-def _take_odd_input(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    """Take an input that is no object out of what is left of a call."""
+def _take_input(rest: dict[str, Any], form: dict[str, Any]) -> Arguments:
+    """Take the input out of what is left of a call; how one came that is no object is kept."""
+    if type(rest.get("input")) is dict:
+        return rest.pop("input"), None, None
     said = form["said"] = {"input": rest.pop("input")} if "input" in rest else {}
     return read_arguments(said.get("input"), rest)
 
@@ -57,8 +59,8 @@ def came_whole(call: ToolCall) -> bool:
 
 def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_use` block."""
-    opaque = call.opaque
-    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
+    form = form_of(call.opaque, DIALECT)
+    verbatim = made_by(call.opaque, DIALECT) and "escaped" not in form
     body = {
         "type": "tool_use",
         "id": ledger.ids.call(call.id, own=verbatim),
@@ -71,7 +73,7 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
             ledger.lose_cut()
     elif call.error is not None and not came_whole(call):
         body["input"] = say_object(call, ledger)
-    elif verbatim and (form := form_of(opaque, DIALECT)):
+    elif verbatim:
         if "no_id" in form:
             del body["id"]
         if _is_as_said(call, form):
@@ -101,18 +103,18 @@ def decode_result(block: dict[str, Any]) -> ToolResult:
 
 def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
     """Write a `tool_result` block."""
-    opaque, content = part.opaque, part.content
-    verbatim = opaque is not None and opaque.dialect == DIALECT and "escaped" not in form_of(opaque, DIALECT)
+    content, form = part.content, form_of(part.opaque, DIALECT)
+    mine = made_by(part.opaque, DIALECT)
+    verbatim = mine and "escaped" not in form
     body: dict[str, Any] = {"type": "tool_result", "tool_use_id": ledger.ids.result(part.tool_call_id, own=verbatim)}
     if type(content) is str:
         if content or verbatim:
-            body["content"] = spell_words(content, opaque, DIALECT)
+            body["content"] = spell_words(content, form)
     elif content:
-        worded = part.is_error and not made_by(opaque, DIALECT)
-        body["content"] = _encode_content(content, ledger, worded=worded)
+        body["content"] = _encode_content(content, ledger, worded=part.is_error and not mine)
     if part.is_error:
         body["is_error"] = True
-    if verbatim and part.tool_call_id is None and "no_id" in form_of(opaque, DIALECT):
+    if verbatim and part.tool_call_id is None and "no_id" in form:
         del body["tool_use_id"]
     return ledger.finish(body, part)
 

@@ -66,10 +66,10 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: Mad
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
-    arguments, fields = take(left, "args", dict), {}
+    arguments, raw, error = take(left, "args", dict), None, None
     if arguments is None:
-        fields = read_arguments(left.get("args"), left, rest)
-        form["no_args"] = arguments = fields.pop("arguments", {})
+        arguments, raw, error = read_arguments(left.get("args"), left, rest)
+        form["no_args"] = arguments
     if call_id is None:
         form["no_id"] = True
     made = ids.make_id() if call_id is None else call_id
@@ -77,7 +77,7 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: Mad
         rest["functionCall"] = left
     complete = left.get("willContinue", left.get("will_continue")) is not True
     ids.index += 1
-    return ToolCall(made, name, arguments, ids.index - 1, complete=complete, opaque=WIRE.own(rest, form), **fields)
+    return ToolCall(made, name, arguments, ids.index - 1, complete, raw, error, opaque=WIRE.own(rest, form))
 
 
 def came_whole(call: ToolCall) -> bool:

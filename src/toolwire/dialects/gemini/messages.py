@@ -218,13 +218,12 @@ class _ContentsSoFar(Struct):
 
 def _excuse_first_call(parts: list[Any]) -> bool:
     """Say of the first call that it has no signature; return True if there is a call."""
-    calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
-    place = next(calls, None)
-    if place is None:
-        return False
-    if SIGNATURE not in parts[place]:
-        parts[place] = {**parts[place], SIGNATURE: _SKIP}
-    return True
+    for place, part in enumerate(parts):
+        if type(part) is dict and "functionCall" in part:
+            if SIGNATURE not in part:
+                parts[place] = {**part, SIGNATURE: _SKIP}
+            return True
+    return False
 
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
@@ -257,7 +256,7 @@ def _encode_own(message: Message, ledger: Conversation) -> Any:
     role = form.get("role", usual)
     role = role if (_ROLES[role] == "assistant") is model else usual
     body: dict[str, Any] = {} if role is None else {"role": role}
-    parts = encode_content(message, ledger, message.role)
+    parts = [{"text": content}] if type(content) is str else encode_parts(content, ledger, message.role)
     if parts:
         body["parts"] = parts[0] if "one" in form and len(parts) == 1 else parts
     if message.name is not None or message.tool_call_id is not None:
@@ -271,14 +270,14 @@ def encode_content(message: Message, ledger: Conversation, role: str) -> list[An
 
 
 def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
-    role = message.role
+    role, content = message.role, message.content
     ledger.lose_opaque(message.opaque)
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
     if role in ("system", "developer"):
         _encode_late(message, ledger, turns)
         return
-    parts = encode_content(message, ledger, role)
+    parts = [{"text": content}] if type(content) is str and content else encode_content(message, ledger, role)
     if role == "assistant":
         turns.model(parts)
     elif role == "user":

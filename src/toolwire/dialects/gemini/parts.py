@@ -166,7 +166,7 @@ def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text."""
-    if not all(made_by(citation.opaque, DIALECT) for citation in part.citations or ()):
+    if part.citations and not all(made_by(citation.opaque, DIALECT) for citation in part.citations):
         ledger.lose("citations", "citation", f"{DIALECT} cites beside the answer, not in a text")
     return finish({"text": part.text}, part, ledger)
 
@@ -341,6 +341,8 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], 
 def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     """Complete the object inside a part with what its own wire had left of it, in its spelling."""
     opaque = part.opaque
+    if not made_by(opaque, DIALECT):
+        return inner
     return write_keys(left_of(opaque, DIALECT, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
 
 

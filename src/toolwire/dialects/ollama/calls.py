@@ -25,7 +25,7 @@ from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text
 from toolwire.wire.names import made_id, was_made
 
-_NAME_KEYS = ("tool_name", "name")
+_NAME, _OTHER_NAME = "tool_name", "name"
 
 
 def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
@@ -46,12 +46,12 @@ def _decode_call(entry: Any, place: int, index: int) -> Part:
     if type(left.get("index")) is int:
         form["index"] = left.pop("index")
     call_id = _take_id(rest, "id", form) or made_id(place, index)
-    given, fields = left.get("arguments"), take_arguments(left, form, rest)
-    if "arguments" not in fields and given is not None:
-        fields = read_arguments(given)
+    arguments, raw, error = take_arguments(left, form, rest)
+    if left.get("arguments") is not None:  # it is neither text nor an object, and stays
+        arguments, raw, error = read_arguments(left["arguments"])
     if left:
         rest["function"] = left
-    return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.own(rest, form))
 
 
 def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
@@ -89,10 +89,9 @@ def decode_result(body: dict[str, Any]) -> Message:
     rest = body.copy()
     spelled = rest.pop("role")
     form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
-    key = next((key for key in _NAME_KEYS if type(rest.get(key)) is str), _NAME_KEYS[0])
-    if key != _NAME_KEYS[0]:
-        form["name"] = key
-    name, call_id = take(rest, key, str), _take_id(rest, "tool_call_id", form)
+    name, call_id = take(rest, _NAME, str), _take_id(rest, "tool_call_id", form)
+    if name is None and (name := take(rest, _OTHER_NAME, str)) is not None:
+        form["name"] = _OTHER_NAME
     content, is_error = _take_content(rest, form)
     result = ToolResult(call_id, name, content, is_error)
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
@@ -128,7 +127,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     body: dict[str, Any] = {"role": form.get("role", "tool")}
     name = part.name if part.name is not None or mine else names.get(part.tool_call_id)
     if name is not None:
-        body[form.get("name", _NAME_KEYS[0])] = name
+        body[form.get("name", _NAME)] = name
     call_id = ledger.ids.result(part.tool_call_id, own=mine)
     if (
         part.tool_call_id is not None
@@ -138,7 +137,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
         body["tool_call_id"] = call_id
     if type(part.content) is str:
         words = mark_error(part.content, is_error=part.is_error)
-        body["content"] = spell_words(words, message.opaque, DIALECT) if mine else words
+        body["content"] = spell_words(words, form)
     else:
         _encode_content(part, body, ledger)
     return ledger.finish(body, part)

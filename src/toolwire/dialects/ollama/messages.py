@@ -73,7 +73,8 @@ def _decode_said(role: Any, rest: dict[str, Any], form: dict[str, Any], place: i
             else:
                 empty[key] = text
     parts += take_images(rest)
-    parts += decode_calls(take_entries(rest, "tool_calls"), place)
+    if calls := take_entries(rest, "tool_calls"):
+        parts += decode_calls(calls, place)
     content: str | list[Part] = parts
     if len(parts) == 1 and type(parts[0]) is Text:
         content = parts[0].text
@@ -102,6 +103,8 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         _encode_results(message, ledger, bodies, names)
+    elif type(content) is str:
+        bodies.append(_close({**_begin(message, ledger), "content": content}, message, ledger))
     else:
         said = _say(message, ledger, bodies, names)
         if ledger.own or role == "assistant" or not content or said.words or said.pictures:
@@ -118,7 +121,8 @@ def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:
     said = MessageSoFar()
     calls = message.role == "assistant" or ledger.own
-    for part in ledger.each(message.parts):
+    for place, part in enumerate(message.parts):
+        ledger.part = place
         if type(part) is ToolCall and calls:
             if bodies is None and not (part.runs or made_by(part.opaque, DIALECT)):
                 ledger.lose_call(part)
@@ -132,25 +136,28 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
             said.calls.append(part.value)
         else:
             encode_part(part, said, ledger, message.role)
+    ledger.part = None
     return said
 
 
 def _write(said: MessageSoFar, message: Message, ledger: Ledger) -> dict[str, Any]:
-    role = _role(message, ledger)
-    body: dict[str, Any] = {} if role is None else {"role": role}
+    body = _begin(message, ledger)
     said.write(body, ledger, "" if message.role == "assistant" else "\n")
     return _close(body, message, ledger)
 
 
-def _role(message: Message, ledger: Ledger) -> str | None:
-    role = message.role
+def _begin(message: Message, ledger: Ledger) -> dict[str, Any]:
+    """Write the role of a message, as it was spelled for as long as it is the same."""
+    role: str = message.role
     if ledger.own:
         spelled = form_of(message.opaque, DIALECT).get("role", role)
-        return spelled if spelled is None or spelled.lower() == role else role
+        if spelled is None:
+            return {}
+        return {"role": spelled if spelled.lower() == role else role}
     if role == "developer":
         ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated")
-        return "system"
-    return role
+        role = "system"
+    return {"role": role}
 
 
 def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
@@ -159,11 +166,12 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 
 def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
-    parts = message.parts
-    for part in ledger.each(parts):
+    for place, part in enumerate(message.parts):
+        ledger.part = place
         body = encode_result(part, message, ledger, names)
         if body is not None:
             bodies.append(ledger.replay(body, message.opaque) if ledger.own else body)
+    ledger.part = None
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
     ledger.lose_around_result(message)

@@ -73,8 +73,8 @@ def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | N
         del rest["status"]
     call_id = _take_or_make_id(rest, form, place, index)
     name = _read_name(name, rest, form)
-    fields = {"raw": rest.pop("input"), "custom": True} if custom else take_arguments(rest, form, objects=complete)
-    call = ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+    arguments, raw, error = ({}, rest.pop("input"), None) if custom else take_arguments(rest, form, objects=complete)
+    call = ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=WIRE.own(rest, form))
     return call if complete else cut_off(call)
 
 
@@ -111,8 +111,8 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     call_id = _take_or_make_id(rest, form, place, index)
     if rest.get("status") == "incomplete":  # what had come stays in what is left
         return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.own(rest, form)), None)
-    fields = take_arguments(rest, form) if held == "arguments" else {"arguments": rest.pop(held)}
-    return ToolCall(call_id, kind, index=index, opaque=WIRE.own(rest, form), **fields)
+    arguments, raw, error = take_arguments(rest, form) if held == "arguments" else (rest.pop(held), None, None)
+    return ToolCall(call_id, kind, arguments, index, True, raw, error, opaque=WIRE.own(rest, form))
 
 
 def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
@@ -460,7 +460,7 @@ def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
         _write_name(part.name, form, body, ledger, verbatim="escaped" not in form)
     content = part.content
     if type(content) is str:
-        body["output"] = spell_words(mark_error(content, is_error=part.is_error), part.opaque, DIALECT)
+        body["output"] = spell_words(mark_error(content, is_error=part.is_error), form)
     elif content or part.is_error or not mine:
         body["output"] = _encode_output(part, ledger, mine=mine)
     lose_cache(part, ledger)

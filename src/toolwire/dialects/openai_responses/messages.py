@@ -152,13 +152,10 @@ def _decode_words(item: dict[str, Any], role: Any) -> Message:
 
 def _decode_turn(items: list[Any], place: int) -> Message:
     """Read what the model says in a row within a request; a lone item of a string is one string."""
-    parts = _decode_items(items, place, sent=True)
-    part = parts[0]
-    if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
-        rest = from_item(part.opaque.value)  # type: ignore[union-attr]
-        form = {"said": form["item"]} if form["item"] else {}
-        return Message("assistant", part.text, None, None, WIRE.own(rest, form))
-    return Message("assistant", parts, None, None, WIRE.plain)
+    item = items[0]
+    if len(items) == 1 and item.get("type", "message") == "message" and type(item.get("content")) is str:
+        return _decode_words(item, "assistant")
+    return Message("assistant", _decode_items(items, place, sent=True), None, None, WIRE.plain)
 
 
 def decode_answer(items: list[Any], place: int) -> Message:
@@ -256,11 +253,13 @@ def _add_words(message: Message, content: Any, items: Items) -> None:
 
 def _encode_results(message: Message, items: Items) -> None:
     ledger = items.ledger
-    for part in ledger.each(message.parts):
+    for place, part in enumerate(message.parts):
+        ledger.part = place
         if type(part) is ToolResult:
             write_result(part, items)
         else:
             ledger.lose_part(part, f"a tool message of {DIALECT}")
+    ledger.part = None
 
 
 def _encode_words(message: Message, items: Items) -> None:
