@@ -4,16 +4,17 @@ Rule: a stand-in is constant text, and reading it back gives exactly what it sto
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import UNSET
 
-from toolwire.encoding.ledger import Ledger, form_of, kind_of_part
-from toolwire.types import Opaque, ToolCall
+from toolwire.encoding.ledger import Ledger, kind_of_part
+from toolwire.types import ToolCall
 from toolwire.wire.arguments import format_arguments, kind_of, parse_arguments
 
 ERROR = "Error: "
-STARTS = frozenset({"E", " "})
+_STARTS = frozenset({"E", " "})
 _LIKE_ERROR = re.compile(r" *Error: ")
 _PADDED_ERROR = re.compile(r" +Error: ")
 SEE_BELOW = "[{kind} {number} attached below]"
@@ -25,13 +26,15 @@ def mark_error(text: str, *, is_error: bool) -> str:
     """Say in text whether a result is an error, for a wire that has no flag."""
     if is_error:
         return ERROR + text
-    if text[:1] not in STARTS:
+    if text[:1] not in _STARTS:
         return text
     return f" {text}" if _LIKE_ERROR.match(text) else text
 
 
 def read_error(text: str) -> tuple[str, bool]:
     """Read back what `mark_error` wrote."""
+    if text[:1] not in _STARTS:
+        return text, False
     if text.startswith(ERROR):
         return text[len(ERROR) :], True
     return (text[1:], False) if _PADDED_ERROR.match(text) else (text, False)
@@ -60,9 +63,8 @@ def _may_hold_parts(value: Any) -> bool:
     return type(value) is list and (not value or any(type(part) is dict and "type" in part for part in value))
 
 
-def spell_words(words: str, opaque: Opaque | None, dialect: str) -> Any:
+def spell_words(words: str, form: Mapping[str, Any]) -> Any:
     """Give the words of a result as its wire spelled them: as a value, for as long as they say the same."""
-    form = form_of(opaque, dialect)
     return form["value"] if "value" in form and format_arguments(form["value"]) == words else words
 
 
@@ -74,9 +76,13 @@ def put_below(block: Any, part: Any, below: list[Any], ledger: Ledger, why: str)
     return SEE_BELOW.format(kind=kind, number=len(below))
 
 
+Arguments = tuple[dict[str, Any], str | None, str | None]
+"""The arguments of a call, the text that they came as, and why that text is no object."""
+
+
 def take_arguments(
-    left: dict[str, Any], form: dict[str, Any], *around: dict[str, Any], objects: bool = True
-) -> dict[str, Any]:
+    left: dict[str, Any], form: dict[str, Any], around: Mapping[str, Any] = {}, *, objects: bool = True
+) -> Arguments:
     """Take a call's arguments out of what is left of it: JSON text, or the object that some servers give.
 
     Where none are, they are looked for in what is `around` as well: a call must not run without them.
@@ -84,28 +90,27 @@ def take_arguments(
     given = left.get("arguments")
     if type(given) is str:
         del left["arguments"]
-        return read_arguments(given, left, *around)
+        return read_arguments(given, left, around)
     if type(given) is dict and objects:
         del left["arguments"]
-        return {"arguments": given}
+        return given, None, None
     form["no_arguments"] = True
-    error = misplaced(left, *around) if given is None else "arguments must be JSON text"
-    return {} if error is None else {"error": error}
+    return {}, None, misplaced(left, around) if given is None else "arguments must be JSON text"
 
 
-def read_arguments(given: Any, *around: dict[str, Any]) -> dict[str, Any]:
+def read_arguments(given: Any, *around: Mapping[str, Any]) -> Arguments:
     """Read arguments that came as no object, where one was expected: the JSON text of one is as good."""
-    match given:
-        case None:
+    if isinstance(given, str):
+        arguments, error = parse_arguments(given)
+        if not arguments and not given.strip():
             error = misplaced(*around)
-            return {} if error is None else {"error": error}
-        case str():
-            arguments, error = parse_arguments(given)
-            return {"arguments": arguments, "raw": given, "error": error if given.strip() else misplaced(*around)}
-    return {"raw": format_arguments(given), "error": f"an object was expected, not {kind_of(given)}"}
+        return arguments, given, error
+    if given is None:
+        return {}, None, misplaced(*around)
+    return {}, format_arguments(given), f"an object was expected, not {kind_of(given)}"
 
 
-def misplaced(*places: dict[str, Any]) -> str | None:
+def misplaced(*places: Mapping[str, Any]) -> str | None:
     """Say that a call without arguments has some where another wire has them, and this one reads none."""
     for place in places:
         for name in _NAMES_OF_ARGUMENTS:

@@ -51,10 +51,6 @@ class CacheMarks(Struct, frozen=True):
         return Cache(mark.get("ttl"))
 
 
-# The types of the blocks that hold words, on the wires whose blocks have types.
-_TEXTS = frozenset({"text", "input_text", "output_text"})
-
-
 class Wire:
     """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values.
 
@@ -119,8 +115,6 @@ class Wire:
         decode = decoders.get(kind) if type(kind) is str else None
         if decode is None:
             return Opaque(self.dialect, block)
-        if len(block) == 2 and kind in _TEXTS and type(text := block.get("text")) is str:
-            return Text(text, opaque=self.plain)
         rest = block.copy()
         del rest["type"]
         part = decode(rest)
@@ -143,6 +137,7 @@ def _read(written: str, grammar: Grammar | None, form: dict[str, Any]) -> str:
     return name
 
 
+_OTHERWISE = "the result in the message says otherwise"
 _SAYS_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _NO_LOSSES: Mapping[str, Loss] = {}
 # Keys that ask for something by being there (openai 3.54.0, CompletionCreateParams; 2026-11-22).
@@ -241,11 +236,14 @@ class Ledger:
             if opaque.value:
                 self.lose_opaque(opaque)
             return body
-        _add(body, opaque.value)
+        for key, value in opaque.value.items():
+            body.setdefault(key, value)
         if opaque.form and "said" in opaque.form:
-            _add(body, opaque.form["said"])
+            for key, value in opaque.form["said"].items():
+                body.setdefault(key, value)
         if opaque.spelling is not None:
-            _add(body, opaque.spelling.constants)
+            for key, value in opaque.spelling.constants.items():
+                body.setdefault(key, value)
         return body
 
     def said(self, block: Any, part: Any) -> bool:
@@ -289,9 +287,12 @@ class Ledger:
     def lose_around_result(self, message: Message) -> None:
         """Lose what a message says of its one result and what the result says otherwise."""
         parts = message.parts
-        for field in ("tool_call_id", "name") if len(parts) == 1 else ():
-            if getattr(message, field) not in (None, getattr(parts[0], field, None)):
-                self.lose(field, "tool_result", "the result in the message says otherwise")
+        if len(parts) != 1:
+            return
+        if message.tool_call_id is not None and message.tool_call_id != getattr(parts[0], "tool_call_id", None):
+            self.lose("tool_call_id", "tool_result", _OTHERWISE)
+        if message.name is not None and message.name != getattr(parts[0], "name", None):
+            self.lose("name", "tool_result", _OTHERWISE)
 
     def speaker(self, role: str) -> str:
         """Give a message's role, or the one that is nearest to it where a server knows no developers."""
@@ -384,10 +385,6 @@ class Ledger:
         for field in fields:
             if getattr(value, field):
                 self.lose(field, concept, f"{self.dialect} has no place for it")
-
-
-def _add(body: dict[str, Any], left: Mapping[str, Any]) -> None:
-    body |= left if body.keys().isdisjoint(left) else {key: left[key] for key in left if key not in body}
 
 
 @lru_cache(16)

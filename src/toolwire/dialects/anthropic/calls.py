@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import holds_value, read_arguments, say_object, spell_value
+from toolwire.encoding.calls import Arguments, holds_value, read_arguments, say_object, spell_value
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling
@@ -24,7 +24,7 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         return Opaque(DIALECT, block)
     unparsed = block.copy()
     del unparsed["type"], unparsed["name"]
-    fields, raw_input = _take_input(unparsed)
+    (arguments, raw, error), raw_input = _take_input(unparsed)
     call_id, id_is_escaped = _take_id(unparsed, "id")
     name, name_is_escaped = WIRE.restore_name(name)
     cache = WIRE.take_cache(unparsed)
@@ -35,7 +35,8 @@ def decode_call(block: dict[str, Any], place: int, index: int) -> Part:
         input=raw_input,
     )
     call_id = made_id(place, index) if call_id is None else call_id
-    return ToolCall(call_id, name, index=index, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
+    opaque = WIRE.mark(unparsed, spelling)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, cache=cache, opaque=opaque)
 
 
 def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
@@ -47,11 +48,11 @@ def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
     return WIRE.restore_id(written)
 
 
-def _take_input(unparsed: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Take the input out of the unparsed keys: return the fields of a call, and the input if it is no object."""
+def _take_input(unparsed: dict[str, Any]) -> tuple[Arguments, Any]:
+    """Take the input out of the unparsed keys: return the arguments that it means, and the input if it is no object."""
     raw_input = unparsed.pop("input", UNSET)
     if type(raw_input) is dict:
-        return {"arguments": raw_input}, UNSET
+        return (raw_input, None, None), UNSET
     return read_arguments(None if raw_input is UNSET else raw_input, unparsed), raw_input
 
 

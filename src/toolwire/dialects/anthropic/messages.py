@@ -26,7 +26,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import remind
 from toolwire.types import (
@@ -59,16 +59,15 @@ def _decode_message(body: Any, place: int = 0) -> Message:
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
-    content = body.get("content")
-    understood = type(content) is str or (type(content) is list and bool(content))
-    taken = ("role", "content") if understood else ("role",)
-    opaque = WIRE.own({key: value for key, value in body.items() if key not in taken})
-    if type(content) is str:
-        return Message(role, content, None, None, opaque)
-    parts = decode_blocks(content, place) if understood else []
+    rest = body.copy()
+    del rest["role"]
+    words = take(rest, "content", str)
+    if words is not None:
+        return Message(role, words, None, None, WIRE.own(rest))
+    parts = decode_blocks(take_entries(rest, "content"), place)
     if role == "user" and parts and type(parts[0]) is ToolResult and set(map(type, parts)) == {ToolResult}:
         role = "tool"
-    return Message(role, parts, None, None, opaque)
+    return Message(role, parts, None, None, WIRE.own(rest))
 
 
 def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
@@ -166,10 +165,17 @@ def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
 
 
 def _encode_foreign(message: Message, place: int, ledger: Ledger, turns: _MessagesSoFar) -> None:
-    role, content = message.role, message.parts
+    content, role = message.content, message.role
     ledger.lose_opaque(message.opaque)
     if message.tool_call_id is not None or message.name is not None:
         _lose_around(message, ledger)
+    if type(content) is str:
+        worded = content and not content.isspace()
+        if worded and (role == "assistant" or (role == "user" and turns.open is None)):
+            turns.open = None
+            turns.bodies.append({"role": role, "content": content})
+            return
+        content = [Text(content)]
     if role == "tool":
         turns.join(encode_blocks(content, ledger, "user"))
     elif role == "assistant":
@@ -227,7 +233,7 @@ def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     for place, part in enumerate(parts):
         ledger.part = place
         block = table[type(part)](part, ledger)
-        if ledger.said(block, part):
+        if block is not None or ledger.said(block, part):
             blocks.append(block)
     ledger.part = None
     return blocks

@@ -3,7 +3,6 @@
 Rules of this file:
 - An id is optional. A call without one gets `gemini_N`, which is never sent; a given one is sent as it is.
 - A result without an id answers the next waiting call of its name, else the next waiting call.
-- What has the usual shape takes a short way, reading and writing; everything else takes the long one.
 - A result is an object. `{"output": text}` and `{"error": text}` stand for text; any other object is its own
   compact JSON text. Both ways this is a bijection. `{"result": value}`, which Google's own clients make, is read
   as the value, and so is a value that is no object; they are written again only as they were read.
@@ -24,9 +23,6 @@ from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
 _NO_NAME = "unknown_tool"
-_NO_ID = Opaque(DIALECT, {}, {"no_id": True})
-_NOT_LINKED = Opaque(DIALECT, {}, {"id": [None, None]})
-
 # Ids made in one response are numbered below this, so that those of the next do not meet them.
 _CALLS_OF_A_RESPONSE = 1000
 
@@ -63,24 +59,6 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
-def read_call(value: dict[str, Any], ids: MadeIds) -> ToolCall | None:
-    """Read a `functionCall` of the usual shape that says nothing else; None where it is another."""
-    name, arguments = value.get("name"), value.get("args")
-    if type(name) is not str or type(arguments) is not dict or "__tw" in name:
-        return None
-    index = ids.index
-    if len(value) == 3:
-        call_id = value.get("id")
-        if type(call_id) is not str or not call_id:
-            return None
-        ids.index = index + 1
-        return ToolCall(call_id, name, arguments, index, opaque=WIRE.plain)
-    if len(value) == 2:
-        ids.index = index + 1
-        return ToolCall(ids.make_id(), name, arguments, index, opaque=_NO_ID)
-    return None
-
-
 def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: MadeIds) -> Part | None:
     """Read a `functionCall`."""
     if type(value) is not dict or type(value.get("name")) is not str:
@@ -88,10 +66,10 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: Mad
     left = value.copy()
     name = WIRE.read_name(left.pop("name"), form)
     call_id = take(left, "id", str) if left.get("id") else None
-    arguments, fields = take(left, "args", dict), {}
+    arguments, raw, error = take(left, "args", dict), None, None
     if arguments is None:
-        fields = read_arguments(left.get("args"), left, rest)
-        form["no_args"] = arguments = fields.pop("arguments", {})
+        arguments, raw, error = read_arguments(left.get("args"), left, rest)
+        form["no_args"] = arguments
     if call_id is None:
         form["no_id"] = True
     made = ids.make_id() if call_id is None else call_id
@@ -99,7 +77,7 @@ def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: Mad
         rest["functionCall"] = left
     complete = left.get("willContinue", left.get("will_continue")) is not True
     ids.index += 1
-    return ToolCall(made, name, arguments, ids.index - 1, complete=complete, opaque=WIRE.own(rest, form), **fields)
+    return ToolCall(made, name, arguments, ids.index - 1, complete, raw, error, opaque=WIRE.own(rest, form))
 
 
 def came_whole(call: ToolCall) -> bool:
@@ -110,23 +88,6 @@ def came_whole(call: ToolCall) -> bool:
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
-    opaque, call_id = call.opaque, call.id
-    own = opaque is WIRE.plain or opaque is _NO_ID
-    bare = own or opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-    odd = call.custom or call.error is not None or not call.complete or call.cache is not None
-    if odd or not bare or call_id is None:
-        return _encode_odd_call(call, ledger)
-    names = ledger.names
-    name = call.name if own else names.given.get(call.name) or names.write(call.name)
-    ledger.named[call_id].append(name)
-    written = ledger.ids.call(call_id, own=own)
-    if opaque is not WIRE.plain and was_made(call_id):
-        return {"functionCall": {"name": name, "args": call.plain_arguments}}
-    ledger.sent.add(written)
-    return {"functionCall": {"name": name, "id": written, "args": call.plain_arguments}}
-
-
-def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     form = form_of(call.opaque, DIALECT)
     mine = made_by(call.opaque, DIALECT)
     verbatim = mine and "escaped" not in form
@@ -143,20 +104,6 @@ def _encode_odd_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
         ledger.lose_cut()
     return finish({"functionCall": inner}, call, ledger)
-
-
-def read_result(value: dict[str, Any]) -> ToolResult | None:
-    """Read a `functionResponse` of text that says nothing else; None where it is another."""
-    name, response = value.get("name"), value.get("response")
-    if type(name) is not str or type(response) is not dict or len(response) != 1 or "__tw" in name:
-        return None
-    text = response.get("output")
-    if type(text) is not str:
-        return None
-    if len(value) == 2:
-        return ToolResult(None, name, text, opaque=_NOT_LINKED)
-    given = value.get("id") if len(value) == 3 else None
-    return ToolResult(given, name, text, opaque=WIRE.plain) if type(given) is str and given else None
 
 
 def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
@@ -226,35 +173,13 @@ def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
 
 def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionResponse`."""
-    opaque, content = part.opaque, part.content
-    mine = opaque is not None and opaque.dialect == DIALECT
-    call_id = part.tool_call_id
-    if call_id is None or ledger.ids.grammar is not None:
-        call_id = ledger.ids.result(call_id, own=mine)
-    names = ledger.named.get(part.tool_call_id)
-    called = names.popleft() if names else None
-    bare = opaque is WIRE.plain or opaque is None or not (mine or opaque.value)
-    if bare and part.cache is None and type(content) is str and (mine or call_id in ledger.sent):
-        name = part.name
-        if not mine:
-            name = called if name is None else ledger.names.write(name)
-        if name and call_id is not None and (mine or called in (None, name)):
-            braced = part.is_error or content[:1] == "{"
-            response = write_response(content, is_error=part.is_error) if braced else {"output": content}
-            return {"functionResponse": {"id": call_id, "name": name, "response": response}}
-    return _encode_odd_result(part, ledger, call_id, called)
-
-
-def _encode_odd_result(
-    part: ToolResult, ledger: Conversation, call_id: str | None, called: str | None
-) -> dict[str, Any]:
     form = form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}
-    told = _told_id(part, ledger, call_id, mine=mine)
+    told = _told_id(part, ledger, mine=mine)
     if told is not None:
         inner["id"] = told
-    name = _name_of_result(part, ledger, called, verbatim=mine and "escaped" not in form)
+    name = _name_of_result(part, ledger, verbatim=mine and "escaped" not in form)
     if name is not None:
         inner["name"] = name
     text, media = (part.content, []) if type(part.content) is str else _encode_content(part.content, ledger)
@@ -269,8 +194,9 @@ def _encode_odd_result(
     return finish({"functionResponse": nest("functionResponse", inner, part)}, part, ledger)
 
 
-def _told_id(part: ToolResult, ledger: Conversation, call_id: str | None, *, mine: bool) -> str | None:
+def _told_id(part: ToolResult, ledger: Conversation, *, mine: bool) -> str | None:
     """Give the id to send: as it was told, else the one that the call was sent with."""
+    call_id = ledger.ids.result(part.tool_call_id, own=mine)
     if mine:
         told, linked = form_of(part.opaque, DIALECT).get("id", (call_id, part.tool_call_id))
         if linked == part.tool_call_id:
@@ -282,7 +208,9 @@ def _told_id(part: ToolResult, ledger: Conversation, call_id: str | None, *, min
     return None
 
 
-def _name_of_result(part: ToolResult, ledger: Conversation, called: str | None, *, verbatim: bool) -> str | None:
+def _name_of_result(part: ToolResult, ledger: Conversation, *, verbatim: bool) -> str | None:
+    names = ledger.named.get(part.tool_call_id)
+    called = names.popleft() if names else None
     if verbatim:
         return part.name
     own = None if part.name is None else ledger.names.write(part.name)

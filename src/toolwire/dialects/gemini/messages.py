@@ -9,7 +9,6 @@ Rules of this file:
   It does so in every turn, not only in the last: what was sent once never changes.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -22,8 +21,6 @@ from toolwire.dialects.gemini.calls import (
     encode_call,
     encode_result,
     link_result,
-    read_call,
-    read_result,
 )
 from toolwire.dialects.gemini.parts import (
     DIALECT,
@@ -107,17 +104,6 @@ def _names_its_calls(messages: list[Message]) -> bool:
 
 def _decode_message(body: Any, ids: MadeIds) -> Message:
     """Read one content; one that is not understood is kept whole."""
-    if type(body) is dict and len(body) == 2:
-        role, given = body.get("role"), body.get("parts")
-        if type(given) is list and given and role in ("user", "model"):
-            ids.index = 0
-            content = _decode_parts(given, ids)
-            speaker: Role = "assistant" if role == "model" else _speaker(content)
-            return Message(speaker, content, None, None, WIRE.plain)
-    return _decode_odd_message(body, ids)
-
-
-def _decode_odd_message(body: Any, ids: MadeIds) -> Message:
     role = body.get("role") if type(body) is dict else 0
     speaker = _ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
@@ -163,16 +149,7 @@ def _decode_parts(given: list[Any], ids: MadeIds) -> str | list[Part]:
         text = given[0].get("text")
         if type(text) is str:
             return text
-    parts: list[Part] = []
-    for body in given:
-        part: Part | None = None
-        if type(body) is dict and len(body) == 1:
-            if type(call := body.get("functionCall")) is dict:
-                part = read_call(call, ids)
-            elif type(result := body.get("functionResponse")) is dict:
-                part = read_result(result)
-        parts.append(read_part(body, ids) if part is None else part)
-    return parts
+    return [read_part(body, ids) for body in given]
 
 
 def read_part(body: Any, ids: MadeIds) -> Part:
@@ -241,13 +218,12 @@ class _ContentsSoFar(Struct):
 
 def _excuse_first_call(parts: list[Any]) -> bool:
     """Say of the first call that it has no signature; return True if there is a call."""
-    calls = (place for place, part in enumerate(parts) if type(part) is dict and "functionCall" in part)
-    place = next(calls, None)
-    if place is None:
-        return False
-    if SIGNATURE not in parts[place]:
-        parts[place] = {**parts[place], SIGNATURE: _SKIP}
-    return True
+    for place, part in enumerate(parts):
+        if type(part) is dict and "functionCall" in part:
+            if SIGNATURE not in part:
+                parts[place] = {**part, SIGNATURE: _SKIP}
+            return True
+    return False
 
 
 def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list[Any]:
@@ -273,23 +249,19 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
 def _encode_own(message: Message, ledger: Conversation) -> Any:
     content, opaque = message.content, message.opaque
     model = message.role == "assistant"
-    form: Mapping[str, Any] = {}
-    if opaque is WIRE.plain:
-        body: dict[str, Any] = {"role": "model" if model else "user"}
-    else:
-        form = form_of(opaque, DIALECT)
-        if "whole" in form:
-            return content[0].value  # type: ignore[union-attr,index]
-        usual = "model" if model else "user"
-        role = form.get("role", usual)
-        role = role if (_ROLES[role] == "assistant") is model else usual
-        body = {} if role is None else {"role": role}
+    form = form_of(opaque, DIALECT)
+    if "whole" in form:
+        return content[0].value  # type: ignore[union-attr,index]
+    usual = "model" if model else "user"
+    role = form.get("role", usual)
+    role = role if (_ROLES[role] == "assistant") is model else usual
+    body: dict[str, Any] = {} if role is None else {"role": role}
     parts = [{"text": content}] if type(content) is str else encode_parts(content, ledger, message.role)
     if parts:
         body["parts"] = parts[0] if "one" in form and len(parts) == 1 else parts
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
-    return body if opaque is WIRE.plain else close(body, opaque, ledger)
+    return close(body, opaque, ledger)
 
 
 def encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:
@@ -298,12 +270,8 @@ def encode_content(message: Message, ledger: Conversation, role: str) -> list[An
 
 
 def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
-    opaque, role, content = message.opaque, message.role, message.content
-    if opaque is not None and opaque.value:
-        ledger.lose_opaque(opaque)
-    if role == "tool":
-        _encode_results(message, ledger, turns)
-        return
+    role, content = message.role, message.content
+    ledger.lose_opaque(message.opaque)
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
     if role in ("system", "developer"):
@@ -312,21 +280,9 @@ def _encode_foreign(message: Message, ledger: Conversation, turns: _ContentsSoFa
     parts = [{"text": content}] if type(content) is str and content else encode_content(message, ledger, role)
     if role == "assistant":
         turns.model(parts)
-    else:
+    elif role == "user":
         _encode_user(parts, ledger, turns)
-
-
-def _encode_results(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
-    content: Any = message.content
-    part = content[0] if len(content) == 1 else None
-    if type(part) is ToolResult and message.tool_call_id == part.tool_call_id and message.name == part.name:
-        ledger.part = 0
-        turns.user([encode_result(part, ledger)], more=True)
-        ledger.part = None
-        return
-    if message.name is not None or message.tool_call_id is not None:
-        _lose_around(message, ledger)
-    if parts := encode_parts(content, ledger, "tool"):
+    elif parts:
         turns.user(parts, more=True)
 
 

@@ -119,8 +119,6 @@ def decode_part(body: Any) -> Part:
     """Read one part; a part that is not understood is kept whole."""
     if type(body) is not dict:
         return Opaque(DIALECT, body)
-    if len(body) == 1 and type(text := body.get("text")) is str:
-        return Text(text, opaque=WIRE.plain)
     said = split(body)
     part = None if said is None else decode_kind(*said)
     return Opaque(DIALECT, body) if part is None else part
@@ -153,10 +151,6 @@ def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] 
 
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
     """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
-    if len(body) == 1:
-        [(kind, value)] = body.items()
-        if kind in _KINDS and value is not None:
-            return kind, value, {}, {}
     rest, snakes = read_keys(body)
     kinds = [key for key in rest if key in _KINDS and rest[key] is not None]
     if len(kinds) != 1:
@@ -181,7 +175,7 @@ def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text."""
-    if not all(made_by(citation.opaque, DIALECT) for citation in part.citations or ()):
+    if part.citations and not all(made_by(citation.opaque, DIALECT) for citation in part.citations):
         ledger.lose("citations", "citation", f"{DIALECT} cites beside the answer, not in a text")
     return finish({"text": part.text}, part, ledger)
 
@@ -356,6 +350,8 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], 
 def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     """Complete the object inside a part with what its own wire had left of it, in its spelling."""
     opaque = part.opaque
+    if not made_by(opaque, DIALECT):
+        return inner
     return write_keys(left_of(opaque, DIALECT, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
 
 

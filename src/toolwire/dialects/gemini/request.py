@@ -151,8 +151,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         body["tools"] = tools
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
-    if opaque is not None and opaque is not WIRE.plain and (mine or opaque.value):
-        close(body, opaque, ledger)
+    close(body, opaque, ledger)
     path = _write_path(form.get("path", ""), request.model or "", stream=bool(request.stream))
     return Encoded(path, body, tuple(ledger.losses))
 
@@ -190,10 +189,8 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
 
 
 def _lose_around_system(message: Message, ledger: Conversation) -> None:
-    if message.opaque is not None and message.opaque.value:
-        ledger.lose_opaque(message.opaque)
-    if message.name is not None or message.tool_call_id is not None:
-        ledger.lose_fields(message, "name", "name", "tool_call_id")
+    ledger.lose_opaque(message.opaque)
+    ledger.lose_fields(message, "name", "name", "tool_call_id")
     if message.role == "developer":
         ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
 
@@ -238,9 +235,7 @@ def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    opaque = request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT and opaque is not WIRE.plain
-    form, left = (form_of(opaque, DIALECT), left_of(opaque, DIALECT, "generationConfig")) if mine else ({}, {})
+    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
     inner = flat.keys() & _NESTED
     if not (inner or form or left):
         return flat

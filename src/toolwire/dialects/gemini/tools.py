@@ -28,7 +28,6 @@ _ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 _MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
 WORDS = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_PLAIN_MODES = {word: ToolChoice(mode) for mode, word in WORDS.items()}  # type: ignore[arg-type]
 _NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
@@ -157,8 +156,6 @@ def decode_choice(value: Any) -> Understood | None:
     config = value.get(outer) if outer else None
     if type(config) is not dict:
         return None
-    if len(value) == len(config) == 1 and type(mode := config.get("mode")) is str and mode in _PLAIN_MODES:
-        return Understood({"tool_choice": _PLAIN_MODES[mode]}, keep=outer != _CALLING)
     left = config.copy()
     given = left.pop("mode", None)
     word = _word(given)
@@ -191,8 +188,6 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     mine = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
-    if choice.names is None and not mine:
-        return {_CALLING: {"mode": WORDS[choice.mode]}}
     spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
     outer = spelling(spelled, _CALLING)
     config = dict(spelled.get(outer) or {})

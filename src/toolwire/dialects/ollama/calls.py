@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, take_images
 from toolwire.encoding.calls import (
-    STARTS,
     mark_error,
     read_arguments,
     read_error,
@@ -26,28 +25,15 @@ from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text
 from toolwire.wire.names import made_id, was_made
 
-_NAME_KEYS = ("tool_name", "name")
+_NAME, _OTHER_NAME = "tool_name", "name"
 
 
 def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
     """Read the calls of an answer; an entry that is none is kept whole among them."""
-    parts: list[Part] = []
-    plain = WIRE.plain
-    for index, entry in enumerate(entries, first):
-        inner = entry.get("function") if type(entry) is dict else None
-        if type(inner) is dict and len(inner) == 2:
-            name, arguments = inner.get("name"), inner.get("arguments")
-            if type(name) is str and type(arguments) is dict:
-                call_id = made_id(place, index) if len(entry) == 1 else entry.get("id")
-                given = len(entry) == 2 and type(call_id) is str and call_id and not was_made(call_id)
-                if given or len(entry) == 1:
-                    parts.append(ToolCall(call_id, name, arguments, index, opaque=plain))
-                    continue
-        parts.append(_decode_odd_call(entry, place, index))
-    return parts
+    return [_decode_call(entry, place, index) for index, entry in enumerate(entries, first)]
 
 
-def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
+def _decode_call(entry: Any, place: int, index: int) -> Part:
     inner = entry.get("function") if type(entry) is dict else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
@@ -60,12 +46,12 @@ def _decode_odd_call(entry: Any, place: int, index: int) -> Part:
     if type(left.get("index")) is int:
         form["index"] = left.pop("index")
     call_id = _take_id(rest, "id", form) or made_id(place, index)
-    given, fields = left.get("arguments"), take_arguments(left, form, rest)
-    if "arguments" not in fields and given is not None:
-        fields = read_arguments(given)
+    arguments, raw, error = take_arguments(left, form, rest)
+    if left.get("arguments") is not None:  # it is neither text nor an object, and stays
+        arguments, raw, error = read_arguments(left["arguments"])
     if left:
         rest["function"] = left
-    return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.own(rest, form))
 
 
 def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
@@ -76,25 +62,6 @@ def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None
     if was_made(given):
         form["given"] = True
     return given
-
-
-def encode_bare_calls(parts: list[Any], ledger: Ledger, names: dict[str | None, str]) -> list[dict[str, Any]] | None:
-    """Write calls that are nothing but a name, an object and maybe an id; None where one is more.
-
-    Which tool was called is put down in `names`.
-    """
-    entries: list[dict[str, Any]] = []
-    plain = WIRE.plain
-    for call in parts:
-        if type(call) is not ToolCall or not call.runs or call.custom or not is_bare(call):
-            return None
-        if ledger.ids.grammar is not None or (call.opaque is plain and call.raw is not None):
-            return None
-        call_id = call.id
-        inner = {"name": call.name, "arguments": call.plain_arguments}
-        entries.append({"function": inner} if was_made(call_id) else {"function": inner, "id": call_id})
-        names[call_id] = call.name
-    return entries
 
 
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
@@ -119,32 +86,12 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
 
 def decode_result(body: dict[str, Any]) -> Message:
     """Read a tool message: the result of one call."""
-    name, call_id, content = body.get("tool_name"), body.get("tool_call_id"), body.get("content")
-    if (
-        type(content) is not str
-        or type(call_id) is not str
-        or not call_id
-        or len(body) != (3 if name is None else 4)
-        or not (name is None or type(name) is str)
-        or was_made(call_id)
-    ):
-        return decode_odd_result(body)
-    if content[:1] not in STARTS:
-        result = ToolResult(call_id, name, content)
-    else:
-        result = ToolResult(call_id, name, *read_error(content))
-    return Message("tool", [result], name, call_id, WIRE.plain)
-
-
-def decode_odd_result(body: dict[str, Any]) -> Message:
-    """Read a tool message that spells anything in another way than most do."""
     rest = body.copy()
     spelled = rest.pop("role")
     form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
-    key = next((key for key in _NAME_KEYS if type(rest.get(key)) is str), _NAME_KEYS[0])
-    if key != _NAME_KEYS[0]:
-        form["name"] = key
-    name, call_id = take(rest, key, str), _take_id(rest, "tool_call_id", form)
+    name, call_id = take(rest, _NAME, str), _take_id(rest, "tool_call_id", form)
+    if name is None and (name := take(rest, _OTHER_NAME, str)) is not None:
+        form["name"] = _OTHER_NAME
     content, is_error = _take_content(rest, form)
     result = ToolResult(call_id, name, content, is_error)
     return Message("tool", [result], name, call_id, WIRE.own(rest, form))
@@ -170,32 +117,6 @@ def link_result(message: Message, call: ToolCall) -> Message:
     )
 
 
-def encode_bare_results(
-    parts: list[Any], message: Message, ledger: Ledger, names: dict[str | None, str]
-) -> list[dict[str, Any]]:
-    """Write the results of a message, where all are no more than a name, an id and a text; else none."""
-    if (ledger.own and message.opaque is not WIRE.plain) or ledger.ids.grammar is not None:
-        return []
-    bodies: list[dict[str, Any]] = []
-    for part in parts:
-        if type(part) is not ToolResult or type(words := part.content) is not str or not is_bare(part):
-            return []
-        name, call_id = part.name, part.tool_call_id
-        if name is None and not ledger.own:
-            name = names.get(call_id)
-        if name is None or was_made(call_id):
-            return []
-        if part.is_error or words[:1] in STARTS:
-            words = mark_error(words, is_error=part.is_error)
-        bodies.append({"role": "tool", _NAME_KEYS[0]: name, "tool_call_id": call_id, "content": words})
-    if len(parts) == 1 and (
-        (message.name is not None and message.name != parts[0].name)
-        or (message.tool_call_id is not None and message.tool_call_id != parts[0].tool_call_id)
-    ):
-        return []
-    return bodies
-
-
 def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str | None, str]) -> dict[str, Any] | None:
     """Write one result as a message; `names` says which tool each call called."""
     if type(part) is not ToolResult:
@@ -206,7 +127,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     body: dict[str, Any] = {"role": form.get("role", "tool")}
     name = part.name if part.name is not None or mine else names.get(part.tool_call_id)
     if name is not None:
-        body[form.get("name", _NAME_KEYS[0])] = name
+        body[form.get("name", _NAME)] = name
     call_id = ledger.ids.result(part.tool_call_id, own=mine)
     if (
         part.tool_call_id is not None
@@ -216,7 +137,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
         body["tool_call_id"] = call_id
     if type(part.content) is str:
         words = mark_error(part.content, is_error=part.is_error)
-        body["content"] = spell_words(words, message.opaque, DIALECT) if mine else words
+        body["content"] = spell_words(words, form)
     else:
         _encode_content(part, body, ledger)
     return ledger.finish(body, part)

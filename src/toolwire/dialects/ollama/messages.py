@@ -10,39 +10,22 @@ from typing import Any
 
 from toolwire.dialects.ollama.calls import (
     decode_calls,
-    decode_odd_result,
     decode_result,
-    encode_bare_calls,
-    encode_bare_results,
     encode_call,
     encode_result,
     link_result,
 )
-from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, is_bare, take_images
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, take_images
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take_entries
 from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 
-_SPEAKERS = ("user", "assistant", "system", "developer")
-_SILENT = Opaque(DIALECT, {}, {"said": {"content": ""}})
-
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
     """Read the messages of a request, the `first` of this number; link results without ids to the calls before."""
-    messages: list[Message] = []
-    plain = WIRE.plain
-    unlinked = False
-    for place, body in enumerate(bodies, first):
-        role: Any = body.get("role") if type(body) is dict else None
-        if role in _SPEAKERS and len(body) == 2 and type(body.get("content")) is str:
-            message = Message(role, body["content"], None, None, plain)
-        elif role == "tool":
-            message = decode_result(body)
-        else:
-            message = _decode_calling(body, role, place) or _decode_odd_message(body, role, place)
-        unlinked = unlinked or (message.role == "tool" and message.tool_call_id is None)
-        messages.append(message)
+    messages = [_decode_message(body, place) for place, body in enumerate(bodies, first)]
+    unlinked = any(message.role == "tool" and message.tool_call_id is None for message in messages)
     return _linked(messages) if unlinked else messages
 
 
@@ -55,23 +38,12 @@ def _linked(messages: list[Message]) -> list[Message]:
     return linked
 
 
-def _decode_calling(body: Any, role: Any, place: int) -> Message | None:
-    """Read an answer of words and calls; None where it is any other message."""
-    if role != "assistant" or len(body) != 3:
-        return None
-    words, calls = body.get("content"), body.get("tool_calls")
-    if type(words) is not str or type(calls) is not list or not calls:
-        return None
-    parts = decode_calls(calls, place)
-    if not words:
-        return Message("assistant", parts, None, None, _SILENT)
-    return Message("assistant", [Text(words, opaque=WIRE.plain), *parts], None, None, WIRE.plain)
-
-
-def _decode_odd_message(body: Any, spelled: Any, place: int) -> Message:
+def _decode_message(body: Any, place: int) -> Message:
+    """Read one message; one that is not understood is kept whole."""
+    spelled = body.get("role") if type(body) is dict else None
     role = spelled.lower() if type(spelled) is str else None
     if role == "tool":
-        return decode_odd_result(body)
+        return decode_result(body)
     if role not in ROLES:
         return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
     rest = body.copy()
@@ -101,9 +73,7 @@ def _decode_said(role: Any, rest: dict[str, Any], form: dict[str, Any], place: i
             else:
                 empty[key] = text
     parts += take_images(rest)
-    calls = rest.get("tool_calls")
-    if type(calls) is list and calls:
-        del rest["tool_calls"]
+    if calls := take_entries(rest, "tool_calls"):
         parts += decode_calls(calls, place)
     content: str | list[Part] = parts
     if len(parts) == 1 and type(parts[0]) is Text:
@@ -119,48 +89,11 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     """Write the messages of a request, the `first` of this number."""
     bodies: list[dict[str, Any]] = []
     names: dict[str | None, str] = {}
-    plain = WIRE.plain
     for place, message in enumerate(messages, first):
-        opaque = message.opaque
-        ledger.own = own = opaque is not None and opaque.dialect == DIALECT
-        if opaque is plain or opaque is _SILENT or not (own or (opaque is not None and opaque.value)):
-            content = message.content
-            if type(content) is str:
-                if message.name is None and message.tool_call_id is None and (own or message.role != "developer"):
-                    bodies.append({"role": message.role, "content": content})
-                    continue
-            elif _encode_bare(message, content, ledger, bodies, names):
-                continue
+        ledger.own = made_by(message.opaque, DIALECT)
         ledger.at = ("messages", place)
         encode_message(message, ledger, bodies, names)
     return bodies
-
-
-def _encode_bare(message: Message, parts: Any, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> bool:
-    """Write a message whose parts say nothing that has to be lost or replayed; any other is left alone."""
-    if message.role == "tool":
-        written = encode_bare_results(parts, message, ledger, names)
-        bodies += written
-        return bool(written)
-    if message.name is not None or message.tool_call_id is not None or message.role == "developer":
-        return False
-    words: str | None = None
-    if parts and type(parts[0]) is Text and not parts[0].citations and is_bare(parts[0]):
-        words, parts = parts[0].text, parts[1:]
-    if parts and message.role != "assistant":
-        return False
-    calls = encode_bare_calls(parts, ledger, names)
-    if calls is None:
-        return False
-    body: dict[str, Any] = {"role": message.role}
-    if words is not None or not ledger.own:
-        body["content"] = words or ""
-    if calls:
-        body["tool_calls"] = calls
-    if message.opaque is _SILENT:
-        body.setdefault("content", "")
-    bodies.append(body)
-    return True
 
 
 def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
@@ -170,6 +103,8 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         _encode_results(message, ledger, bodies, names)
+    elif type(content) is str:
+        bodies.append(_close({**_begin(message, ledger), "content": content}, message, ledger))
     else:
         said = _say(message, ledger, bodies, names)
         if ledger.own or role == "assistant" or not content or said.words or said.pictures:
@@ -186,7 +121,8 @@ def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:
     said = MessageSoFar()
     calls = message.role == "assistant" or ledger.own
-    for part in ledger.each(message.parts):
+    for place, part in enumerate(message.parts):
+        ledger.part = place
         if type(part) is ToolCall and calls:
             if bodies is None and not (part.runs or made_by(part.opaque, DIALECT)):
                 ledger.lose_call(part)
@@ -200,42 +136,42 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
             said.calls.append(part.value)
         else:
             encode_part(part, said, ledger, message.role)
+    ledger.part = None
     return said
 
 
 def _write(said: MessageSoFar, message: Message, ledger: Ledger) -> dict[str, Any]:
-    role = _role(message, ledger)
-    body: dict[str, Any] = {} if role is None else {"role": role}
+    body = _begin(message, ledger)
     said.write(body, ledger, "" if message.role == "assistant" else "\n")
     return _close(body, message, ledger)
 
 
-def _role(message: Message, ledger: Ledger) -> str | None:
-    role = message.role
-    if message.opaque is WIRE.plain:
-        return role
+def _begin(message: Message, ledger: Ledger) -> dict[str, Any]:
+    """Write the role of a message, as it was spelled for as long as it is the same."""
+    role: str = message.role
     if ledger.own:
         spelled = form_of(message.opaque, DIALECT).get("role", role)
-        return spelled if spelled is None or spelled.lower() == role else role
+        if spelled is None:
+            return {}
+        return {"role": spelled if spelled.lower() == role else role}
     if role == "developer":
         ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated")
-        return "system"
-    return role
+        role = "system"
+    return {"role": role}
 
 
 def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, Any]:
-    if message.opaque is WIRE.plain and message.name is None and message.tool_call_id is None:
-        return body
     ledger.lose_participant(message)
     return ledger.replay(body, message.opaque)
 
 
 def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
-    parts = message.parts
-    for part in ledger.each(parts):
+    for place, part in enumerate(message.parts):
+        ledger.part = place
         body = encode_result(part, message, ledger, names)
         if body is not None:
             bodies.append(ledger.replay(body, message.opaque) if ledger.own else body)
+    ledger.part = None
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
     ledger.lose_around_result(message)

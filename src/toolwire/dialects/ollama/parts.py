@@ -136,11 +136,3 @@ def _say_thinking(part: Thinking, said: MessageSoFar, ledger: Ledger) -> None:
     ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         said.thoughts.append(part.text)
-
-
-def is_bare(part: Any) -> bool:
-    """Whether a part brings nothing that has to be replayed here, or lost."""
-    opaque = part.opaque
-    return part.cache is None and (
-        opaque is None or opaque is WIRE.plain or not (opaque.value or opaque.dialect == DIALECT)
-    )

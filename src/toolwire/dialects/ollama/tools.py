@@ -8,7 +8,7 @@ Rules of this file:
 from collections.abc import Collection
 from typing import Any
 
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, is_bare
+from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
 from toolwire.encoding.tools import as_function, keep_tool, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
@@ -35,23 +35,6 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    if (
-        is_bare(tool)
-        and tool.description is not None
-        and tool.plain_parameters is not None
-        and tool.strict is None
-        and tool.plain_format is None
-        and not tool.custom
-        and not tool.plain_metadata
-    ):
-        mine, parameters = tool.opaque is WIRE.plain, tool.plain_parameters
-        parameters = parameters if mine else ledger.fit(parameters, "ollama")
-        inner = {"name": tool.name, "description": tool.description, "parameters": parameters}
-        return {"type": "function", "function": inner}
-    return _encode_odd_tool(tool, ledger)
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
     tool = as_function(tool, ledger) if tool.custom else tool
     inner: dict[str, Any] = {"name": tool.name}

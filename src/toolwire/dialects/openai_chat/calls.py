@@ -47,13 +47,8 @@ class CallsSoFar(Struct):
         return self._names.get(call_id)
 
 
-def decode_calls(entries: list[Any], place: int) -> list[Part]:
-    """Read the calls of an answer; an entry that is none is kept whole among them."""
-    return [decode_call(entry, place, index) for index, entry in enumerate(entries)]
-
-
 def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
-    """Read one call, of a function (JSON) or of a custom tool (free text)."""
+    """Read one call, of a function (JSON) or of a custom tool (free text); an entry that is none is kept whole."""
     key = _key_of(entry)
     if key is None:
         return Opaque(DIALECT, entry, {"key": "tool_calls"})
@@ -67,10 +62,11 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     call_id, name = _take_id(rest, "id", form), WIRE.read_name(left.pop("name"), form)
     if call_id is None:
         form["no_id"], call_id = True, made_id(place, index)
-    fields = {"raw": left.pop("input"), "custom": True} if key == "custom" else take_arguments(left, form, rest)
+    custom = key == "custom"
+    arguments, raw, error = ({}, left.pop("input"), None) if custom else take_arguments(left, form, rest)
     if left:
         rest[key] = left
-    return ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=WIRE.own(rest, form))
 
 
 def _key_of(entry: Any) -> str | None:
@@ -144,9 +140,9 @@ def _encode_entry(call: ToolCall, form: Mapping[str, Any], ledger: Ledger) -> di
         if call.raw is not None and call.error is not None:
             _lose_text(call, ledger)
     else:
-        text = _argument_text(call, ledger)
-        marked = not call.complete and not mine and ledger.of == "response"
-        inner["arguments"] = half_text(text, marked=marked)
+        inner["arguments"] = _argument_text(call, ledger)
+        if not call.complete and not mine and ledger.of == "response":
+            inner["arguments"] = half_text(inner["arguments"], marked=True)
     entry: dict[str, Any] = {}
     call_id = ledger.ids.call(call.id, own=verbatim)
     if not ("no_id" in form and was_made(call.id)):
@@ -190,7 +186,8 @@ def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     del rest["role"]
     form: dict[str, Any] = {}
     call_id = _take_id(rest, "tool_call_id", form)
-    name = rest.get("name") if type(rest.get("name")) is str else None
+    name = rest.get("name")
+    name = name if type(name) is str else None
     if name is not None and asked.name_of(call_id) == name:
         form["named"] = rest.pop("name")
     content = rest.get("content")
@@ -251,7 +248,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
     left = message.opaque.value if ledger.own and message.opaque else {}
     if part.name is not None and (legacy or "named" in form or "name" in left):
         body["name"] = part.name
-    body |= _result_content(part, message.opaque, ledger, below)
+    body |= _result_content(part, form, ledger, below)
     if message.role == "tool":
         _close_result(body, part, message, ledger)
     bodies.append(ledger.finish(body, part))
@@ -259,21 +256,19 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
 
 def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledger: Ledger) -> None:
     for field in ("tool_call_id", "name"):
-        if getattr(message, field) not in (None, getattr(part, field)):
+        value = getattr(message, field)
+        if value is not None and value != getattr(part, field):
             ledger.part = None
             ledger.lose(field, "tool_result", "the result in the message says otherwise")
-    if made_by(message.opaque, DIALECT):
-        ledger.replay(body, message.opaque)
-    elif message.opaque is not None:
-        ledger.lose_opaque(message.opaque)
+    ledger.replay(body, message.opaque)
 
 
 def _result_content(
-    part: ToolResult, opaque: Opaque | None, ledger: Ledger, below: list[dict[str, Any]]
+    part: ToolResult, form: Mapping[str, Any], ledger: Ledger, below: list[dict[str, Any]]
 ) -> dict[str, Any]:
     content = part.content
     if isinstance(content, str):
-        return {"content": spell_words(mark_error(content, is_error=part.is_error), opaque, DIALECT)}
+        return {"content": spell_words(mark_error(content, is_error=part.is_error), form)}
     if not content and ledger.own:
         return {}
     blocks: list[Any] = []

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolwire.dialects.openai_chat.calls import (
     CallsSoFar,
-    decode_calls,
+    decode_call,
     decode_legacy_call,
     decode_legacy_result,
     decode_result,
@@ -46,11 +46,12 @@ _RARE = frozenset({"audio", "function_call", "name", "reasoning_details", *REASO
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
     """Read the messages of a request; results that carry no id are linked by name and order."""
     asked = CallsSoFar()
+    messages = asked.messages
     for place, body in enumerate(bodies, first):
-        asked.messages.append(_decode_message(body, asked, place))
+        messages.append(_decode_message(body, asked, place))
     if asked.legacy:
         link_legacy_results(asked)
-    return asked.messages
+    return messages
 
 
 def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
@@ -102,8 +103,8 @@ def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
         parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
     if rare and type(rest.get("audio")) is dict:
         parts += take_audio(rest)
-    if calls := take_entries(rest, "tool_calls"):
-        parts += decode_calls(calls, place)
+    for index, entry in enumerate(take_entries(rest, "tool_calls")):
+        parts.append(decode_call(entry, place, index))
     if rare and type(rest.get("function_call")) is dict:
         call = decode_legacy_call(rest, place)
         parts += [] if call is None else [call]
@@ -259,11 +260,12 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
 def _place_words(
     body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
-    texts = [block["text"] for block in blocks if isinstance(block, dict) and "text" in block]
     if not blocks:
         if not ledger.own:
             body["content"] = None
-    elif (as_string and not ledger.own and len(texts) == len(blocks)) or (bare and len(blocks) == 1):
+        return
+    texts = [block["text"] for block in blocks if isinstance(block, dict) and "text" in block]
+    if (as_string and not ledger.own and len(texts) == len(blocks)) or (bare and len(blocks) == 1):
         body["content"] = "".join(texts)
     else:
         body["content"] = shortest(blocks, ledger, "")

@@ -39,14 +39,13 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 
 def _make_tool(name: str, key: str, left: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Tool:
-    description = take(left, "description", str)
-    if key == "custom":
-        fields: dict[str, Any] = {"custom": True, "format": take(left, "format", dict)}
-    else:
-        fields = {"parameters": take(left, "parameters", dict), "strict": take(left, "strict", bool)}
+    description, custom = take(left, "description", str), key == "custom"
+    parameters, strict = (None, None) if custom else (take(left, "parameters", dict), take(left, "strict", bool))
+    grammar = take(left, "format", dict) if custom else None
     if left:
         rest[key] = left
-    return Tool(name, description, opaque=WIRE.own(rest, form), **fields)
+    opaque = WIRE.own(rest, form)
+    return Tool(name, description, parameters, strict=strict, custom=custom, format=grammar, opaque=opaque)
 
 
 def decode_functions(bodies: list[Any]) -> list[Tool] | None:

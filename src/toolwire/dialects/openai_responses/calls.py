@@ -27,7 +27,6 @@ from toolwire.dialects.openai_responses.parts import (
 from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, called_name, is_clients, take_place
 from toolwire.encoding.calls import (
     ERROR,
-    STARTS,
     mark_error,
     read_error,
     say_object,
@@ -37,7 +36,7 @@ from toolwire.encoding.calls import (
 )
 from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
-from toolwire.types import Message, Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
+from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
@@ -47,8 +46,6 @@ CALLS = ("function_call", "custom_tool_call")
 # https://docs.x.ai/docs/guides/tools/overview (2026-11-20): what xAI's `x_search` calls, and answers itself.
 _RUN_THERE = ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video")
 RESULTS = ("function_call_output", "custom_tool_call_output")
-_PLAIN_CALL = 4
-_PLAIN_RESULT = 3
 BLANK_LINE = "\n\n"
 TEXTS = {"summary": "summary_text", "content": "reasoning_text"}
 
@@ -62,22 +59,6 @@ def is_call(item: dict[str, Any], kind: Any) -> bool:
 
 def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | None = None) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text)."""
-    if len(item) == _PLAIN_CALL and reasoning is None and item["type"] == "function_call":
-        call_id, name, raw = item.get("call_id"), item.get("name"), item.get("arguments")
-        if (
-            type(raw) is str
-            and type(name) is str
-            and type(call_id) is str
-            and call_id
-            and "__tw" not in name
-            and "__tw" not in call_id
-        ):
-            arguments, error = parse_arguments(raw)
-            return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.plain)
-    return _decode_odd_call(item, place, index, reasoning)
-
-
-def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: str | None) -> Part:
     name, custom = item.get("name"), item["type"] == "custom_tool_call"
     if type(name) is not str or (custom and type(item.get("input")) is not str):
         return Opaque(DIALECT, item)
@@ -92,8 +73,8 @@ def _decode_odd_call(item: dict[str, Any], place: int, index: int, reasoning: st
         del rest["status"]
     call_id = _take_or_make_id(rest, form, place, index)
     name = _read_name(name, rest, form)
-    fields = {"raw": rest.pop("input"), "custom": True} if custom else take_arguments(rest, form, objects=complete)
-    call = ToolCall(call_id, name, index=index, opaque=WIRE.own(rest, form), **fields)
+    arguments, raw, error = ({}, rest.pop("input"), None) if custom else take_arguments(rest, form, objects=complete)
+    call = ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=WIRE.own(rest, form))
     return call if complete else cut_off(call)
 
 
@@ -130,8 +111,8 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     call_id = _take_or_make_id(rest, form, place, index)
     if rest.get("status") == "incomplete":  # what had come stays in what is left
         return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.own(rest, form)), None)
-    fields = take_arguments(rest, form) if held == "arguments" else {"arguments": rest.pop(held)}
-    return ToolCall(call_id, kind, index=index, opaque=WIRE.own(rest, form), **fields)
+    arguments, raw, error = take_arguments(rest, form) if held == "arguments" else (rest.pop(held), None, None)
+    return ToolCall(call_id, kind, arguments, index, True, raw, error, opaque=WIRE.own(rest, form))
 
 
 def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
@@ -275,17 +256,6 @@ def _take_or_make_id(rest: dict[str, Any], form: dict[str, Any], place: int, ind
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
     """Read what came of a call."""
-    call_id, output = item.get("call_id"), item.get("output")
-    if (
-        len(item) == _PLAIN_RESULT
-        and type(call_id) is str
-        and type(output) is str
-        and call_id
-        and "__tw" not in call_id
-        and item["type"] == "function_call_output"
-    ):
-        words, is_error = (output, False) if output[:1] not in STARTS else read_error(output)
-        return ToolResult(call_id, None, words, is_error, opaque=WIRE.plain)
     rest = item.copy()
     kind = rest.pop("type")
     said = take_spelled(rest)
@@ -423,24 +393,10 @@ def stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
 
 def write_call(call: ToolCall, items: Items) -> None:
     """Add a call; in a response every call has an id."""
-    opaque, ledger, whole = call.opaque, items.ledger, call.complete and not call.custom
-    if whole and opaque is WIRE.plain and call.raw is not None:
-        call_id, text = ledger.ids.call(call.id, own=True), argument_text(call)
-        item = {"type": "function_call", "call_id": call_id, "name": call.name, "arguments": text}
-        if call.cache is not None:
-            lose_cache(call, ledger)
-    elif whole and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)) and call.cache is None:
-        call_id, name, text = ledger.ids.call(call.id), ledger.names.write(call.name), argument_text(call, DIALECT)
-        item = {"type": "function_call", "name": name, "arguments": text, "call_id": call_id}
-        if items.response is not None:
-            item |= {"id": items.made_id("fc", call.id), "status": "completed"}
-    else:
-        item = _encode_odd_call(call, items)
-    items.bodies.append(item)
-    items.open = None
+    items.add(_encode_call(call, items))
 
 
-def _encode_odd_call(call: ToolCall, items: Items) -> dict[str, Any]:
+def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
     ledger, opaque = items.ledger, call.opaque
     form = form_of(opaque, DIALECT)
     if "own" in form:
@@ -487,39 +443,10 @@ def _as_taken(call: ToolCall, items: Items) -> ToolCall:
 
 def write_result(part: ToolResult, items: Items) -> None:
     """Add a result."""
-    opaque, content, call_id = part.opaque, part.content, part.tool_call_id
-    own = opaque is WIRE.plain
-    bare = call_id not in items.answers and (opaque is None or (not opaque.value and opaque.dialect != DIALECT))
-    if (own or bare) and type(content) is str and part.cache is None and call_id is not None:
-        unmarked = not part.is_error and content[:1] not in STARTS
-        item = {
-            "type": "function_call_output",
-            "call_id": items.ledger.ids.result(call_id, own=own),
-            "output": content if unmarked else mark_error(content, is_error=part.is_error),
-        }
-    else:
-        item = _encode_odd_result(part, items)
-    items.bodies.append(item)
-    items.open = None
+    items.add(_encode_result(part, items))
 
 
-def write_lone_result(message: Message, items: Items) -> bool:
-    """Add the result of a message that holds one and says nothing beside it, if it is such a message."""
-    content: Any = message.content
-    part = content[0] if len(content) == 1 else None
-    if type(part) is not ToolResult:
-        return False
-    call_id, name = message.tool_call_id, message.name
-    if (call_id is not None and call_id != part.tool_call_id) or (name is not None and name != part.name):
-        return False
-    ledger = items.ledger
-    ledger.own, ledger.part = message.opaque is WIRE.plain, 0
-    write_result(part, items)
-    ledger.part = None
-    return True
-
-
-def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
+def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
     ledger, form = items.ledger, form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     answers = items.answers.get(part.tool_call_id)
@@ -534,7 +461,7 @@ def _encode_odd_result(part: ToolResult, items: Items) -> dict[str, Any]:
         _write_name(part.name, form, body, ledger, verbatim="escaped" not in form)
     content = part.content
     if type(content) is str:
-        body["output"] = spell_words(mark_error(content, is_error=part.is_error), part.opaque, DIALECT)
+        body["output"] = spell_words(mark_error(content, is_error=part.is_error), form)
     elif content or part.is_error or not mine:
         body["output"] = _encode_output(part, ledger, mine=mine)
     lose_cache(part, ledger)

@@ -28,14 +28,11 @@ from toolwire.dialects.openai_responses.calls import (
     is_call,
     stands_after_reasoning,
     write_call,
-    write_lone_result,
     write_reasoning,
     write_result,
 )
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
-    MESSAGE,
-    PLAIN_MESSAGE,
     WIRE,
     decode_inputs,
     decode_message_item,
@@ -48,7 +45,7 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import (
     Message,
@@ -77,7 +74,6 @@ _CLIENT_ITEMS = frozenset(
         "mcp_approval_response",
     }
 )
-_SHORT_MESSAGE = 2
 ASSISTANT = f"an assistant message of {DIALECT}"
 WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
@@ -140,39 +136,26 @@ def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
 def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
     if kind == "message" and (role := item.get("role")) in _SPEAKERS:
-        if len(item) == PLAIN_MESSAGE and type(content := item.get("content")) is str and "type" in item:
-            return Message(role, content, None, None, MESSAGE)
         return _decode_words(item, role)
     return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
 
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
-    content = item.get("content")
-    if type(content) is str and len(item) == _SHORT_MESSAGE:
-        return Message(role, content, None, None, WIRE.plain)
     rest = item.copy()
     del rest["role"]
     form = {"said": said} if (said := take_said(rest)) else None
-    words: Any = []
-    if type(content) is str or (type(content) is list and content):
-        words = decode_inputs(content) if type(content) is list else content
-        del rest["content"]
+    words = take(rest, "content", str)
+    if words is None:
+        words = decode_inputs(take_entries(rest, "content"))
     return Message(role, words, None, None, WIRE.own(rest, form))
 
 
 def _decode_turn(items: list[Any], place: int) -> Message:
     """Read what the model says in a row within a request; a lone item of a string is one string."""
-    if len(items) == 1 and len(item := items[0]) == PLAIN_MESSAGE and item.get("type") == "message":
-        content = item.get("content")
-        if type(content) is str:
-            return Message("assistant", content, None, None, MESSAGE)
-    parts = _decode_items(items, place, sent=True)
-    part = parts[0]
-    if len(parts) == 1 and type(part) is Text and "easy" in (form := form_of(part.opaque, DIALECT)):
-        rest = from_item(part.opaque.value)  # type: ignore[union-attr]
-        form = {"said": form["item"]} if form["item"] else {}
-        return Message("assistant", part.text, None, None, WIRE.own(rest, form))
-    return Message("assistant", parts, None, None, WIRE.plain)
+    item = items[0]
+    if len(items) == 1 and item.get("type", "message") == "message" and type(item.get("content")) is str:
+        return _decode_words(item, "assistant")
+    return Message("assistant", _decode_items(items, place, sent=True), None, None, WIRE.plain)
 
 
 def decode_answer(items: list[Any], place: int) -> Message:
@@ -217,24 +200,11 @@ def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
 
 def encode_messages(messages: Any, items: Items, first: int = 0, last: int | None = None) -> list[Any]:
     """Write the messages of a request from `first` to before `last`, as the items that this wire needs for them."""
-    ledger, bodies = items.ledger, items.bodies
     for place in range(first, len(messages) if last is None else min(last, len(messages))):
-        message = messages[place]
-        content, opaque, role = message.content, message.opaque, message.role
-        bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-        if type(content) is str and role != "developer" and message.name is None and message.tool_call_id is None:
-            if opaque is MESSAGE or bare:
-                bodies.append({"type": "message", "role": role, "content": content})
-                continue
-            if opaque is WIRE.plain:
-                bodies.append({"role": role, "content": content})
-                continue
-        ledger.at = ("messages", place)
-        if role == "tool" and (bare or opaque is WIRE.plain) and write_lone_result(message, items):
-            continue
-        encode_message(message, items)
-    ledger.at = ()
-    return bodies
+        items.ledger.at = ("messages", place)
+        encode_message(messages[place], items)
+    items.ledger.at = ()
+    return items.bodies
 
 
 def encode_message(message: Message, items: Items) -> None:
@@ -271,23 +241,25 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    body: dict[str, Any] = {"role": ledger.speaker(role)}
-    if not ledger.own or opaque is MESSAGE:
-        body = {"type": "message", **body}
+    typed = not ledger.own or "type" in form_of(opaque, DIALECT).get("said", {})
+    body: dict[str, Any] = {"type": "message"} if typed else {}
+    body["role"] = ledger.speaker(role)
     if content is not None:
         body["content"] = content
-    if ledger.own and opaque is not WIRE.plain and opaque is not MESSAGE:
+    if ledger.own:
         ledger.replay(body, opaque)
     items.add(body)
 
 
 def _encode_results(message: Message, items: Items) -> None:
     ledger = items.ledger
-    for part in ledger.each(message.parts):
+    for place, part in enumerate(message.parts):
+        ledger.part = place
         if type(part) is ToolResult:
             write_result(part, items)
         else:
             ledger.lose_part(part, f"a tool message of {DIALECT}")
+    ledger.part = None
 
 
 def _encode_words(message: Message, items: Items) -> None:
@@ -339,10 +311,6 @@ def encode_answer(message: Message, items: Items) -> None:
 
 def _write_words(part: Text | Refusal, items: Items) -> None:
     ledger, opaque = items.ledger, part.opaque
-    bare = opaque is None or (not opaque.value and opaque.dialect != DIALECT)
-    if bare and items.response is None and type(part) is Text and not part.citations and part.cache is None:
-        items.add({"type": "message", "role": "assistant", "content": part.text})
-        return
     form = form_of(opaque, DIALECT)
     if "item" in form and stands_after_reasoning(form, items):
         item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]

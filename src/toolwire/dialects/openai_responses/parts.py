@@ -50,9 +50,6 @@ _DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
 # https://developers.openai.com/api/docs/guides/file-inputs (2026-02-24)
 _HEARD_AND_SEEN = ("audio/", "video/")
-PLAIN_MESSAGE = 3
-MESSAGE = Opaque(DIALECT, {}, {"said": {"type": "message"}})
-_EASY = Opaque(DIALECT, {}, {"item": {"type": "message"}, "easy": True})
 
 
 def decode_inputs(blocks: list[Any]) -> list[Part]:
@@ -65,7 +62,7 @@ def _encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     body = {"type": "input_text", "text": part.text}
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} has citations in the words of the model only")
-    return body if part.cache is None and part.opaque is WIRE.plain else ledger.finish(body, part)
+    return ledger.finish(body, part)
 
 
 def _decode_image(rest: dict[str, Any]) -> Part | None:
@@ -293,8 +290,6 @@ def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Par
     easy = type(content) is str
     if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
         return [Opaque(DIALECT, item)]
-    if easy and len(item) == PLAIN_MESSAGE and "type" in item and reasoning is None:
-        return [Text(content, opaque=_EASY)]
     rest = item.copy()
     del rest["role"], rest["content"]
     form: dict[str, Any] = {"item": take_said(rest)}

@@ -106,7 +106,6 @@ def _join_name(space: str, name: str) -> str:
     return f"{space}__{name}"
 
 
-_PLAIN_TOOL = 5
 _ACTIONS = ("action", "operation", "arguments", "input")
 _INPUTS = {"code_interpreter_call": "code", "file_search_call": "queries", "program": "code"}
 _OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
@@ -114,21 +113,6 @@ _OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
 def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration; what is neither a function nor a custom tool is the server's own."""
-    if type(body) is dict and len(body) == _PLAIN_TOOL and body.get("type") == "function":
-        name, description, parameters = body.get("name"), body.get("description"), body.get("parameters")
-        strict = body.get("strict")
-        if (
-            type(name) is str
-            and type(description) is str
-            and type(parameters) is dict
-            and type(strict) is bool
-            and "__tw" not in name
-        ):
-            return Tool(name, description, parameters, strict=strict, opaque=WIRE.plain)
-    return _decode_odd_tool(body)
-
-
-def _decode_odd_tool(body: Any) -> Tool | ServerTool:
     kind = body.get("type") if type(body) is dict else None
     if type(kind) is str and is_clients(kind, body):
         return _decode_own_tool(body, kind)
@@ -377,27 +361,6 @@ def _encode_format(given: dict[str, Any]) -> dict[str, Any]:
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    return _encode_plain_tool(tool, ledger) or _encode_odd_tool(tool, ledger)
-
-
-def _encode_plain_tool(tool: Tool, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a function that says nothing beside what every wire says; None where there is more to it."""
-    opaque, strict, description, parameters = tool.opaque, tool.strict, tool.description, tool.plain_parameters
-    own = opaque is WIRE.plain
-    bare = own or (not strict and (opaque is None or (not opaque.value and opaque.dialect != DIALECT)))
-    if not bare or description is None or parameters is None or tool.custom or tool.plain_metadata:
-        return None
-    if tool.cache is not None or tool.plain_format:
-        return None
-    name = ledger.names.keep(tool.name) if own else ledger.names.write(tool.name)
-    parameters = parameters if own else ledger.fit_root(parameters, "openai")
-    body: dict[str, Any] = {"type": "function", "name": name, "description": description, "parameters": parameters}
-    if strict is not None or not own:
-        body["strict"] = strict or False
-    return body
-
-
-def _encode_odd_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     mine = made_by(tool.opaque, DIALECT)
     form = form_of(tool.opaque, DIALECT)
     if "space" in form:
