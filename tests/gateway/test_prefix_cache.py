@@ -153,9 +153,9 @@ def exchanged(data: bytes, source: str, target: Any, held: OwnerCache | None) ->
         said = stream.feed(b"x") + stream.close()
     except ToolwireError as error:
         return type(error), str(error)
-    back = told.json, told.losses, said, stream.losses, made.learned
-    made.remember(dict(zip(made.asks, (value for _, value in made.learned), strict=False)))
-    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back, made.encoded.json
+    back = told.json, told.losses, said, stream.losses, made.memory_updates
+    made.use_memory(dict(zip(made.memory_keys, (value for _, value in made.memory_updates), strict=False)))
+    return encoded.path, encoded.json, encoded.losses, made.streams, made.memory_keys, back, made.encoded.json
 
 
 @pytest.fixture
