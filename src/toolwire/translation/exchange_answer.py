@@ -142,7 +142,7 @@ class ExchangeAnswer:
 
     def unwrapping(self) -> Unwrapping | None:
         """Return what takes the answer out of an object that only the target's wire needed."""
-        return unwrapping(self.request, self.sides.source.DIALECT, self.sides.target.DIALECT)
+        return unwrapping(self.request, self.sides.source, self.sides.target)
 
     @property
     def foreign_mark(self) -> Opaque | None:

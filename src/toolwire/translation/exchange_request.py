@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect
-from toolwire.encoding.quirks import PLAIN, tuned
+from toolwire.dialects import Dialect, untuned
+from toolwire.encoding.quirks import tuned
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
 from toolwire.providers.thoughts import refused_thoughts, without_thoughts
@@ -112,21 +112,15 @@ class ExchangeRequest:
 
     def _look_up(self, cache: TranslationCache) -> CacheLookup | None:
         """Look the request up by its bytes and by everything else on which its translation depends."""
-        sides, settings, provider = self.sides, self._settings, self.sides.provider
+        sides, settings = self.sides, self._settings
         if sides.overlay is not None or not sides.is_foreign or type(self._data) is not bytes:
             return None
-        server = (
-            None
-            if provider is None
-            else (provider.name, provider.version_header, provider.capabilities, provider.quirks)
-        )
-        target_quirks = getattr(sides.target, "quirks", None)
+        target, quirks = untuned(sides.target)
         try:
-            written = _write((settings.path, settings.model, settings.quirks, server, target_quirks))
+            depends_on = _write([settings, sides.provider and _server_of(sides.provider), quirks])
         except TypeError:
             return None
-        target = getattr(sides.target, "plain", sides.target)
-        return cache.look_up(self._data, sides.source, target, written, _Hooks(sides.source, target))
+        return cache.look_up(self._data, sides.source, target, depends_on, _Hooks(sides.source, target))
 
     def _stream_settings(self) -> dict[str, Any]:
         """Return what the body says of its stream. It is decoded, so that an error in it is raised at once."""
@@ -219,7 +213,7 @@ class ExchangeRequest:
             body = {**asked_of_stream(provider), **body}
         encoded = Encoded(encoded.path, body, where_they_stand(losses, self.body, sides.source.SETTING_PATHS))
         if lookup is not None:
-            full_quirks = tuned(getattr(sides.target, "quirks", PLAIN), quirks)
+            full_quirks = tuned(untuned(sides.target)[1], quirks)
             if full_quirks.id_grammar is None:
                 lookup.store(self.body, request, encoded, full_quirks)
         return encoded
@@ -255,6 +249,11 @@ class ExchangeRequest:
             is_native = sides.source.DIALECT == sides.target.DIALECT
             messages = [without_shown(message, own=is_native) for message in messages]
         return messages
+
+
+def _server_of(provider: Provider) -> list[object]:
+    """Return the parts of a provider on which the encoding of a request depends."""
+    return [provider.name, provider.version_header, provider.capabilities, provider.quirks]
 
 
 def _encode_plainly(request: Request, target: Dialect, quirks: Mapping[str, Any]) -> Encoded:
