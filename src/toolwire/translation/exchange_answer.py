@@ -21,7 +21,7 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
 from toolwire.translation.declared import Returning, returning
-from toolwire.translation.exchange_request import ExchangeRequest
+from toolwire.translation.exchange_request import ExchangeRequest, Sides
 from toolwire.translation.formed import Unwrapping, unwrapping
 from toolwire.translation.shown import ShownEvents, shown_response
 from toolwire.translation.translate import Body, read_error
@@ -68,7 +68,7 @@ class ExchangeAnswer:
     """The answer of an exchange. `response_id` and `now` are its id and its time, where its wire is another one."""
 
     def __init__(self, request: ExchangeRequest, *, response_id: str | None = None, now: float | None = None) -> None:
-        self.sides = request.sides
+        self.sides: Sides = request.sides
         self.memory_updates: list[tuple[str, bytes]] = []
         self.usage: Usage | None = None
         self.choices: int = 0
@@ -278,7 +278,7 @@ class _ForeignEvents:
     """The events of another wire's answer, as the client may see them; `accumulator` has the answer as it was."""
 
     def __init__(self, answer: ExchangeAnswer) -> None:
-        self.accumulator = Accumulator()
+        self.accumulator: Accumulator = Accumulator()
         self._show = ShownEvents(answer.foreign_mark).of
         self._readers: dict[type[Event], _ReadEvent] = dict.fromkeys(_CALL_EVENTS, _SettledCalls(answer.request).events)
         unwrap = answer.unwrapping()

@@ -95,7 +95,7 @@ class ExchangeRequest:
         memory: Mapping[str, bytes],
         cache: TranslationCache | None,
     ) -> None:
-        self.sides = sides
+        self.sides: Sides = sides
         self._settings, self._memory = settings, memory
         self._data, self._billed = body, Billed()
         if sides.source.TRAITS.has_billing_line and sides.source.DIALECT != sides.target.DIALECT:

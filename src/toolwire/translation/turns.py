@@ -6,7 +6,7 @@ Rules of this file:
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -30,7 +30,7 @@ class KeptTurn(Struct, frozen=True):
     parts: list[Part]
 
 
-read_kept = msgspec.json.Decoder(KeptTurn).decode
+read_kept: Callable[[bytes], KeptTurn] = msgspec.json.Decoder(KeptTurn).decode
 
 
 def joined(messages: Sequence[Message]) -> Sequence[Message]:
