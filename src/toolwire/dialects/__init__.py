@@ -104,6 +104,11 @@ def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
 
 
+def untuned(dialect: Dialect) -> tuple[Dialect, Quirks]:
+    """Return a dialect without the quirks of its server, and the quirks."""
+    return (dialect.plain, dialect.quirks) if isinstance(dialect, _Tuned) else (dialect, PLAIN)
+
+
 @cache
 def _load(name: str) -> Dialect:
     known = ALIASES.get(name, name)

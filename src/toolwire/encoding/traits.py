@@ -31,6 +31,8 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     """Whether clients are shown the thinking of another wire's model, under a signature of ours."""
     has_billing_line: bool = False
     """Whether clients begin the system prompt with a line by which their own vendor bills."""
+    wraps_output: bool = False
+    """Whether servers take a schema of an answer only if it is an object's; another value is a field of one."""
     settings_by_history: frozenset[str] = frozenset()
     """The fields of a `Request` whose encoding depends on the messages of the request."""
     losses_after_history: frozenset[str] = frozenset()

@@ -216,8 +216,8 @@ class Attempt:
         try:
             if self.exchange is None:
                 self.exchange = await self.exchange_with(self.goal)
-                if found := await memory.find(incoming.owner, self.exchange.asks):
-                    self.exchange.remember(found)
+                if found := await memory.find(incoming.owner, self.exchange.memory_keys):
+                    self.exchange.use_memory(found)
             encoded, body = await self._apart(_encoded, self.exchange)
             if self.strict:
                 translate.refuse(encoded.losses)
@@ -274,7 +274,7 @@ class Attempt:
         if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
         if self.exchange is not None and answer.status >= 400 and body:
-            told.unread = self.exchange.leave(said)
+            told.unread = self.exchange.drop_refused_thinking(said)
             reply = self.exchange.error(status, body, answer.headers)
         else:
             reply = self.wire.encode_error(error_of(provider, answer, read, secrets))

@@ -35,7 +35,8 @@ from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
 from toolwire.gateway.routes import Goal
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
-from toolwire.translation.exchange import Exchange, ExchangedStream
+from toolwire.translation.exchange import Exchange
+from toolwire.translation.exchange_answer import ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Response, Text, Thinking, ToolCall
@@ -282,8 +283,8 @@ class Delivery:
     async def _keep(self) -> None:
         """Keep what an answer has that its client's wire has no place for."""
         exchange = self.attempt.exchange
-        if exchange is not None and exchange.learned:
-            await self.tools.memory.keep(self.incoming.owner, exchange.learned)
+        if exchange is not None and exchange.memory_updates:
+            await self.tools.memory.keep(self.incoming.owner, exchange.memory_updates)
 
     async def _deliver_stream(self, first: bytes) -> None:
         """Give an answer that comes in pieces."""
@@ -432,7 +433,7 @@ class Delivery:
             attempt.goal, attempt.exchange = leg.goal, await attempt.exchange_with(leg.goal)
             self._secrets |= self.tools.secrets_of(leg.goal.provider)
             self._masking = MaskedStream(self._secrets)
-            said = stream.tell(seams.join(attempt.exchange.target.decode_stream(), leg.left))
+            said = stream.encode_events(seams.join(attempt.exchange.target.decode_stream(), leg.left))
             stream = attempt.exchange.stream(stream, seams.begun)
             words = self._masking.feed(said + comment(self.wire, told))
 

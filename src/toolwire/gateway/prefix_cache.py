@@ -48,7 +48,7 @@ class PrefixCache:
     """The translated conversations of all owners, in up to `limit` bytes. With 0 it stores nothing."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self._entries = Holding(limit)
         self._heads, self._edges = _Counters(), _Counters()
 
@@ -93,7 +93,7 @@ class OwnerCache:
     """The translated conversations of one owner."""
 
     def __init__(self, owner: str, entries: Share, heads: _Counters, edges: _Counters) -> None:
-        self.entries = entries
+        self.entries: Share = entries
         self._owner, self._heads, self._edges = owner, heads, edges
 
     def look_up(

@@ -35,6 +35,7 @@ TRAITS = WireTraits(
     repeats_call_ids=True,
     has_response_ids=True,
     has_response_times=True,
+    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
 PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18

@@ -41,6 +41,7 @@ TRAITS = WireTraits(
     has_response_ids=True,
     has_response_times=True,
     stores_responses=True,
+    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
 _ITEM = "item."
