@@ -111,7 +111,7 @@ class Gateway:
         self.tools: Tools = tools
         self.limits: BodyLimits = limits
         self.places: Places = places
-        self.seen: Callable[[dict[str, Any]], None] | None = seen
+        self.seen: Callable[[RequestRecord], None] | None = seen
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
