@@ -467,6 +467,13 @@ def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[di
     return body.copy(), {"path": path} if path and path != usual else {}
 
 
+def open_response(body: Any) -> dict[str, Any]:
+    """Return a copy of the `body` of a response, from which its dialect takes what it understands."""
+    if type(body) is not dict:
+        raise InvalidBody("a response's body must be a JSON object", path="$")
+    return body.copy()
+
+
 def open_request(body: Any, path: str, usual: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """Begin to read a request: what is left beside its `messages`, its form, and the messages."""
     rest, form = open_body(body, "request", path, usual)
@@ -484,6 +491,11 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
         del rest[key]
         return value
     return None
+
+
+def take_constants(unparsed: dict[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the keys that have their `usual` value out of the `unparsed` ones, and return them."""
+    return {key: unparsed.pop(key) for key, value in usual.items() if unparsed.get(key) == value}
 
 
 def take_entries(rest: dict[str, Any], key: str) -> list[Any]:

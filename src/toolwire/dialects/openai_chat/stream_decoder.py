@@ -55,6 +55,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.types.spelling.openai_chat import ChatChoiceSpelling, ChatResponseSpelling
 from toolwire.wire.arguments import kind_of
 from toolwire.wire.names import number_of
 
@@ -481,7 +482,7 @@ class Decoder(WireDecoder):
             message = Message("assistant", [], opaque=WIRE.own(answer.rest, form))
             if answer.content == "" and answer.spoken <= 1:
                 message = replace(message, content="", opaque=WIRE.own(answer.rest))
-            opaque = WIRE.own(answer.left, {"said": {"index": index}})
+            opaque = WIRE.mark(answer.left, ChatChoiceSpelling(constants={"index": index}))
             shell = Choice(message, finish, answer.finish_word, opaque=opaque)
             self.events.append(ChoiceEnd(index, shell, opaque=answer.ending))
 
@@ -493,9 +494,9 @@ def _is_whole(choices: Any) -> bool:
 
 
 def _read_shell(body: dict[str, Any]) -> Any:
-    rest = body.copy()
-    form = {"said": {"object": "chat.completion"}} if rest.pop("object", None) == CHUNK else {}
-    return decode_shell(rest, form, [])
+    unparsed = body.copy()
+    constants = {"object": "chat.completion"} if unparsed.pop("object", None) == CHUNK else {}
+    return decode_shell(unparsed, [], ChatResponseSpelling(constants=constants))
 
 
 def _is_plain(call: CallSoFar) -> bool:

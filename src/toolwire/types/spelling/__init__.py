@@ -7,10 +7,28 @@ Rules of this folder:
 - A field names the server, client or document that needs it.
 """
 
-from toolwire.types.spelling import anthropic
+from toolwire.types.spelling import anthropic, gemini, ollama, openai_chat, openai_responses
 from toolwire.types.spelling.base import WireSpelling
 
-Spelling = anthropic.MessagesCallSpelling | anthropic.MessagesResultSpelling
+Spelling = (
+    anthropic.MessagesCallSpelling
+    | anthropic.MessagesErrorSpelling
+    | anthropic.MessagesResponseSpelling
+    | anthropic.MessagesResultSpelling
+    | gemini.GeminiChoiceSpelling
+    | gemini.GeminiErrorSpelling
+    | gemini.GeminiResponseSpelling
+    | ollama.OllamaErrorSpelling
+    | ollama.OllamaLineSpelling
+    | ollama.OllamaResponseSpelling
+    | openai_chat.ChatChoiceSpelling
+    | openai_chat.ChatErrorSpelling
+    | openai_chat.ChatResponseSpelling
+    | openai_responses.ResponsesChoiceSpelling
+    | openai_responses.ResponsesDeltaSpelling
+    | openai_responses.ResponsesErrorSpelling
+    | openai_responses.ResponsesResponseSpelling
+)
 """Every struct of this folder; JSON names it in `of`."""
 
 __all__ = ["Spelling", "WireSpelling"]

@@ -1,4 +1,4 @@
-"""How Anthropic Messages spells calls and results."""
+"""How Anthropic Messages spells calls, results, responses and errors."""
 
 from typing import Any
 
@@ -33,3 +33,17 @@ class MessagesResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", 
     is_escaped: bool = False
     has_no_id: bool = False
     content: Any | UnsetType = UNSET
+
+
+class MessagesResponseSpelling(WireSpelling, frozen=True, tag="anthropic.response", gc=False):
+    """How a response was spelled: its `constants`, which are its `type` and `role`."""
+
+
+class MessagesErrorSpelling(WireSpelling, frozen=True, tag="anthropic.error", gc=False):
+    """How an error was spelled.
+
+    - `body`: the whole body, which was no error of this wire. Proxies send HTML, and Bedrock sends `{"message": ...}`
+      (https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html).
+    """
+
+    body: Any | UnsetType = UNSET

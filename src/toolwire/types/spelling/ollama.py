@@ -1,0 +1,41 @@
+"""How Ollama spells responses, errors and the lines of a stream."""
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from toolwire.types.spelling.base import WireSpelling
+
+
+class OllamaResponseSpelling(WireSpelling, frozen=True, tag="ollama.response", gc=False):
+    """How a response was spelled.
+
+    - `created_at`: its time as text. Ollama writes nanoseconds
+      (https://github.com/ollama/ollama/blob/main/docs/api.md).
+    """
+
+    created_at: Any | UnsetType = UNSET
+
+
+class OllamaLineSpelling(WireSpelling, frozen=True, tag="ollama.line", gc=False):
+    """How the lines of a stream were spelled.
+
+    - `message`: what each `message` has beside its words, if that is not a role and an empty `content`. Ollama left
+      out the `content` of lines with `thinking` (recorded by Prism, 2025).
+    - `created_at`: the time of the last line. Ollama dates each line.
+    """
+
+    message: Any | UnsetType = UNSET
+    created_at: Any | UnsetType = UNSET
+
+
+class OllamaErrorSpelling(WireSpelling, frozen=True, tag="ollama.error", gc=False):
+    """How an error was spelled.
+
+    - `is_object`: `error` was an object with a `message`. llama.cpp serves `/api/chat` with the errors of OpenAI
+      (https://github.com/ggml-org/llama.cpp/pull/13777).
+    - `body`: the whole body, which was no error of this wire. Proxies send HTML.
+    """
+
+    is_object: bool = False
+    body: Any | UnsetType = UNSET

@@ -1,0 +1,37 @@
+"""How Chat Completions and the servers that imitate it spell responses and errors."""
+
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from toolwire.types.spelling.base import WireSpelling
+
+
+class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response", gc=False):
+    """How a response was spelled.
+
+    - `constants`: its `object`.
+    - `order`: the positions of its choices in the order of their `index`, if they stood in another one. The `index`
+      says which one is the answer (https://platform.openai.com/docs/api-reference/chat/object).
+    """
+
+    order: tuple[int, ...] = ()
+
+
+class ChatChoiceSpelling(WireSpelling, frozen=True, tag="openai-chat.choice", gc=False):
+    """How a choice was spelled: its `constants`, which are its `index`."""
+
+
+class ChatErrorSpelling(WireSpelling, frozen=True, tag="openai-chat.error", gc=False):
+    """How an error was spelled.
+
+    - `is_list`: it stood in a list of one. Google's endpoint for clients of OpenAI sends lists
+      (https://github.com/Simpleyyt/ai-manus/issues/101).
+    - `message_key`: the message stood in the body itself, under this key. xAI sends it as `error` (recorded), older
+      servers of vLLM as `message` (https://github.com/vllm-project/vllm/issues/12886).
+    - `body`: the whole body, which was no error of this wire. Mistral sends `{"detail": ...}` (recorded).
+    """
+
+    is_list: bool = False
+    message_key: str | None = None
+    body: Any | UnsetType = UNSET
