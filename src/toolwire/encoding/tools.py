@@ -84,7 +84,7 @@ def as_function(tool: Tool, ledger: Ledger) -> Tool:
         case {"type": "text"}:
             ledger.lose("format", "custom_tool", "any text is taken", severity="formal")
         case _:
-            ledger.lose_fields(tool, "custom_tool", "format")
+            lose_format(tool, ledger)
     description = "\n\n".join(words) if words else None
     return replace(tool, custom=False, format=None, parameters=_FREE_TEXT, description=description)
 
@@ -94,6 +94,12 @@ def lose_strict(tool: Tool, ledger: Ledger) -> None:
     if tool.strict is not None:
         detail = f"{ledger.dialect} does not hold the calls of one tool to its schema"
         ledger.lose("strict", "strict", detail, severity=None if tool.strict else "formal")
+
+
+def lose_format(tool: Tool, ledger: Ledger) -> None:
+    """Lose the form that a custom tool's text must have, where none can be given."""
+    if tool.plain_format:
+        ledger.lose("format", "custom_tool", f"{ledger.dialect} has no place for it")
 
 
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:

@@ -58,7 +58,7 @@ def _decode_message(body: Any, place: int = 0) -> Message:
     """Read one turn; one that is not understood is kept whole."""
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+        return WIRE.keep(body)
     rest = body.copy()
     del rest["role"]
     words = take(rest, "content", str)

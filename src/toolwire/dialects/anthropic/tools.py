@@ -17,7 +17,7 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, form_of, made_by, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
-from toolwire.encoding.tools import as_function, begin_tool, lose_metadata
+from toolwire.encoding.tools import as_function, begin_tool, lose_format, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 from toolwire.types.frozen import copied
 
@@ -173,9 +173,8 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
         body["strict"] = tool.strict
-    if tool.plain_format is not None or tool.plain_metadata:
-        ledger.lose_fields(tool, "custom_tool", "format")
-        lose_metadata(tool, ledger)
+    lose_format(tool, ledger)
+    lose_metadata(tool, ledger)
     return ledger.finish(body, tool)
 
 

@@ -107,7 +107,7 @@ def _decode_message(body: Any, ids: MadeIds) -> Message:
     role = body.get("role") if type(body) is dict else 0
     speaker = _ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+        return WIRE.keep(body)
     ids.index = 0
     rest, form = body.copy(), {}
     if role in _COMMON:

@@ -45,7 +45,7 @@ def _decode_message(body: Any, place: int) -> Message:
     if role == "tool":
         return decode_result(body)
     if role not in ROLES:
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+        return WIRE.keep(body)
     rest = body.copy()
     del rest["role"]
     return _decode_said(role, rest, {} if role == spelled else {"role": spelled}, place)

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.tools import as_function, keep_tool, lose_metadata, lose_strict
+from toolwire.encoding.tools import as_function, keep_tool, lose_format, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
 
 REQUIRED = "Answer this by calling a tool."
@@ -42,7 +42,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         inner["description"] = tool.description
     if tool.plain_parameters is not None:
         inner["parameters"] = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
-    ledger.lose_fields(tool, "custom_tool", "format")
+    lose_format(tool, ledger)
     lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
     body = {"function": left_of(tool.opaque, DIALECT, "function") | inner}

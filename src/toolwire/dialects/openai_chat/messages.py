@@ -65,7 +65,7 @@ def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
         return decode_result(body, asked)
     if role == "function":
         return decode_legacy_result(body, asked)
-    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+    return WIRE.keep(body)
 
 
 _WORDS_OF = ("user", "system", "developer")

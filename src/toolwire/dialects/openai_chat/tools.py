@@ -14,6 +14,7 @@ from toolwire.encoding.tools import (
     begin_tool,
     encode_tools,
     keep_tool,
+    lose_format,
     lose_metadata,
     read_allowed,
     write_choice,
@@ -97,7 +98,7 @@ def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
 
 def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
-    ledger.lose_fields(tool, "custom_tool", "format")
+    lose_format(tool, ledger)
     if tool.plain_parameters is not None:
         inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit(tool, ledger)
     if tool.strict is not None:

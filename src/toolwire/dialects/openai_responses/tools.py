@@ -26,6 +26,7 @@ from toolwire.encoding.tools import (
     begin_tool,
     encode_tools,
     keep_tool,
+    lose_format,
     lose_metadata,
     read_allowed,
     write_choice,
@@ -382,7 +383,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     else:
         body["parameters"] = _fit(tool, ledger)
         body["strict"] = bool(tool.strict)
-        ledger.lose_fields(tool, "custom_tool", "format")
+        lose_format(tool, ledger)
     lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
     return body if tool.opaque is None else ledger.replay(body, tool.opaque)
