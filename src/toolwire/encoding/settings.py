@@ -2,8 +2,8 @@
 
 Rules of this file:
 - Only what is understood becomes a canonical field; everything else stays in the body's rest, to be replayed.
-- A spelling is kept, under its key in `Opaque.form`, only for as long as it still means the canonical value.
-- What a request does not say, and means by another key, its form has as `implied`.
+- The request's spelling has the settings as the client wrote them. One is written again only as long as it means the
+  canonical value.
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, made_by, request_spelling_of, spelling_of
 from toolwire.encoding.reasoning import (
     WITH_EFFORT,
     limit_reasoning,
@@ -26,6 +26,7 @@ from toolwire.encoding.reasoning import (
 from toolwire.encoding.request_fields import ABSENT, REQUEST_FIELDS
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
+from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 from toolwire.wire.names import WORDS, Grammar, escape, shorten
 
 NUMBER = (int, float)
@@ -41,7 +42,7 @@ _CHOICE = ("tool_choice", "parallel_tool_calls")
 
 
 class Understood(Struct):
-    """What a setting's value means: canonical fields, what is left of it, whether its spelling is kept."""
+    """The meaning of a setting's value: its canonical fields, the rest, and whether the value is stored as written."""
 
     fields: dict[str, Any]
     left: Any = ABSENT
@@ -286,7 +287,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     """
     opaque, choice, changed = request.opaque, request.tool_choice, dict[str, Any]()
     if opaque is not None and opaque.dialect == ledger.dialect:
-        return request if ledger.quirks.custom_tools else _respelled(request)
+        return request if ledger.quirks.custom_tools else _without_written_choice(request)
     request = without_progress_notes(request, ledger)
     if not declared:
         if choice is not None or request.parallel_tool_calls is not None:
@@ -307,11 +308,14 @@ def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
     return dict.fromkeys(chosen)
 
 
-def _respelled(request: Request) -> Request:
-    """Give a request without how its choice among tools was spelled: of custom tools, functions are made here."""
+def _without_written_choice(request: Request) -> Request:
+    """Return a request without its choice among tools as written: the custom tools in it become functions here."""
     opaque: Any = request.opaque
-    form = {key: given for key, given in (opaque.form or {}).items() if key != "tool_choice"}
-    return replace(request, opaque=replace(opaque, form=form))
+    spelling = request_spelling_of(opaque, opaque.dialect)
+    if "tool_choice" not in spelling.settings:
+        return request
+    settings = {key: value for key, value in spelling.settings.items() if key != "tool_choice"}
+    return replace(request, opaque=replace(opaque, spelling=replace(spelling, settings=settings)))
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -375,42 +379,46 @@ class Settings:
         firsts = {field: settings[0].key for field, settings in self.by_field.items()}
         return {field: f"{prefix}{key}" for field, key in firsts.items() if key}
 
-    def decode(self, rest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Take what is understood out of what is left of a body: canonical fields, and spellings to keep."""
+    def decode(self, unparsed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take the settings out of the unparsed keys: return their canonical fields, and those to store as written."""
         fields: dict[str, Any] = {}
-        form: dict[str, Any] = {}
+        written: dict[str, Any] = {}
         known, by_key = self._fields, self.by_key
-        for key, value in list(rest.items()):
+        for key, value in list(unparsed.items()):
             if (field := known.get((key, type(value)))) is not None and field not in fields:
                 fields[field] = value
-                del rest[key]
+                del unparsed[key]
             elif key in by_key and (understood := by_key[key].decode(value)) is not None:
                 if not fields.keys().isdisjoint(understood.fields):
                     continue
                 fields |= understood.fields
                 if understood.keep:
-                    form[key] = value
+                    written[key] = value
                 if understood.left is ABSENT:
-                    del rest[key]
+                    del unparsed[key]
                 else:
-                    rest[key] = understood.left
-        return fields, form
+                    unparsed[key] = understood.left
+        return fields, written
 
 
 def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
     value = setting.encode(request, ledger)
     if value is not ABSENT:
         opaque = request.opaque
-        spelled = opaque is not None and opaque.dialect == ledger.dialect and (opaque.form or opaque.value)
-        body[setting.key] = _as_spelled(setting, value, request, opaque) if spelled else value  # type: ignore[arg-type]
+        has_more = opaque is not None and opaque.dialect == ledger.dialect and (opaque.spelling or opaque.value)
+        body[setting.key] = _as_written(setting, value, request, opaque) if has_more else value  # type: ignore[arg-type]
 
 
 def _lose_unknown(field: str, request: Request, ledger: Ledger) -> None:
     thinks = request.effort is not None or will_reason(request, ledger) is True
     carried = field in WITH_EFFORT and thinks and getattr(request, field) not in ("disabled", 0)
-    form = request.opaque.form if request.opaque is not None else None
-    carried = carried or (form is not None and form.get("implied") == field)
+    carried = carried or (field == "parallel_tool_calls" and _has_serial_functions(request))
     lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
+
+
+def _has_serial_functions(request: Request) -> bool:
+    """Return True if one call at a time is not asked for, but implied by the `functions` of Chat Completions."""
+    return spelling_of(request.opaque, ChatRequestSpelling).has_serial_functions
 
 
 def nested(key: str, inner: Settings) -> Setting:
@@ -437,13 +445,14 @@ def nested(key: str, inner: Settings) -> Setting:
     return Setting(key, tuple(inner.by_field), decode, encode)
 
 
-def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
+def _as_written(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
+    """Return a setting as its own wire wrote it while that means the same, else `value` with what was left of it."""
     key = setting.key
-    spelling = form_of(opaque, opaque.dialect).get(key, ABSENT)
-    if spelling is not ABSENT:
-        meant = setting.decode(spelling)
+    written = request_spelling_of(opaque, opaque.dialect).settings.get(key, ABSENT)
+    if written is not ABSENT:
+        meant = setting.decode(written)
         if meant is not None and all(getattr(request, field) == meant.fields.get(field) for field in setting.fields):
-            return spelling
+            return written
     return merge(opaque.value.get(key), value)
 
 

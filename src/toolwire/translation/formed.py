@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec.structs import replace
 
+from toolwire.encoding.ledger import spelling_of
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Choice, Event, Output, PartEnd, PartStart, Request, Response, Text, TextDelta
+from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 # The schema of an answer is an object's (OpenAI, "Structured model outputs", supported schemas, 2026-11-23).
 _OF_OBJECTS = frozenset({"openai-chat", "openai-responses"})
@@ -150,8 +152,8 @@ def unwrapping(request: Request, source: str, target: str) -> Unwrapping | None:
 
 
 def asks_for_word(request: Request) -> bool:
-    """Whether a word is asked for that is no JSON: the dialect that read the request notes so."""
-    return request.opaque is not None and "word" in (request.opaque.form or {})
+    """Return True if the answer that is asked for is a bare word and no JSON (`text/x.enum` of generateContent)."""
+    return spelling_of(request.opaque, GeminiRequestSpelling).has_enum_output
 
 
 def _choice(choice: Choice, read: Callable[[str], str]) -> Choice:

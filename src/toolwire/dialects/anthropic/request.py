@@ -10,7 +10,7 @@ from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks,
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_request, take, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
@@ -30,6 +30,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Text
+from toolwire.types.spelling.anthropic import MessagesRequestSpelling
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
@@ -48,64 +49,74 @@ _TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form, turns = open_request(body, path, PATH)
-    if is_begun(turns, BEGUN):
-        form["begun"], turns = True, turns[1:]
-    system = rest.get("system")
-    if system is not None:
-        system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
-    beside = rest.pop("output_format") if "output_format" in rest and _may_move(rest) else None
-    if beside is not None:
-        rest["output_config"] = {**rest.get("output_config", {}), "format": beside}
-    fields, spelled = _SETTINGS.decode(rest)
-    if beside is not None:
-        form["beside"] = True
-        _move_out(rest)
-    context = Context(system, decode_messages(turns), tools)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+    unparsed = copy_body(body, "request")
+    turns = take(unparsed, "messages", list)
+    has_opening_turn = turns is not None and is_begun(turns, BEGUN)
+    system = _take_system(unparsed)
+    tools = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
+    has_output_format = "output_format" in unparsed and _may_move(unparsed)
+    if has_output_format:
+        unparsed["output_config"] = {**unparsed.get("output_config", {}), "format": unparsed.pop("output_format")}
+    fields, settings = _SETTINGS.decode(unparsed)
+    if has_output_format:
+        _move_out(unparsed)
+    spelling = MessagesRequestSpelling(
+        path=unusual_path(path, PATH),
+        has_no_messages=turns is None,
+        settings=settings,
+        has_opening_turn=has_opening_turn,
+        has_output_format=has_output_format,
+    )
+    context = Context(system, decode_messages((turns or [])[has_opening_turn:]), tools)
+    return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
+
+
+def _take_system(unparsed: dict[str, Any]) -> str | list[Part] | None:
+    """Take the system prompt out of the unparsed keys. An empty list stays."""
+    blocks = take_entries(unparsed, "system")
+    return decode_parts(blocks) if blocks else take(unparsed, "system", str)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     context, opaque = request.context, request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    form = form_of(opaque, DIALECT) if mine else {}
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    spelling = spelling_of(opaque, MessagesRequestSpelling)
     tools = encode_tools(context.tools, ledger, encode_tool) if context.tools else []
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
-    if "beside" in form:
+    if spelling.has_output_format:
         _move_out(body)
-    if not mine:
+    if not is_native:
         _default_max_tokens(body, ledger)
-    messages = context.messages if mine else repair(context.messages, ledger.losses)
-    first = _encode_system(context.system, messages, body, ledger, mine=mine)
+    messages = context.messages if is_native else repair(context.messages, ledger.losses)
+    first = _encode_system(context.system, messages, body, ledger, is_native=is_native)
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
     ledger.at = ()
-    if "begun" in form or (not mine and (messages or context.system)):
-        begin(encoded, BEGUN, None if mine else ledger)
-    if "thinking" in body and not mine:
+    if spelling.has_opening_turn or (not is_native and (messages or context.system)):
+        begin(encoded, BEGUN, None if is_native else ledger)
+    if "thinking" in body and not is_native:
         _settle_thinking(body, encoded, ledger)
-    if encoded or "no_messages" not in form:
+    if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
     ledger.replay(body, opaque)
-    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+    return Encoded(spelling.path or PATH, body, tuple(ledger.losses))
 
 
-# Where the form of an answer stood at first (Anthropic, "Structured outputs", header structured-outputs-2025-11-13).
 def _may_move(body: dict[str, Any]) -> bool:
+    """Return True if the form of the answer stands in `output_format` alone, as in structured-outputs-2025-11-13."""
     config = body.get("output_config", {"": None})
     return type(body["output_format"]) is dict and type(config) is dict and bool(config) and "format" not in config
 
 
 def _move_out(body: dict[str, Any]) -> None:
-    """Put the form of an answer beside the other settings of the output, where the client has put it."""
+    """Move the form of the answer from `output_config` to `output_format`, where the client wrote it."""
     config = body.get("output_config", {})
     if "format" in config:
         body["output_format"] = config.pop("format")
@@ -130,7 +141,7 @@ def _settle_thinking(body: dict[str, Any], turns: list[Any], ledger: Ledger) -> 
         ledger.lose("thinking", "thinking", f"on {DIALECT} the calls that are answered would begin with it")
 
 
-def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> int:
+def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> int:
     """Write the system prompt: the context's and every system message before the conversation begins."""
     first = 0
     while first < len(messages) and messages[first].role in ("system", "developer"):
@@ -143,12 +154,12 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
         _say_system(alone, "content", body, ledger)
     elif first:
         _join_system(system, messages[:first], body, ledger)
-    elif type(system) is str and not mine:
+    elif type(system) is str and not is_native:
         _say_system(system, "system", body, ledger)
     elif type(system) is str:
         body["system"] = system
     elif system:
-        ledger.at, ledger.own = ("system",), mine
+        ledger.at, ledger.own = ("system",), is_native
         body["system"] = encode_blocks(system, ledger, "system")
     return first
 

@@ -7,10 +7,19 @@ Rules of this folder:
 - A field names the server, client or document that needs it.
 """
 
-from toolwire.types.spelling import anthropic
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling import anthropic, gemini, ollama, openai_chat, openai_responses
+from toolwire.types.spelling.base import RequestSpelling, WireSpelling
 
-Spelling = anthropic.MessagesCallSpelling | anthropic.MessagesResultSpelling
+Spelling = (
+    anthropic.MessagesCallSpelling
+    | anthropic.MessagesRequestSpelling
+    | anthropic.MessagesResultSpelling
+    | gemini.GeminiRequestSpelling
+    | ollama.OllamaRequestSpelling
+    | openai_chat.ChatRequestSpelling
+    | openai_responses.ResponsesRequestSpelling
+    | RequestSpelling
+)
 """Every struct of this folder; JSON names it in `of`."""
 
-__all__ = ["Spelling", "WireSpelling"]
+__all__ = ["RequestSpelling", "Spelling", "WireSpelling"]
