@@ -63,7 +63,7 @@ class Setting(Struct, frozen=True):
     plain: bool = False
 
     def written(self, encode: Callable[[Request, Ledger], Any]) -> "Setting":
-        """Give the setting, read as it is, and written in another way."""
+        """Return the setting, read as it is, and written by `encode`."""
         return replace(self, encode=encode, plain=False)
 
 
@@ -84,7 +84,7 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
 
 
 def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting:
-    """Make a setting of which this wire takes some values; another one from elsewhere is lost, and `why` is said."""
+    """Make a setting of which this wire accepts some values; another one from elsewhere is lost, because of `why`."""
     field = setting.fields[0]
 
     def encode(request: Request, ledger: Ledger) -> Any:
@@ -159,16 +159,16 @@ def labels(*, stored: bool = False) -> Setting:
     """Make the setting of what an application notes of a request: texts, for some models only of what is `stored`."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        given = request.metadata or {}
+        metadata = request.metadata or {}
         if made_by(request.opaque, ledger.dialect):
-            return given
+            return metadata
         if stored and not request.store and family_of(request.model).unstored_metadata is False:
             ledger.lose("metadata", "metadata", f"{ledger.dialect} takes it of {request.model} only with `store`")
             return ABSENT
-        for key, value in given.items():
+        for key, value in metadata.items():
             if type(value) is not str:
                 ledger.lose(f"metadata.{key}", "metadata", f"{ledger.dialect} takes only strings, not {value!r}")
-        return {key: value for key, value in given.items() if type(value) is str}
+        return {key: value for key, value in metadata.items() if type(value) is str}
 
     return plain("metadata", "metadata", dict).written(encode)
 
@@ -182,11 +182,11 @@ def identifier(field: str) -> Setting:
     grammar = _NAMES_OF_USERS[field]
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        given: str = getattr(request, field)
-        if len(given) <= grammar.limit or made_by(request.opaque, ledger.dialect):
-            return given
+        value: str = getattr(request, field)
+        if len(value) <= grammar.limit or made_by(request.opaque, ledger.dialect):
+            return value
         ledger.lose(field, field, f"{ledger.dialect} takes at most {grammar.limit} characters", "approximated")
-        return shorten(given, grammar)
+        return shorten(value, grammar)
 
     return plain(field, field, str).written(encode)
 
@@ -195,9 +195,9 @@ def at_least(key: str, field: str, least: int) -> Setting:
     """Make a setting of a whole number that this wire wants not to be smaller."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        given = getattr(request, field)
-        if given >= least or made_by(request.opaque, ledger.dialect):
-            return given
+        value = getattr(request, field)
+        if value >= least or made_by(request.opaque, ledger.dialect):
+            return value
         ledger.lose(field, field, f"the least here is {least}", "approximated")
         return least
 
@@ -233,9 +233,9 @@ def lose_beside_schema(output: Output, ledger: Ledger) -> None:
 
 
 def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | None]:
-    """Give the name and the schema of an answer, from elsewhere, as OpenAI's two wires take them: it is an object's.
+    """Return the name and the schema of an answer, from elsewhere, as both wires of OpenAI accept them.
 
-    Another value stands in the one field of an object.
+    The schema is that of an object. Another value stands in the one field of an object.
     """
     schema = output.schema
     if schema is not None and not is_of_object(schema) and (wrapped := ledger.wrap(schema, "output.schema")):
@@ -321,16 +321,16 @@ def _without_written_choice(request: Request) -> Request:
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
     """Narrow a choice to those of its tools that are declared; no other one stands in for another server's tool."""
     choice: Any = request.tool_choice
-    servers = [tool for tool in request.tools if isinstance(tool, ServerTool)]
-    mine = [tool for tool in servers if tool.dialect == ledger.dialect]
-    declared = {tool.name for tool in request.tools if not isinstance(tool, ServerTool)} | {*_names_of(mine)}
+    server_tools = [tool for tool in request.tools if isinstance(tool, ServerTool)]
+    native = [tool for tool in server_tools if tool.dialect == ledger.dialect]
+    declared = {tool.name for tool in request.tools if not isinstance(tool, ServerTool)} | {*_names_of(native)}
     unknown = [name for name in choice.names if name not in declared]
     if not unknown:
         return {}
     names = [name for name in choice.names if name in declared]
     detail = f"no tool is declared as {', '.join(unknown)}"
     ledger.lose("tool_choice.names", "tool_choice", detail, "approximated")
-    if not names and not set(unknown).isdisjoint(_names_of(servers)):
+    if not names and not set(unknown).isdisjoint(_names_of(server_tools)):
         choice = replace(choice, mode="auto")
     return {"tool_choice": replace(choice, names=names or None)}
 
@@ -374,7 +374,7 @@ class Settings:
                 _lose_unknown(field, request, ledger)
 
     def paths(self, within: str = "") -> dict[str, str]:
-        """Say where in a body each canonical field stands."""
+        """Return the path in a body of each canonical field."""
         prefix = f"{within}." if within else ""
         firsts = {field: settings[0].key for field, settings in self.by_field.items()}
         return {field: f"{prefix}{key}" for field, key in firsts.items() if key}
@@ -457,7 +457,7 @@ def _as_written(setting: Setting, value: Any, request: Request, opaque: Opaque) 
 
 
 def merge(left: Any, value: Any) -> Any:
-    """Put what was left of an object beside what is understood of it, at every depth; the latter wins."""
+    """Add what was not understood of an object to what is understood of it, at every depth. The latter wins."""
     if not isinstance(left, dict) or not isinstance(value, dict):
         return value
     return {**left, **{key: merge(left.get(key), inner) for key, inner in value.items()}}

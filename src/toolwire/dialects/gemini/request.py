@@ -63,28 +63,28 @@ _SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 @lru_cache(256)
 def _read_path(path: str) -> tuple[str, bool] | None:
-    """Read the model and whether it streams; None where a path says neither."""
-    said = _PATH.fullmatch(path)
-    if said is None:
+    """Return the model that a path names and whether it streams, or None if it names none."""
+    match = _PATH.fullmatch(path)
+    if match is None:
         return None
-    model, collection = unquote(said["model"]), said["collection"]
-    return model if collection == "models" else f"{collection}/{model}", said["verb"] == _VERBS[True]
+    model, collection = unquote(match["model"]), match["collection"]
+    return model if collection == "models" else f"{collection}/{model}", match["verb"] == _VERBS[True]
 
 
 @lru_cache(256)
 def _write_path(path: str, model: str, *, stream: bool) -> str:
-    """Write the path of a request: the one that was read, for as long as it says the same."""
+    """Return the path of a request: the one that was read, as long as it means the same."""
     if path and _read_path(path) in {None, (model, stream)}:
         return path
-    said = _PATH.fullmatch(path) if path else None
-    root, query = (_VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
+    match = _PATH.fullmatch(path) if path else None
+    root, query = (_VERSION, "") if match is None else (match["root"], _SSE.sub("", match["query"]))
     if stream and "alt=" not in query:
         query += "&alt=sse" if query else "?alt=sse"
     return f"{root}{_write_resource(model)}:{_VERBS[stream]}{query}"
 
 
 def _write_resource(model: str) -> str:
-    """Write the name of a model as a path that leads nowhere else; one with `..` in it is one step, not several."""
+    """Return the path of a model. A name with `..` in it is escaped to one segment, so that it leads nowhere else."""
     if _PLAIN_NAME.fullmatch(model):
         return f"models/{model}"
     steps = model.split("/")
@@ -297,7 +297,7 @@ def _decode_level(value: Any) -> Understood | None:
 
 
 def _encode_level(request: Request, ledger: Ledger) -> Any:
-    """Write how hard to think, for models that take a level."""
+    """Write the effort, for models that accept a level."""
     levels = family_of(request.model).efforts
     has_level = spelling_of(request.opaque, GeminiRequestSpelling).has_thinking_level
     if levels == () and not has_level:
@@ -317,7 +317,7 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
-    """Write how much to think, for models that take a number."""
+    """Write the thinking budget, for models that accept a number of tokens."""
     family, budget = family_of(request.model), request.thinking_budget
     if family.efforts == () and not spelling_of(request.opaque, GeminiRequestSpelling).has_thinking_level:
         return _say_all_in_budget(request, ledger)
@@ -369,11 +369,11 @@ def _decode_labels(value: Any) -> Understood | None:
 
 
 def _encode_labels(request: Request, ledger: Ledger) -> Any:
-    given = request.metadata or {}
-    labels = {key: label for key, label in given.items() if type(label) is str}
-    for key in given.keys() - labels.keys():
+    metadata = request.metadata or {}
+    labels = {key: label for key, label in metadata.items() if type(label) is str}
+    for key in metadata.keys() - labels.keys():
         ledger.lose(f"metadata.{key}", "metadata", "a label is a text")
-    return labels if labels or not given else ABSENT
+    return labels if labels or not metadata else ABSENT
 
 
 # google-genai 3.4.0, types.ServiceTier (2026-11-20).
@@ -388,7 +388,7 @@ def _decode_model(value: Any) -> Understood | None:
 
 
 def _encode_model(request: Request, _ledger: Ledger) -> Any:
-    """Write the model only where a body said it beside the path."""
+    """Write the model only if the body named it beside the path."""
     written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("model")
     if written is None:
         return ABSENT
@@ -396,7 +396,7 @@ def _encode_model(request: Request, _ledger: Ledger) -> Any:
 
 
 def _elsewhere(*_given: Any) -> Any:
-    """Read nothing here: what belongs together is taken together, and what is in the path is read there."""
+    """Return None: the setting is read together with another key, or from the path."""
     return None
 
 

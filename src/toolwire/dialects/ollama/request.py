@@ -103,13 +103,13 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
 
 
 def _ask(bodies: list[Any], words: str) -> None:
-    for place in range(len(bodies) - 1, -1, -1):
-        body = bodies[place]
+    for index in range(len(bodies) - 1, -1, -1):
+        body = bodies[index]
         role = body.get("role") if type(body) is dict else None
         if type(role) is str and role.lower() == "user":
             before = body.get("content")
-            said = f"{before}\n\n{words}" if before and type(before) is str else words
-            bodies[place] = {**body, "content": said}
+            asking = f"{before}\n\n{words}" if before and type(before) is str else words
+            bodies[index] = {**body, "content": asking}
             return
     bodies.append({"role": "user", "content": words})
 
@@ -122,8 +122,8 @@ def _decode_count(value: Any) -> Understood | None:
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
 
 
-def _is_whole(given: float) -> bool:
-    return not isinstance(given, float) or given.is_integer()
+def _is_whole(value: float) -> bool:
+    return not isinstance(value, float) or value.is_integer()
 
 
 OPTIONS = Settings(

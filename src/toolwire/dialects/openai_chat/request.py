@@ -112,7 +112,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
 
 
 def _settle_effort(request: Request, ledger: Ledger) -> Request:
-    """Have a request from elsewhere not reason where its model takes no functions here while it does."""
+    """Set the effort to `none` if the model accepts functions over Chat Completions only without reasoning."""
     family = family_of(request.model)
     if family.functions_while_reasoning is not False or request.effort == "none":
         return request
@@ -157,11 +157,11 @@ def _decode_output(value: Any) -> Understood | None:
         case {"type": "json_object"} if len(value) == 1:
             return Understood({"output": Output("json")})
         case {"type": "json_schema", "json_schema": {"name": str(name)} as inner} if len(value) == 2:
-            left = inner.copy()
-            del left["name"]
-            fields = {key: left.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(left.get(key)) is kind}
+            unparsed = inner.copy()
+            del unparsed["name"]
+            fields = {key: unparsed.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(unparsed.get(key)) is kind}
             output = Output("schema", name=name, **fields)
-            return Understood({"output": output}, {"json_schema": left} if left else ABSENT)
+            return Understood({"output": output}, {"json_schema": unparsed} if unparsed else ABSENT)
     return None
 
 
@@ -176,8 +176,8 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     if not made_by(request.opaque, DIALECT):
         name, schema = legal_form(output, ledger)
     inner = {"name": name, "schema": schema, "strict": output.strict, "description": output.description}
-    said = {key: value for key, value in inner.items() if value is not None}
-    return {"type": "json_schema", "json_schema": said}
+    written = {key: value for key, value in inner.items() if value is not None}
+    return {"type": "json_schema", "json_schema": written}
 
 
 _SETTINGS = Settings(

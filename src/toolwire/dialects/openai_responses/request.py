@@ -176,28 +176,28 @@ def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -
 
 
 def _goes_on(context: Context) -> bool:
-    """Whether the calls that the messages answer are at the server, so that no result lacks its call."""
+    """Return True if the server has the calls that the messages answer, so that no result lacks its call."""
     stored = not _STATE.keys().isdisjoint(context.provider_state or ())
     return stored and all(message.role != "assistant" for message in context.messages)
 
 
 def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
-    """Find what came after the last turn of the assistant; the calls before it may still be answered."""
-    for place in range(len(messages) - 1, first - 1, -1):
-        if messages[place].role == "assistant":
-            parts = [part for message in messages[: place + 1] for part in message.parts]
+    """Return the index after the last turn of the assistant. The calls before it may still be answered."""
+    for index in range(len(messages) - 1, first - 1, -1):
+        if messages[index].role == "assistant":
+            parts = [part for message in messages[: index + 1] for part in message.parts]
             items.answers = {part.id: kind for part in parts if type(part) is ToolCall and (kind := answer_of(part))}
-            return place + 1
+            return index + 1
     return first
 
 
 def _encode_system(request: Request, messages: Sequence[Message], body: dict[str, Any], items: Items) -> int:
-    """Write the system prompt, and say how many messages are in it."""
-    system, ledger, mine = request.system, items.ledger, made_by(request.opaque, DIALECT)
-    if system and not mine and _is_item(request, messages):
+    """Write the system prompt, and return how many messages are in it."""
+    system, ledger, is_native = request.system, items.ledger, made_by(request.opaque, DIALECT)
+    if system and not is_native and _is_item(request, messages):
         ledger.at = ("system",)
         encode_message(Message("system", system), items)
-    elif type(system) is str and (system or mine):
+    elif type(system) is str and (system or is_native):
         body["instructions"] = system
     elif system:
         ledger.at = ("system",)
@@ -205,14 +205,14 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
             body["instructions"] = _join(system, ledger)
         else:
             encode_message(Message("system", system), items)
-    elif not mine and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
+    elif not is_native and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
         return _encode_first(messages[0], body, ledger)
     ledger.at = ()
     return 0
 
 
 def _is_item(request: Request, after: Sequence[Message]) -> bool:
-    """Whether the system prompt has to stand in the input: where the word JSON or else nothing is in it."""
+    """Return True if the system prompt must be an item: the input has to mention JSON, or would be empty."""
     if request.output is not None and request.output.kind == "json":
         return True
     begins = bool(after) and after[0].role != "assistant"
@@ -220,7 +220,7 @@ def _is_item(request: Request, after: Sequence[Message]) -> bool:
 
 
 def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int:
-    """Write a system message from elsewhere, with which the conversation begins, as the system prompt."""
+    """Write the first message as the system prompt, if another wire sent it. Return the number of messages written."""
     content, opaque = message.content, message.opaque
     if made_by(opaque, DIALECT) or message.name is not None or message.tool_call_id is not None:
         return 0
@@ -235,13 +235,13 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
 
 
 def _is_words(parts: Any, ledger: Ledger) -> bool:
-    """Whether parts can be said as one string."""
+    """Return True if the parts can be joined to one string."""
     marked = ledger.quirks.cache_marks
     return bool(parts) and all(type(part) is Text and not (marked and part.cache) for part in parts)
 
 
 def _join(parts: Any, ledger: Ledger) -> str:
-    """Say several texts as one, and lose what stands beside them."""
+    """Join the texts to one, and report the loss of all that they have beside them."""
     for part in ledger.each(parts):
         if part.cache is not None:
             ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
@@ -260,10 +260,10 @@ def _decode_format(value: Any) -> Understood | None:
         case {"type": "json_object"} if len(value) == 1:
             return Understood({"output": Output("json")})
         case {"type": "json_schema", "name": str(), "schema": dict()}:
-            left = value.copy()
-            del left["type"]
-            fields = {key: left.pop(key) for key, kind in _FORMAT.items() if type(left.get(key)) is kind}
-            return Understood({"output": Output("schema", **fields)}, left or ABSENT)
+            unparsed = value.copy()
+            del unparsed["type"]
+            fields = {key: unparsed.pop(key) for key, kind in _FORMAT.items() if type(unparsed.get(key)) is kind}
+            return Understood({"output": Output("schema", **fields)}, unparsed or ABSENT)
     return None
 
 
@@ -289,19 +289,19 @@ def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
 def _decode_include(value: Any) -> Understood | None:
     if type(value) is not list or _LOGPROBS not in value:
         return None
-    left = [entry for entry in value if entry != _LOGPROBS]
-    return Understood({"logprobs": True}, left or ABSENT, keep=True)
+    unparsed = [entry for entry in value if entry != _LOGPROBS]
+    return Understood({"logprobs": True}, unparsed or ABSENT, keep=True)
 
 
 def _encode_include(request: Request, _ledger: Ledger) -> Any:
     if not request.logprobs:
         return ABSENT
-    left = _left_of(request, "include")
-    return [*(left if isinstance(left, list) else ()), _LOGPROBS]
+    unparsed = _left_of(request, "include")
+    return [*(unparsed if isinstance(unparsed, list) else ()), _LOGPROBS]
 
 
 def _left_of(request: Request, key: str) -> Any:
-    """Give what this wire had left of a setting, beside what it means."""
+    """Return what was not understood of a setting of this wire."""
     opaque = request.opaque
     return opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
 
