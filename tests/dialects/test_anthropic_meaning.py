@@ -27,6 +27,7 @@ from toolwire import (
     ToolResult,
 )
 from toolwire.dialects import anthropic, dialect
+from toolwire.types.spelling.anthropic import MessagesRequestSpelling
 
 PLAIN = Opaque("anthropic", {})
 
@@ -61,7 +62,7 @@ def test_what_the_settings_mean() -> None:
                 "container": "c",
                 "cache_control": EPHEMERAL,
             },
-            {"no_messages": True},
+            spelling=MessagesRequestSpelling(has_no_messages=True),
         ),
     )
 

@@ -24,7 +24,7 @@ from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
 from toolwire.types.frozen import copied
-from toolwire.types.spelling import Spelling, WireSpelling
+from toolwire.types.spelling import RequestSpelling, Spelling, WireSpelling
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
@@ -454,34 +454,28 @@ def spelling_of(opaque: Opaque | None, spelling_type: type[_Spelling]) -> _Spell
     return spelling if type(spelling) is spelling_type else spelling_type()
 
 
+def request_spelling_of(opaque: Opaque | None, dialect: str) -> RequestSpelling:
+    """Return how the wire of `dialect` spelled a request. No field is set if the request came from elsewhere."""
+    spelling = opaque.spelling if opaque is not None and opaque.dialect == dialect else None
+    return spelling if isinstance(spelling, RequestSpelling) else RequestSpelling()
+
+
 def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:
     """Give what this dialect's wire had left of an object inside a value; nothing when it came from elsewhere."""
     left = opaque.value.get(key) if opaque is not None and opaque.dialect == dialect else None
     return left if isinstance(left, dict) else {}
 
 
-def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-    """Begin to read a body: a copy to take from, and a form that keeps a path other than the usual one."""
+def copy_body(body: Any, what: str) -> dict[str, Any]:
+    """Return a copy of `body`, to take from what is understood. Raise `InvalidBody` if it is no object."""
     if type(body) is not dict:
         raise InvalidBody(f"a {what}'s body must be a JSON object", path="$")
-    return body.copy(), {"path": path} if path and path != usual else {}
-
-
-def open_response(body: Any) -> dict[str, Any]:
-    """Return a copy of the `body` of a response, from which its dialect takes what it understands."""
-    if type(body) is not dict:
-        raise InvalidBody("a response's body must be a JSON object", path="$")
     return body.copy()
 
 
-def open_request(body: Any, path: str, usual: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-    """Begin to read a request: what is left beside its `messages`, its form, and the messages."""
-    rest, form = open_body(body, "request", path, usual)
-    if type(messages := rest.get("messages")) is list:
-        del rest["messages"]
-        return rest, form, messages
-    form["no_messages"] = True
-    return rest, form, []
+def unusual_path(path: str, usual: str) -> str:
+    """Return the path that a request was sent to if it is another one than `usual`, else an empty one."""
+    return "" if path == usual else path
 
 
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:

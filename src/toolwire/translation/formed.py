@@ -13,8 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect
+from toolwire.encoding.ledger import spelling_of
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Choice, Event, Output, PartEnd, PartStart, Request, Response, Text, TextDelta
+from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 _OPENING = re.compile(rf'\s*\{{\s*"{VALUE}"\s*:\s*(?=\S)')
 _OPENED = f'{{"{VALUE}":'
@@ -150,8 +152,8 @@ def unwrapping(request: Request, source: Dialect, target: Dialect) -> Unwrapping
 
 
 def asks_for_word(request: Request) -> bool:
-    """Whether a word is asked for that is no JSON: the dialect that read the request notes so."""
-    return request.opaque is not None and "word" in (request.opaque.form or {})
+    """Return True if the answer that is asked for is a bare word and no JSON (`text/x.enum` of generateContent)."""
+    return spelling_of(request.opaque, GeminiRequestSpelling).has_enum_output
 
 
 def _choice(choice: Choice, read: Callable[[str], str]) -> Choice:

@@ -18,7 +18,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, made_by, open_response, take, take_constants
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Message, Opaque, Part, Response, ToolCall, Usage
 from toolwire.types.spelling.anthropic import MessagesResponseSpelling
@@ -43,7 +43,7 @@ _MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    unparsed = open_response(body)
+    unparsed = copy_body(body, "response")
     spelling = MessagesResponseSpelling(constants=take_constants(unparsed, _CONSTANTS))
     content: Any = unparsed.get("content")
     raw = take(unparsed, "stop_reason", str)

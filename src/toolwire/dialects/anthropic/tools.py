@@ -203,14 +203,15 @@ def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
 
 def decode_choice(value: Any) -> Understood | None:
     """Read a `tool_choice` with its parallel-call flag."""
-    form: dict[str, Any] = {}
+    is_escaped = False
     match value:
         case {"type": "auto" | "none" as mode}:
             choice = ToolChoice(mode)
         case {"type": "any"}:
             choice = ToolChoice("required")
         case {"type": "tool", "name": str(name)}:
-            choice = ToolChoice("required", [WIRE.read_name(name, form)])
+            name, is_escaped = WIRE.restore_name(name)
+            choice = ToolChoice("required", [name])
         case _:
             return None
     fields: dict[str, Any] = {"tool_choice": choice}
@@ -218,7 +219,7 @@ def decode_choice(value: Any) -> Understood | None:
     left = {key: given for key, given in value.items() if key not in taken}
     if type(left.get("disable_parallel_tool_use")) is bool and choice.mode != "none":
         fields["parallel_tool_calls"] = not left.pop("disable_parallel_tool_use")
-    return Understood(fields, left or ABSENT, keep=bool(form))
+    return Understood(fields, left or ABSENT, keep=is_escaped)
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:

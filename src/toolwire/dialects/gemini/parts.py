@@ -130,31 +130,6 @@ def decode_part(body: Any) -> Part:
     return Opaque(DIALECT, body) if part is None else part
 
 
-def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] | None:
-    """Take the system instruction out of what is left of a body."""
-    given = rest.get("systemInstruction")
-    if type(given) is str:
-        form["system"] = "text"
-        return str(rest.pop("systemInstruction"))
-    parts = given.get("parts") if type(given) is dict else None
-    if type(parts) is dict:
-        form["system"] = "one"
-        parts = [parts]
-    if type(given) is not dict or type(parts) is not list or not parts:
-        return None
-    left = {key: value for key, value in given.items() if key != "parts"}
-    if type(left.get("role")) is str:
-        form["system_role"] = left.pop("role")
-    if left:
-        rest["systemInstruction"] = left
-    else:
-        del rest["systemInstruction"]
-    alone = parts[0] if len(parts) == 1 and "system" not in form else None
-    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
-        return str(alone["text"])
-    return [decode_part(part) for part in parts]
-
-
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
     """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
     rest, snakes = read_keys(body)

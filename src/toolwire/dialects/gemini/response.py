@@ -26,7 +26,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_response, spelling_of, take
+from toolwire.encoding.ledger import Ledger, copy_body, form_of, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
@@ -65,7 +65,7 @@ _NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: _OTHER}
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    unparsed, snake_keys = read_keys(open_response(body))
+    unparsed, snake_keys = read_keys(copy_body(body, "response"))
     entries = unparsed.get("candidates")
     choices: list[Choice] = []
     order: tuple[int, ...] = ()

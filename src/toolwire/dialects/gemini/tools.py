@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, snake_of, spelling
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
 from toolwire.errors import InvalidSchema
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
+from toolwire.types.spelling.gemini import GeminiRequestSpelling
 from toolwire.wire.names import escape
 
 _DECLARED = "functionDeclarations"
@@ -151,7 +152,7 @@ def encode_strictness(tools: Iterable[Tool | ServerTool], body: dict[str, Any]) 
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `toolConfig`."""
+    """Read a `toolConfig`. ruby_llm writes its mode in small letters; servers also read the number of a mode."""
     outer = spelling(value, _CALLING) if type(value) is dict else ""
     config = value.get(outer) if outer else None
     if type(config) is not dict:
@@ -166,7 +167,7 @@ def decode_choice(value: Any) -> Understood | None:
     inner = spelling(left, _ALLOWED)
     names, listed = None, left.get(inner)
     if type(listed) is list and listed and all(type(name) is str for name in listed):
-        names = [WIRE.read_name(name, {}) for name in left.pop(inner)]
+        names = [WIRE.restore_name(name)[0] for name in left.pop(inner)]
     rest = {key: beside for key, beside in value.items() if key != outer} | ({outer: left} if left else {})
     common = (_CALLING, _ALLOWED, word) == (outer, inner, given) and (names is None or _are_legal(names, listed))
     choice = ToolChoice(_MODES[word], names)  # type: ignore[arg-type]
@@ -185,21 +186,22 @@ def _are_legal(names: list[str], written: Any) -> bool:
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write a `toolConfig`; the choice is narrowed to some tools by allowing only these."""
     choice, opaque = request.tool_choice, request.opaque
-    mine = made_by(opaque, DIALECT)
+    is_native = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
-    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
-    outer = spelling(spelled, _CALLING)
-    config = dict(spelled.get(outer) or {})
+    settings = spelling_of(opaque, GeminiRequestSpelling).settings
+    written = settings.get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
+    outer = spelling(written, _CALLING)
+    config = dict(written.get(outer) or {})
     word = _word(config.get("mode"))
     if word is None or _MODES[word] != choice.mode:
         config["mode"] = WORDS[choice.mode]
     inner = spelling(config, _ALLOWED)
     config.pop(inner, None)
-    if choice.names is not None and choice.mode == "none" and not mine:
+    if choice.names is not None and choice.mode == "none" and not is_native:
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
     elif choice.names is not None:
-        if choice.mode == "auto" and not mine:
+        if choice.mode == "auto" and not is_native:
             config["mode"] = "VALIDATED"
             ledger.lose("tool_choice", "tool_choice", f"{DIALECT} narrows only this way", "approximated", "minor")
         config[inner] = [ledger.names.write(name) for name in choice.names]
@@ -294,33 +296,31 @@ def _is_word(schema: dict[str, Any]) -> bool:
     return type(words) is list and bool(words) and all(type(word) is str for word in words)
 
 
-def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
+def take_output(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """Take the form of the answer out of `generationConfig`, where two keys say it.
+
+    Return the fields, the setting to store as written, and whether the answer is a bare word.
+    """
     media_type = config.get("responseMimeType")
     keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
-    key = keys[0] if keys else None
-    if media_type not in (("application/json", "text/plain") if key is None else ("application/json", _WORD)):
-        return {}
-    if key is None:
+    if media_type not in ("application/json", _WORD if keys else "text/plain"):
+        return {}, {}, False
+    if not keys:
         del config["responseMimeType"]
-        return {"output": Output("json" if media_type == "application/json" else "text")}
-    schema = config[key]
+        return {"output": Output("json" if media_type == "application/json" else "text")}, {}, False
+    key, schema = keys[0], config[keys[0]]
     if len(keys) > 1 or type(schema) is not dict or (media_type == _WORD and not _is_word(schema)):
-        return {}
-    if media_type == _WORD:
-        form["word"] = True
-    del config["responseMimeType"]
-    del config[key]
-    if key == "responseSchema":
-        form["responseSchema"] = [schema, _read_schema(schema, "responseSchema")]
-        schema = form["responseSchema"][1]
-    return {"output": Output("schema", schema)}
+        return {}, {}, False
+    del config["responseMimeType"], config[key]
+    if key == "responseJsonSchema":
+        return {"output": Output("schema", schema)}, {}, media_type == _WORD
+    return {"output": Output("schema", _read_schema(schema, key))}, {key: schema}, media_type == _WORD
 
 
 def encode_media_type(request: Request, _ledger: Ledger) -> Any:
     """Write whether the answer is JSON, or one of some words."""
-    output = request.output or Output("json")
-    if output.schema is not None and "word" in form_of(request.opaque, DIALECT) and _is_word(output.schema):
+    output, spelling = request.output or Output("json"), spelling_of(request.opaque, GeminiRequestSpelling)
+    if output.schema is not None and spelling.has_enum_output and _is_word(output.schema):
         return _WORD
     return "text/plain" if output.kind == "text" else "application/json"
 
@@ -331,11 +331,11 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     if output is None or output.schema is None:
         return ABSENT
     lose_beside_schema(output, ledger)
-    spelled = form_of(request.opaque, DIALECT).get("responseSchema")
-    if spelled is not None:
-        return _to_openapi(output.schema, spelled, ledger, "output.schema")
-    mine = made_by(request.opaque, DIALECT)
-    return output.schema if mine else ledger.fit_value(output.schema, "gemini", "output.schema")
+    written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("responseSchema")
+    if written is not None:
+        return _to_openapi(output.schema, [written, _read_schema(written, "responseSchema")], ledger, "output.schema")
+    is_native = made_by(request.opaque, DIALECT)
+    return output.schema if is_native else ledger.fit_value(output.schema, "gemini", "output.schema")
 
 
 def _to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:

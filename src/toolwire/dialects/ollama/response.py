@@ -17,7 +17,7 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, made_by, open_response, spelling_of, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.types.answer import is_count
@@ -32,7 +32,7 @@ COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    unparsed, constants = open_response(body), {}
+    unparsed, constants = copy_body(body, "response"), {}
     choices: list[Choice] = []
     if type(unparsed.get("message")) is dict:
         message = decode_answer(unparsed.pop("message"), number_of(body.get("created_at")))

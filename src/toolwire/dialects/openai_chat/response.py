@@ -19,7 +19,7 @@ from toolwire.encoding.finish import (
     without_claim,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, made_by, open_response, spelling_of, take, take_constants
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Encoded, Response, ToolCall
@@ -54,7 +54,7 @@ _EXACT = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    unparsed = open_response(body)
+    unparsed = copy_body(body, "response")
     constants = take_constants(unparsed, {"object": "chat.completion"})
     entries = unparsed.get("choices")
     choices: list[Choice] = []

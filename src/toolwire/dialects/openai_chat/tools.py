@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, request_spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
@@ -120,7 +120,7 @@ def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice`, in each of its forms."""
+    """Read a `tool_choice`, in each of its forms. `any` is Mistral's word (https://docs.mistral.ai/api)."""
     match value:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})
@@ -138,9 +138,10 @@ def decode_choice(value: Any) -> Understood | None:
 
 
 def _named(names: list[Any], mode: Any = "required", *, keep: bool = False) -> Understood:
-    form: dict[str, Any] = {}
-    read = [WIRE.read_name(name, form) for name in names]
-    return Understood({"tool_choice": ToolChoice(mode, read)}, keep=keep or bool(form))
+    """Return a choice of these tools. One that had an escaped name is stored as written, as is any if `keep` is set."""
+    restored = [WIRE.restore_name(name) for name in names]
+    choice = ToolChoice(mode, [name for name, _ in restored])
+    return Understood({"tool_choice": choice}, keep=keep or any(is_escaped for _, is_escaped in restored))
 
 
 def _allowed_name(tool: Any) -> str | None:
@@ -152,12 +153,12 @@ def _allowed_name(tool: Any) -> str | None:
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    mine = made_by(request.opaque, DIALECT)
-    if _LEGACY in form_of(request.opaque, DIALECT):
+    is_native = made_by(request.opaque, DIALECT)
+    if _LEGACY in request_spelling_of(request.opaque, DIALECT).settings:
         return ABSENT
 
     def entry(key: str, name: str) -> Any:
-        return {"type": key, key: {"name": ledger.names.choose(name, own=mine)}}
+        return {"type": key, key: {"name": ledger.names.choose(name, own=is_native)}}
 
     return write_choice(request, ledger, entry, lambda **allowed: {"allowed_tools": allowed})
 
@@ -178,7 +179,7 @@ def decode_legacy_choice(value: Any) -> Understood | None:
 def encode_legacy_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice where it came in the deprecated form."""
     choice = request.tool_choice
-    if choice is None or _LEGACY not in form_of(request.opaque, DIALECT):
+    if choice is None or _LEGACY not in request_spelling_of(request.opaque, DIALECT).settings:
         return ABSENT
     if choice.names is None and choice.mode != "required":
         return choice.mode

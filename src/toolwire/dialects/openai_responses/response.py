@@ -31,7 +31,7 @@ from toolwire.encoding.finish import (
     without_claim,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_response, spelling_of, take, take_constants
+from toolwire.encoding.ledger import Ledger, copy_body, form_of, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
 from toolwire.errors import FrameTooLarge
@@ -90,7 +90,7 @@ _EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    unparsed = open_response(body)
+    unparsed = copy_body(body, "response")
     spelling = ResponsesResponseSpelling(constants=take_constants(unparsed, {"object": "response"}))
     choices: list[Choice] = []
     if type(unparsed.get("output")) is list:

@@ -251,10 +251,6 @@ class Declared(Struct, eq=False):
         self._head = None
         return given
 
-    def form(self) -> dict[str, Any]:
-        """Give the form of the request that has them."""
-        return {} if self.layout is None else {"layout": self.layout, "items": self.items}
-
 
 class Shelf:
     """Written declarations, each to be put where it stood."""
@@ -404,7 +400,7 @@ def decode_choice(value: Any) -> Understood | None:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})
         case {"type": "function" | "custom", "name": str(name)} if value.keys() == {"type", "name"}:
-            choice = ToolChoice("required", [WIRE.read_name(name, {})])
+            choice = ToolChoice("required", [WIRE.restore_name(name)[0]])
             return Understood({"tool_choice": choice}, keep=True)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list(tools)} if len(value) == 3:
             names, others = read_allowed(tools, _allowed_name)
@@ -418,7 +414,7 @@ def decode_choice(value: Any) -> Understood | None:
 def _allowed_name(tool: Any) -> str | None:
     match tool:
         case {"type": "function" | "custom", "name": str(name)}:
-            return WIRE.read_name(name, {})
+            return WIRE.restore_name(name)[0]
         case {"type": str(kind)} if is_clients(kind, tool):
             return kind
     return None

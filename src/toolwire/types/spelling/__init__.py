@@ -8,27 +8,33 @@ Rules of this folder:
 """
 
 from toolwire.types.spelling import anthropic, gemini, ollama, openai_chat, openai_responses
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, WireSpelling
 
 Spelling = (
-    anthropic.MessagesCallSpelling
+    RequestSpelling
+    | anthropic.MessagesCallSpelling
     | anthropic.MessagesErrorSpelling
+    | anthropic.MessagesRequestSpelling
     | anthropic.MessagesResponseSpelling
     | anthropic.MessagesResultSpelling
     | gemini.GeminiChoiceSpelling
     | gemini.GeminiErrorSpelling
+    | gemini.GeminiRequestSpelling
     | gemini.GeminiResponseSpelling
     | ollama.OllamaErrorSpelling
     | ollama.OllamaLineSpelling
+    | ollama.OllamaRequestSpelling
     | ollama.OllamaResponseSpelling
     | openai_chat.ChatChoiceSpelling
     | openai_chat.ChatErrorSpelling
+    | openai_chat.ChatRequestSpelling
     | openai_chat.ChatResponseSpelling
     | openai_responses.ResponsesChoiceSpelling
     | openai_responses.ResponsesDeltaSpelling
     | openai_responses.ResponsesErrorSpelling
+    | openai_responses.ResponsesRequestSpelling
     | openai_responses.ResponsesResponseSpelling
 )
 """Every struct of this folder; JSON names it in `of`."""
 
-__all__ = ["Spelling", "WireSpelling"]
+__all__ = ["RequestSpelling", "Spelling", "WireSpelling"]

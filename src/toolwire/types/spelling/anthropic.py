@@ -1,10 +1,10 @@
-"""How Anthropic Messages spells calls, results, responses and errors."""
+"""How Anthropic Messages spells values."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, WireSpelling
 
 
 class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
@@ -47,3 +47,20 @@ class MessagesErrorSpelling(WireSpelling, frozen=True, tag="anthropic.error", gc
     """
 
     body: Any | UnsetType = UNSET
+
+
+class MessagesRequestSpelling(RequestSpelling, frozen=True, tag="anthropic.request", gc=False):
+    """How a request of Messages was spelled.
+
+    - `has_opening_turn`: it began with the turn of the user that toolwire adds, since this wire begins with the user.
+    - `has_output_format`: the form of the answer stood in `output_format`, as in the beta
+      `structured-outputs-2025-11-13` (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+    """
+
+    has_opening_turn: bool = False
+    has_output_format: bool = False
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages or self.has_opening_turn

@@ -1,10 +1,10 @@
-"""How Ollama spells responses, errors and the lines of a stream."""
+"""How Ollama spells values."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, WireSpelling
 
 
 class OllamaResponseSpelling(WireSpelling, frozen=True, tag="ollama.response", gc=False):
@@ -39,3 +39,13 @@ class OllamaErrorSpelling(WireSpelling, frozen=True, tag="ollama.error", gc=Fals
 
     is_object: bool = False
     body: Any | UnsetType = UNSET
+
+
+class OllamaRequestSpelling(RequestSpelling, frozen=True, tag="ollama.request", gc=False):
+    """How a request of Ollama was spelled.
+
+    - `has_no_stream`: it had no `stream`, or null; the server streams then
+      (https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion).
+    """
+
+    has_no_stream: bool = False

@@ -1,10 +1,10 @@
-"""How Chat Completions and the servers that imitate it spell responses and errors."""
+"""How Chat Completions spells values."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, WireSpelling
 
 
 class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response", gc=False):
@@ -35,3 +35,16 @@ class ChatErrorSpelling(WireSpelling, frozen=True, tag="openai-chat.error", gc=F
     is_list: bool = False
     message_key: str | None = None
     body: Any | UnsetType = UNSET
+
+
+class ChatRequestSpelling(RequestSpelling, frozen=True, tag="openai-chat.request", gc=False):
+    """How a request of Chat Completions was spelled.
+
+    - `has_max_tokens`: the limit of tokens stood in `max_tokens`, which OpenAI has deprecated and most other servers
+      have alone (https://platform.openai.com/docs/api-reference/chat/create).
+    - `has_serial_functions`: its tools stood in the deprecated `functions` alone, of which a model calls one at a time
+      (https://platform.openai.com/docs/api-reference/chat/create).
+    """
+
+    has_max_tokens: bool = False
+    has_serial_functions: bool = False

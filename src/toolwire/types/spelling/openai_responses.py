@@ -1,10 +1,10 @@
-"""How Responses spells responses, errors and the deltas of a stream."""
+"""How OpenAI Responses spells values."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, WireSpelling
 
 
 class ResponsesResponseSpelling(WireSpelling, frozen=True, tag="openai-responses.response", gc=False):
@@ -46,3 +46,24 @@ class ResponsesErrorSpelling(WireSpelling, frozen=True, tag="openai-responses.er
 
     message_key: str | None = None
     body: Any | UnsetType = UNSET
+
+
+class ResponsesRequestSpelling(RequestSpelling, frozen=True, tag="openai-responses.request", gc=False):
+    """How a request of Responses was spelled.
+
+    - `has_text_input`: its `input` was a string, which is one message of the user
+      (https://platform.openai.com/docs/api-reference/responses/create#responses-create-input).
+    - `tools`: the layout of `tools`, if there is a namespace or an item that declares tools
+      (https://developers.openai.com/api/docs/guides/tools-tool-search).
+    - `tool_items`: the items of the input that declare tools (`additional_tools`), each with the index of the message
+      after it, its other keys and the layout of its tools.
+    """
+
+    has_text_input: bool = False
+    tools: list[Any] | None = None
+    tool_items: list[Any] = []
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages or self.tools is not None
