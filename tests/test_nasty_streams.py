@@ -103,7 +103,7 @@ LONG: dict[str, tuple[str, tuple[bytes, ...], bytes]] = {
 def test_a_spoiled_byte_is_told_the_same_way(
     name: str, begin: tuple[bytes, ...], again: bytes, odd: bytes, step: int
 ) -> None:
-    """What is read quickly, because it is like what came before, is read as it would be letter by letter."""
+    """A frame that is like those before it but for one byte is read as it would be letter by letter."""
     for place in range(ord(odd) % 7, len(again) - 2, step):
         spoiled = again[:place] + odd + again[place + 1 :]
         frames = [*begin, again, again, again, spoiled, again, again]

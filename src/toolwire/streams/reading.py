@@ -17,7 +17,6 @@ from toolwire.encoding.errors import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
 from toolwire.streams.calls import LOST_TEXT
-from toolwire.streams.items import NumberedSteps
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -77,14 +76,10 @@ class WireDecoder:
     """Reads one stream. A dialect says what a body means, and what the end of one is.
 
     `events` are those of the present feed. `done` says that the wire has ended the answer, `over` that nothing
-    more is read; `ignored` counts the bytes that came after that. `texts` are kept until their call or part ends,
-    by its key; `steps` are those of a wire that numbers its frames. `announces` says that parts begin with a frame
-    of their own.
+    more is read; `ignored` counts the bytes that came after that.
     """
 
     framing: type[EventStream | JsonLines] = EventStream
-    announces: bool = False
-    steps: NumberedSteps | None = None
     done: bool = False
     over: bool = False
     ignored: int = 0
@@ -98,7 +93,6 @@ class WireDecoder:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.texts: dict[int, Any] = {}
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
@@ -110,52 +104,30 @@ class WireDecoder:
         frames = self._frames or self._choose(data)
         if frames is None:
             return self.events
+        if not self._begun:
+            data = self._note_beginning(data)
+        try:
+            self._read_frames(frames.feed(data))
+        except FrameTooLarge as problem:
+            self._refuse_size(problem)
+        return self.events
+
+    def _note_beginning(self, data: bytes) -> bytes:
+        """Return the bytes to read, and store an excerpt for the error of a stream that never begins."""
         if self._head:
             data, self._head = self._head, b""
-        if not self._begun and len(self._excerpt) < 4 * _EXCERPT:
+        if len(self._excerpt) < 4 * _EXCERPT:
             self._excerpt = (self._excerpt + data).removeprefix(BOM).lstrip()[: 4 * _EXCERPT]
-        try:
-            self._read_bytes(data, frames)
-        except FrameTooLarge as problem:
-            self.fail(Error("server", str(problem), code="stream_invalid"))
-        return self.events
+        return data
 
-    def read_whole(self, frame: bytes, name: bytes = b"") -> list[Event] | None:
-        """Give the events of a frame, of which nothing came before; None where it has to be read as bytes."""
+    def _refuse_size(self, problem: FrameTooLarge) -> None:
+        """End the stream because a frame or a text in it is too large, after the frames that came before it."""
         try:
-            body: Any = _decode(frame)
-        except UNREADABLE:
-            body = None
-        if type(body) is not dict and not (frame == DONE and self._begun):
-            return None
-        self.events, self.frame, self._begun = [], frame, True
-        self._size += len(frame)
-        try:
-            if body is None:
-                self.end(complete=True)
-            else:
-                self.read(body, name)
-        except FrameTooLarge as problem:
-            self.fail(Error("server", str(problem), code="stream_invalid"))
-        if self._strain:
-            self._check_strain()
-        if self.over:
-            self._end_last()
-        return self.events
-
-    def _read_bytes(self, data: bytes, frames: Framing) -> None:
-        try:
-            read = frames.feed(data)
-        except FrameTooLarge as problem:
             self._read_frames(problem.before)
-            if self.over:
-                return
-            raise
-        self._read_frames(read)
-
-    def is_idle(self) -> bool:
-        """Whether a new frame may begin with the next byte."""
-        return type(self._frames) is self.framing and self._frames.is_idle() and not self._inside
+        except FrameTooLarge as earlier:
+            problem = earlier
+        if not self.over:
+            self.fail(Error("server", str(problem), code="stream_invalid"))
 
     def _read_frames(self, frames: Sequence[Frame]) -> None:
         for name, frame in frames:
@@ -205,13 +177,8 @@ class WireDecoder:
     def _choose(self, data: bytes) -> Framing | None:
         """Choose how the bytes are framed by the first of them that says something.
 
-        Of the blank ones before it stays what they mean: that a line has begun, or is not the first. After whole
-        frames it is known.
+        Of the blank ones before it stays what they mean: that a line has begun, or is not the first.
         """
-        if self._begun:
-            self._frames = self.framing()
-            self._frames.feed(b"\n")
-            return self._frames
         head = self._head + data
         rest = head.removeprefix(BOM).lstrip()
         blank = head[: len(head) - len(rest)].removeprefix(BOM)
@@ -279,10 +246,6 @@ class WireDecoder:
         """Whether a piece of arguments reached no call, and may be that of a call that was told as whole."""
         del cut
         return False
-
-    def keeps(self, event: Any) -> Any:
-        """Give what keeps the words of an event, None if nothing does; False if one more like it would change more."""
-        return self.texts.get(event.key) if event.opaque is None else False
 
     def settle(self, reason: str | None) -> None:
         """End what is open; `reason` says why, where the wire did not."""

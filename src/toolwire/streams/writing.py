@@ -48,7 +48,6 @@ from toolwire.wire.framing import LIMIT
 from toolwire.wire.retry_after import retry_info
 
 encode_json: Callable[[Any], bytes] = msgspec.json.Encoder().encode
-Say = Callable[[str], bytes]
 _BROKEN_OFF = Error("server", "the stream broke off before the answer was whole", code="stream_incomplete")
 TOLD_OTHERWISE = Error("server", "a call ended with other arguments than had been told", code="stream_invalid")
 CUT_FREE_TEXT = Error("server", "a call of free text was cut off", code="stream_incomplete")
@@ -78,17 +77,6 @@ _MANY = 64
 """So many losses are looked at once, because most of them come again and again."""
 
 
-def say_between(before: bytes, after: bytes, pieces: list[str] | None = None) -> Say:
-    """Give what says words between bytes that stay as they are; with `pieces` they are kept there."""
-
-    def say(words: str) -> bytes:
-        if pieces is not None:
-            pieces.append(words)
-        return before + encode_json(words) + after
-
-    return say
-
-
 def _say_nothing(_encoder: Any, _event: Any) -> bytes:
     """Say nothing: the wire has no place for the event."""
     return b""
@@ -99,8 +87,7 @@ class StreamEncoder:
 
     A dialect has a method for each kind of event that says something on its wire: `_WRITERS` names them. It says
     with `wire`, `encode_response`, `encode_error` and `write_reply` how it writes a shell and an error, and with
-    `write_ending` what it says of the end. `_mine` says that the stream was read from this wire. `ready` says more
-    words of a part, by its key, while they are all that is new.
+    `write_ending` what it says of the end. `_mine` says that the stream was read from this wire.
     """
 
     wire: ClassVar[Wire]
@@ -123,7 +110,6 @@ class StreamEncoder:
 
     def __init__(self, quirks: Quirks) -> None:
         self.ledger: Ledger = self.open_ledger(quirks)
-        self.ready: dict[int, Say] = {}
         self._losses: dict[Loss, None] = {}
         self._answer_of: dict[int, int] = {}
         self._half: set[int] = set()
@@ -190,10 +176,6 @@ class StreamEncoder:
         """Whether a value or an event was read from this wire."""
         opaque = value if type(value) is Opaque else value.opaque
         return opaque is not None and opaque.dialect == self.ledger.dialect
-
-    def may_add(self, event: WordsDelta) -> bool:
-        """Whether an event says more words, and nothing of this wire beside them."""
-        return event.opaque is None or (event.text != "" and not self.is_own(event))
 
     def left_at(self, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said beside an event."""

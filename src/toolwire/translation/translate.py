@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
 from toolwire.errors import InvalidBody, LossyTranslation
-from toolwire.streams import StreamDecoder, StreamEncoder, relay
+from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.types import Encoded, ErrorReply, Loss
 from toolwire.wire.bodies import read_body
 
@@ -83,16 +83,15 @@ def response(body: Body, source: str | Dialect, target: str | Dialect, *, strict
 class TranslatedStream:
     """A stream on its way from one dialect to another; `losses` grow while it runs."""
 
-    __slots__ = ("_decoder", "_encoder", "_relay")
+    __slots__ = ("_decoder", "_encoder")
 
     def __init__(self, decoder: StreamDecoder, encoder: StreamEncoder) -> None:
         self._decoder = decoder
         self._encoder = encoder
-        self._relay = relay(decoder, encoder)
 
     def feed(self, data: bytes) -> bytes:
         """Give what can be said of these bytes, cut anywhere."""
-        return self._relay(data)
+        return b"".join(map(self._encoder.feed, self._decoder.feed(data)))
 
     def close(self) -> bytes:
         """Give what is left to say when the source has ended."""

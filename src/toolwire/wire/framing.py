@@ -61,10 +61,6 @@ class _LineSplitter:
         self.begun = True
         return data.removeprefix(BOM)
 
-    def is_idle(self) -> bool:
-        """Whether a new line may begin with the next byte."""
-        return self.begun and not (self.held or self.after_return)
-
     def rest(self) -> bytes:
         """Give what has arrived of a line that nothing ended."""
         return bytes(self.held)
@@ -95,7 +91,7 @@ class EventStream:
         """Give the frames that these bytes end."""
         frames: list[Frame] = []
         place, end = 0, len(data)
-        if end <= self.limit and self.is_idle() and data.find(b"\r") < 0:
+        if end <= self.limit and self._is_idle() and b"\r" not in data:
             while place < end and (usual := _USUAL.match(data, place)) is not None:
                 if usual.lastindex is not None:
                     frames.append(usual.groups(b""))  # type: ignore[arg-type]
@@ -104,9 +100,11 @@ class EventStream:
             self._read_lines(data[place:], frames)
         return frames
 
-    def is_idle(self) -> bool:
-        """Whether a new event may begin with the next byte."""
-        return self._lines.is_idle() and not (self._data or self._name or self._id != self.last_id)
+    def _is_idle(self) -> bool:
+        """Return True if a new event may begin with the next byte."""
+        lines = self._lines
+        begun = self._data or self._name or lines.held or lines.after_return or self._id != self.last_id
+        return lines.begun and not begun
 
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
         for line in self._lines.split(data):
@@ -241,10 +239,6 @@ class JsonLines:
         if len(self._lines.held) > self.limit:
             raise FrameTooLarge(self.limit, frames)
         return frames
-
-    def is_idle(self) -> bool:
-        """Whether a new line may begin with the next byte."""
-        return self._lines.is_idle()
 
     def unfinished(self) -> list[Frame]:
         """Give the last line, which may lack its end."""

@@ -25,7 +25,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE, decode_ci
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.calls import misplaced
 from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
-from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder, offer
+from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder
 from toolwire.streams.calls import (
     AMBIGUOUS,
     BLANK_TEXT,
@@ -130,8 +130,6 @@ class _BlockReader(Struct, eq=False):
 
 class Decoder(WireDecoder):
     """Reads the events of a stream."""
-
-    announces = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -355,7 +353,6 @@ class Decoder(WireDecoder):
         self._ended.pop(place, None)
         if made.is_call:
             self._calls += 1
-            self.texts[made.key] = made.call
             self._note_name(made, before)
             if made.body.get("input") and self.repeats_a_key():
                 made.call.problem = "its input gives a key twice"
@@ -421,7 +418,6 @@ class Decoder(WireDecoder):
 
     def _stop_call(self, block: _BlockReader, *, whole: bool) -> None:
         self._release(None)
-        del self.texts[block.key]
         text, first = block.call.text, block.body.get("input")
         arguments, error = _read_input(text, first)
         call = self._build(block, arguments)
@@ -612,4 +608,4 @@ _KINDS = frozenset({*_GROWS, "input_json_delta", "signature_delta", "citations_d
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder())
+    return Decoder()

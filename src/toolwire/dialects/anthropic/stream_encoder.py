@@ -16,7 +16,7 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, en
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -115,7 +115,6 @@ class Encoder(SequentialEncoder):
     def _announce(self, key: int, block: Any) -> None:
         self.stand("choices", 0, "message", part=key)
         self._block, self._begun, self._told = block, False, 0
-        self.ready.clear()
 
     def _begin(self) -> bytes:
         if self._begun or self._block is None:
@@ -129,25 +128,12 @@ class Encoder(SequentialEncoder):
             return b""
         self._told += 1
         begin = self._begin()
-        return begin + _event("content_block_delta", {"index": self._index, "delta": delta})
-
-    def _say_first(self, key: int, delta: tuple[bytes, bytes], words: str, pieces: list[str] | None = None) -> bytes:
-        """Say the first words of a block, and keep what says the next."""
-        if self._block is None:
-            return b""
-        begin = self._begin()
-        self._told += 1
-        self.ready[key] = say = say_between(_DELTA % (self._index, *delta), _ENDING, pieces)
-        return begin + say(words)
+        return begin + _DELTA % (self._index, encode_json(delta))
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if (say := self.ready.get(event.key)) is not None and self.may_add(event):
-            return say(event.text)
         field, before = WORDS[type(event)], self._go_on()
-        if left := self.left_at(event.opaque):
-            return before + self._say({**left, "type": f"{field}_delta", field: event.text})
-        return before + self._say_first(event.key, (b"%b_delta" % field.encode(), field.encode()), event.text)
+        return before + self._say({**self.left_at(event.opaque), "type": f"{field}_delta", field: event.text})
 
     def write_signature(self, event: SignatureDelta) -> bytes:
         """Write a signature of this wire; that of another binds nothing here."""
@@ -185,7 +171,6 @@ class Encoder(SequentialEncoder):
 
     def _stop(self) -> bytes:
         block, self._block = self._block, None
-        self.ready.clear()
         if block is None or not self._begun:
             return b""
         return _STOP % self._index
@@ -204,9 +189,9 @@ class Encoder(SequentialEncoder):
         """Write a fragment of a call's input."""
         if self._waits:
             return b""
-        if (say := self.ready.get(event.key)) is not None:
-            return say(event.fragment)
-        return self._say_first(event.key, (b"input_json_delta", b"partial_json"), event.fragment, self._pieces)
+        if self._block is not None:
+            self._pieces.append(event.fragment)
+        return self._say({"type": "input_json_delta", "partial_json": event.fragment})
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call; input that came whole, and free text, is said now."""
@@ -277,8 +262,7 @@ class Encoder(SequentialEncoder):
 
 
 _FREE_TEXT = "free text stands in the argument `input`"
-_ENDING = b"}}\n\n"
-_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _LOSERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
 

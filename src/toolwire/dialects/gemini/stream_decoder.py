@@ -32,7 +32,7 @@ from toolwire.dialects.gemini.response import (
 )
 from toolwire.encoding.finish import refuse
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer, repair
+from toolwire.streams import Speech, StreamDecoder, WireDecoder, repair
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.calls import STRAY_TEXT, index_of
 from toolwire.streams.choices import numbered, rank
@@ -75,24 +75,12 @@ VALUES: dict[str, tuple[type, ...]] = {
 _OF_PIECE = frozenset({"partialArgs", "willContinue"})
 
 
-class _AnswerSoFar:
-    """The words of an answer as bytes, which is how its sources are placed in it; its `pieces` go there."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.size = 0
-        self.pieces = self
-
-    def append(self, words: str) -> None:
-        """Add words."""
-        self.data += words.encode(errors="replace")
-
-
 class _CandidateReader(Speech):
     """One candidate as it arrives: its words, its calls, and what else was said of it.
 
-    `said` holds the words of its texts, of which the open one has those from `begun` on; `sourced` says that there
-    is news of what they are grounded on, and `sources` how many bytes the frames have that said it.
+    `said` holds the words of its texts as bytes, in which its sources have their places; the open text has those from
+    `begun` on. `sourced` says that there is news of what they are grounded on, and `sources` how many bytes the frames
+    have that said it.
     """
 
     beside: dict[str, Any] = field(default_factory=dict)
@@ -108,7 +96,7 @@ class _CandidateReader(Speech):
     called: bool = False
     empty: bool = False
     ended: bool = False
-    said: _AnswerSoFar = field(default_factory=_AnswerSoFar)
+    said: bytearray = field(default_factory=bytearray)
     begun: int = 0
     sourced: bool = False
     sources: dict[str, int] = field(default_factory=dict)
@@ -121,7 +109,7 @@ class _CandidateReader(Speech):
         if self.part is not shell and self.part != shell:
             self.open(shell)
         if type(shell) is Text:
-            self.said.append(words)
+            self.said += words.encode(errors="replace")
         self._decoder.events.append(WORDS[type(shell)](self.key, words, opaque=opaque))
 
     def open(self, shell: Any) -> None:
@@ -129,20 +117,17 @@ class _CandidateReader(Speech):
         self.spoken += 1 if shell is TEXT else 2
         super().open(shell)
         if type(shell) is Text:
-            self.begun = len(self.said.data)
-            self._decoder.texts[self.key] = self.said
+            self.begun = len(self.said)
 
     def close(self) -> None:
         """End the part that is open; a text cites its sources."""
-        if type(self.part) is Text:
-            del self._decoder.texts[self.key]
-            if self.sourced:
-                self._cite()
+        if type(self.part) is Text and self.sourced:
+            self._cite()
         super().close()
 
     def _cite(self) -> None:
         self._decoder.strain(sum(self.sources.values()))
-        words = self.said.data[self.begun :].decode()
+        words = self.said[self.begun :].decode()
         [citations] = citations_of(self.entry, [words], self.begun)
         self._decoder.events += [CitationDelta(self.key, citation) for citation in citations]
         if citations:
@@ -452,4 +437,4 @@ def _news(before: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder())
+    return Decoder()

@@ -22,7 +22,7 @@ from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.streams.choices import rank
 from toolwire.types import (
     CallEnd,
@@ -135,7 +135,6 @@ class Encoder(SequentialEncoder):
 
     def _wait(self) -> bytes:
         self._unsaid = True
-        self.ready.clear()
         return b""
 
     def _candidate(self, choice: int) -> _CandidateWriter:
@@ -199,8 +198,6 @@ class Encoder(SequentialEncoder):
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if (say := self.ready.get(event.key)) is not None:
-            return say(event.text)
         part = self._parts.get(event.key)
         if part is None or not event.text:
             return b""
@@ -212,28 +209,12 @@ class Encoder(SequentialEncoder):
             self._stand(part)
             self.ledger.lose("", "parts", "words that follow each other are one part", "merged")
         part.told = True
-        data = self._say(part.choice, [{**part.body, "text": event.text}], part.body)
-        self.ready[event.key] = self._prepare(part.choice, part.body)
-        return data
-
-    def _prepare(self, choice: int, body: dict[str, Any]) -> Say:
-        """Give what writes a chunk of more words, with the counts where they are new."""
-        begin, after = encode_json([self._candidate(choice).write([body])]).split(b'"text":""', 1)
-        before, end = (b"data: ", b"\n\n") if self._array is None else (b",\r\n", b"")
-        begin, end = before + b'{"candidates":' + begin + b'"text":', self._tail + end
-
-        def say(words: str) -> bytes:
-            if self._counted:
-                return begin + encode_json(words) + after + b"," + self._write_counts() + end
-            return begin + encode_json(words) + after + end
-
-        return say
+        return self._say(part.choice, [{**part.body, "text": event.text}], part.body)
 
     def write_part_end(self, event: PartEnd) -> bytes:
         """Write a part that waited to be whole; of words that went out, lose what could not be said."""
         part: Any = event.part
         written = self._parts.pop(event.key, None)
-        self.ready.pop(event.key, None)
         if written is None:
             return b""
         self._stand(written)

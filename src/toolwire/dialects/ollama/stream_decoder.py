@@ -20,7 +20,7 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.encoding.finish import refuse
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import Speech, StreamDecoder, WireDecoder, offer
+from toolwire.streams import Speech, StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import WORDS
 from toolwire.streams.merging import join_pieces, news_of
 from toolwire.streams.reading import LETTERS_OF_A_MEMBER
@@ -223,4 +223,4 @@ _SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), b"created_at")
+    return Decoder()

@@ -20,7 +20,7 @@ from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import SequentialEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallEnd,
     CallStart,
@@ -49,7 +49,7 @@ class Encoder(SequentialEncoder):
     wire = WIRE
     encode_error = staticmethod(encode_error)
 
-    _changed = _begun = _joins = _mine_part = _told = False
+    _changed = _begun = _joins = _mine_part = False
     _unsaid = True
     _part: Any = None
     _glue = ""
@@ -76,7 +76,6 @@ class Encoder(SequentialEncoder):
 
     def _keep_shell(self, response: Response) -> bytes:
         self._response = response
-        self.ready.clear()
         self._usage = response.usage or self._usage
         self.stand()
         body = encode_body(replace(response, usage=None), self.ledger)
@@ -92,8 +91,7 @@ class Encoder(SequentialEncoder):
     def write_part_start(self, event: PartStart) -> bytes:
         """Begin a part."""
         part: Any = event.part
-        self._part, self._told, self._glue = part, False, ""
-        self.ready.clear()
+        self._part, self._glue = part, ""
         self._mine_part = self.ledger.own = self.is_own(part)
         key = _KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
@@ -105,16 +103,11 @@ class Encoder(SequentialEncoder):
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if (say := self.ready.get(event.key)) is not None:
-            return say(event.text)
         key = _KEYS.get(type(self._part))
         if key is None or not event.text:
             return b""
         data = self._say({key: self._glue + event.text})
-        self._told, self._glue = True, ""
-        begin, between, end = self._say({key: ""}).rpartition(b'"' + key.encode() + b'":""')
-        say = say_between(begin + between[:-2], end)
-        self.ready[event.key] = lambda words: _escape(say(words))
+        self._glue = ""
         return data
 
     def write_part_end(self, event: PartEnd) -> bytes:
@@ -122,7 +115,6 @@ class Encoder(SequentialEncoder):
         part: Any = event.part
         self.stand("choices", 0, "message", part=event.key)
         self.ledger.own = self._mine_part
-        self.ready.clear()
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if part.form else b""
         message = MessageSoFar()
@@ -163,7 +155,6 @@ class Encoder(SequentialEncoder):
         self._news.update(news)
         self._joins = self._joins or JOINED in news
         self._unsaid = True
-        self.ready.clear()
         return b""
 
     def write_reply(self, body: Any) -> bytes:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, left_of, made_by, take
 from toolwire.encoding.parts import (
     as_text,
@@ -287,13 +285,6 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
     return ledger.replay({"type": "url_citation", "url_citation": inner}, citation.opaque)
 
 
-class _GrowingText(Struct):
-    """A text that has no part of its own, in its pieces so far."""
-
-    pieces: list[str]
-    size: int = 0
-
-
 class Details:
     """The `reasoning_details` of an answer as they arrive: those of one index and kind are one."""
 
@@ -313,13 +304,6 @@ class Details:
                 last = {}
                 self._entries.append(last)
             add_texts(last, piece, _DETAIL_TEXTS)
-
-    def growing(self, pieces: Any, words: str) -> Any:
-        """Give the text that one more piece like this adds to; False where it would not just add its words."""
-        piece: Any = pieces[0] if type(pieces) is list and len(pieces) == 1 else None
-        keys = [key for key in _DETAIL_TEXTS if piece.get(key)] if type(piece) is dict else []
-        only = len(keys) == 1 and words != "" and piece[keys[0]] == words
-        return _GrowingText(self._entries[-1][keys[0]]) if only else False
 
     def take(self) -> list[Any]:
         """Give what has arrived, its texts joined, and begin anew."""

@@ -28,7 +28,7 @@ from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decod
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder, encode_json, offer
+from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import NEVER_ENDED, cite
 from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
 from toolwire.streams.choices import numbered, rank
@@ -65,7 +65,6 @@ _OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 _OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
 _REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
 _NAMED_ONCE = frozenset({"id", "model", "created"})
-_ADDED = frozenset({"content", "audio"})
 _REASONING = frozenset(REASONING_KEYS)
 _CALLS = frozenset({"tool_calls", "function_call"})
 # To look at a call once more takes about as long as to look at so many letters.
@@ -96,7 +95,6 @@ class _ChoiceReader(Speech):
         self.spoken += 1 if type(shell) is Text and shell.opaque is None else 2
         super().open(shell)
         self.cited = False
-        self._decoder.speakers[self.key] = self  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """End the part that is open; details of reasoning are whole with it."""
@@ -120,7 +118,6 @@ class Decoder(WireDecoder):
         self._usage: dict[str, Any] = {}
         self._answers: dict[int, _ChoiceReader] = {}
         self._doubts = DoubtfulAnswers()
-        self.speakers: dict[int, _ChoiceReader] = {}  # who says a part, by its key
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
@@ -385,7 +382,6 @@ class Decoder(WireDecoder):
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key, call.begun = self.new_key(), True
         answer.waiting.told(call)
-        self.texts[call.key] = call
         answer.spoken += 2
         start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
         if not _is_plain(call):
@@ -451,19 +447,6 @@ class Decoder(WireDecoder):
             if last or not (call.is_empty or call.guessed):
                 call.problem = call.problem if whole else call.problem or NEVER_ENDED
                 self._close_call(call, answer, reason)
-
-    def keeps(self, event: Any) -> Any:
-        """Give what keeps the words of an event: beside them a step may repeat itself, or hold them as a detail."""
-        if event.opaque is None or type(event) is CallDelta:
-            return super().keeps(event)
-        step = event.opaque.value
-        delta = step.get("delta", {})
-        if not _ADDED.isdisjoint(delta) or b"[" in encode_json({**step, "delta": None}):
-            return False
-        if "reasoning_details" not in delta:
-            return None if encode_json(event.text) not in encode_json(step) else False
-        answer = self.speakers[event.key]
-        return answer.details.growing(delta["reasoning_details"], event.text)
 
     def misled(self, *, cut: bool) -> bool:
         """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
@@ -545,4 +528,4 @@ def _reasoning_key(delta: dict[str, Any]) -> str | None:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), b"obfuscation")
+    return Decoder()

@@ -27,7 +27,7 @@ from toolwire.dialects.openai_chat.response import (
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json, say_between
+from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
 from toolwire.streams.turns import CallTurns
 from toolwire.types import (
     Audio,
@@ -57,6 +57,7 @@ from toolwire.wire.names import WORDS, Grammar, shorten
 
 CHUNK = "chat.completion.chunk"
 _IDS = Grammar(WORDS, 40)
+_END = b"]}\n\n"
 _OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 
 
@@ -82,7 +83,7 @@ class Encoder(StreamEncoder):
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
         self._shell: dict[str, Any] = {}
-        self._head = b""
+        self._head = b""  # a chunk up to its choices
         self._open: dict[int, _Written] = {}
         self._spoken: set[int] = set()
         self._silent: list[int] = []
@@ -122,7 +123,7 @@ class Encoder(StreamEncoder):
             else:
                 self._said.add((choice, key))
                 entry.setdefault(key, value)
-        return write_event(self._head + encode_json(entry) + b"]}")
+        return self._head + encode_json(entry) + _END
 
     def _unsaid(self, choice: int, opaque: Opaque | None) -> dict[str, Any]:
         """Give what this wire said of a value and no step has said: a response has no steps."""
@@ -143,8 +144,7 @@ class Encoder(StreamEncoder):
 
     def _prepare(self, shell: dict[str, Any]) -> bytes:
         self._shell = shell
-        self._head = encode_json({**shell, "choices": []})[:-2]
-        self.ready.clear()
+        self._head = b"data: " + encode_json({**shell, "choices": []})[:-2]
         return b""
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
@@ -172,8 +172,6 @@ class Encoder(StreamEncoder):
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if (say := self.ready.get(event.key)) is not None and self.may_add(event):
-            return say(event.text)
         part = self._open.get(event.key)
         if part is None:
             return b""
@@ -185,10 +183,6 @@ class Encoder(StreamEncoder):
             delta = {"content": [block]}
         elif part.key == "reasoning_details":
             delta = {}
-        elif part.choice in self._spoken:
-            before = encode_json({"index": part.choice, "delta": {part.key: ""}, "finish_reason": None})
-            begin, end = before.split(b'""')
-            self.ready[event.key] = say_between(b"data: " + self._head + begin, end + b"]}\n\n")
         return self._chunk(part.choice, delta, event.opaque)
 
     def write_citation(self, event: CitationDelta) -> bytes:
@@ -217,7 +211,6 @@ class Encoder(StreamEncoder):
     def write_part_end(self, event: PartEnd) -> bytes:
         """Lose what a part cannot say here, and write one that came whole."""
         part, written = event.part, self._open.pop(event.key, None)
-        self.ready.pop(event.key, None)
         if written is None:
             return b""
         self._stand(written)
@@ -293,14 +286,8 @@ class Encoder(StreamEncoder):
         call = self._open.get(event.key)
         if call is None:
             return b""
-        if event.opaque is not None:
-            call.pieces.append(event.fragment)
-            return self._write_text(call, event.fragment, event.opaque)
-        say = self.ready.get(event.key)
-        if say is None:
-            begin, _, end = self._write_text(call, "", None).rpartition(b'""')
-            say = self.ready[event.key] = say_between(begin, end, call.pieces)
-        return say(event.fragment)
+        call.pieces.append(event.fragment)
+        return self._write_text(call, event.fragment, event.opaque)
 
     def _write_text(self, call: _Written, text: str, opaque: Opaque | None) -> bytes:
         inner: dict[str, Any] = {call.key: {"input" if call.key == "custom" else "arguments": text}}
@@ -310,7 +297,6 @@ class Encoder(StreamEncoder):
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: what came without fragments is said whole."""
         written, call = self._open.pop(event.key, None), as_told(event.call)
-        self.ready.pop(event.key, None)
         if written is None:
             return b""
         self._stand(written)
@@ -327,7 +313,7 @@ class Encoder(StreamEncoder):
         self._open[event.key] = written
         text = (call.raw or "") if call.custom else argument_text(call, DIALECT)
         data = self.write_call_delta(CallDelta(event.key, text))
-        del self._open[event.key], self.ready[event.key]
+        del self._open[event.key]
         return data
 
     def write_opaque(self, event: OpaqueDelta) -> bytes:
@@ -382,7 +368,7 @@ class Encoder(StreamEncoder):
         silent = [self._chunk(place, {}, None) for place in self._silent if place not in self._endings]
         said = [data for place, data in self._endings.items() if complete or place not in self._half]
         nothing = complete and self._head and not (self._spoken or self._usage)
-        shell = write_event(self._head + b"]}") if nothing else b""
+        shell = self._head + _END if nothing else b""
         return b"".join([*broken, *silent, *said, shell, self._counts(), write_event(DONE) if complete else b""])
 
     def _break_all(self, choice: int, *, ended: bool = False, complete: bool = False) -> bytes:

@@ -20,7 +20,7 @@ from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_citat
 from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
 from toolwire.encoding.ledger import form_of
-from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder, offer
+from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import tell
 from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
@@ -59,8 +59,6 @@ _FAILED = {"code": "server_error", "message": "the response failed"}
 
 class Decoder(WireDecoder):
     """Reads the events of a stream."""
-
-    announces = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,7 +219,6 @@ class Decoder(WireDecoder):
     def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
         so_far = PartSoFar(self.new_key(), part, block)
         item.put(place, so_far)
-        self.texts[so_far.key] = so_far
         self._refused = self._refused or type(part) is Refusal
         self.events.append(PartStart(so_far.key, part))
         return so_far
@@ -241,7 +238,6 @@ class Decoder(WireDecoder):
         call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
         if so_far.key is None and type(call) is ToolCall:
             so_far.key = self.new_key()
-            self.texts[so_far.key] = so_far
             so_far.begin_anew()
             self.start_call(so_far.key, call)
         return call
@@ -569,4 +565,4 @@ def _means(text: Any, other: Any) -> bool:
 
 def decode_stream() -> StreamDecoder:
     """Read a stream."""
-    return offer(Decoder(), b"obfuscation")
+    return Decoder()

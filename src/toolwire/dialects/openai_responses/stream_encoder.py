@@ -19,7 +19,7 @@ from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_end
 from toolwire.encoding.errors import TYPE_OF_KIND
 from toolwire.encoding.ledger import form_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.streams import Say, SequentialEncoder, WordsDelta, encode_json
+from toolwire.streams import SequentialEncoder, WordsDelta, encode_json
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -75,7 +75,7 @@ class Encoder(SequentialEncoder):
     _id: Any = None
     _part: Any = None
     _before: Any = None
-    _key = _notes = _cited = 0
+    _notes = _cited = 0
 
     def __init__(self, quirks: Quirks) -> None:
         super().__init__(quirks)
@@ -122,8 +122,7 @@ class Encoder(SequentialEncoder):
 
     def _announce(self, key: int, part: Any) -> None:
         self.stand("choices", 0, "message", part=key)
-        self._key, self._part, self._before, self._grows = key, part, None, None
-        self.ready.clear()
+        self._part, self._before, self._grows = part, None, None
         self._words, self._texts, self._notes, self._cited = [], [], 0, 0
 
     def write_part_start(self, event: PartStart) -> bytes:
@@ -177,7 +176,6 @@ class Encoder(SequentialEncoder):
     def _begin_block(self, block: Any, place: int) -> bytes:
         grows = self._grows or GROWS["output_text"]
         self._step, self._words = {**self._place, grows.places: place}, []
-        self.ready.clear()
         if self._grows is not None:
             emptied: dict[str, Any] = {key: [] for key in ("annotations", "logprobs") if key in block}
             block = {**block, grows.field: "", **emptied}
@@ -185,7 +183,6 @@ class Encoder(SequentialEncoder):
 
     def _end_block(self, block: Any) -> bytes:
         grows, data = self._grows, b""
-        self.ready.clear()
         if grows is not None:
             text = {grows.field: "".join(self._words), **_logprobs(grows, block.get("logprobs"))}
             data = self._event(f"response.{grows.words}.done", {**self._step, **text})
@@ -193,42 +190,29 @@ class Encoder(SequentialEncoder):
         return data + self._event(f"response.{part}.done", {**self._step, "part": block})
 
     def _say(self, words: str, left: dict[str, Any]) -> bytes:
-        """Say words, and keep what says the next."""
+        """Write the event of a block's next words, with `left`, the fields of this wire beside them."""
         grows = self._grows
-        if grows is None or left or not words:
-            self._words.append(words)
+        self._words.append(words)
         if grows is None or not (words or left):
             return b""
-        kind = f"response.{grows.words}.delta"
-        if left:
-            return self._event(kind, {**self._step, **_logprobs(grows, None), **left, "delta": words})
-        prepared = {"type": kind, **self._step, **_logprobs(grows, None), "delta": ""}
-        self.ready[self._key] = say = self._prepare(write_event(encode_json(prepared), kind.encode())[:-5])
-        return say(words)
-
-    def _prepare(self, before: bytes) -> Say:
-        """Give what writes a delta of more words, with its number."""
-        told = self._words
-
-        def say(words: str) -> bytes:
-            told.append(words)
-            self._number += 1
-            return b'%b%b,"sequence_number":%d}\n\n' % (before, encode_json(words), self._number)
-
-        return say
+        body = {**self._step, **_logprobs(grows, None), **left, "delta": words}
+        return self._event(f"response.{grows.words}.delta", body)
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
-        if (say := self.ready.get(event.key)) is not None and self.may_add(event):
-            return say(event.text)
-        data, words, form = b"", event.text, form_of(getattr(self._part, "opaque", None), DIALECT)
+        data, words = b"", event.text
         if self._before is None and words and type(self._part) in WORDS:
             data = self._begin(replace(self._part, text=words))
         if type(event) is not ThinkingDelta:
             return data + self._say(words, self.left_at(event.opaque))
-        if "texts" in form or self._before is None:
+        return data + self._write_thinking(event)
+
+    def _write_thinking(self, event: ThinkingDelta) -> bytes:
+        """Write words of reasoning, in the text that they belong to."""
+        data, words = b"", event.text
+        if self._before is None or "texts" in form_of(getattr(self._part, "opaque", None), DIALECT):
             self._words.append(words)
-            return data
+            return b""
         mark = form_of(event.opaque, DIALECT)
         for _ in range(len(self._texts) + (self._grows is not None), mark.get("text", 0) + 1):
             data += self._begin_text(mark.get("key", "summary"))
@@ -335,10 +319,7 @@ class Encoder(SequentialEncoder):
 
     def write_call_delta(self, event: CallDelta) -> bytes:
         """Write a fragment of a call's text."""
-        say = self.ready.get(event.key)
-        if say is None or event.opaque is not None:
-            return self._say(event.fragment, self.left_at(event.opaque))
-        return say(event.fragment)
+        return self._say(event.fragment, self.left_at(event.opaque))
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: write it whole, under the id that it began with."""

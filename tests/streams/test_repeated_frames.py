@@ -1,31 +1,19 @@
-"""Frames that repeat each other are read by what differs, and tell what they would tell if read in full."""
+"""Frames that differ from the one before in a few words: each is read for what it says, however it is cut."""
 
-import itertools
-import os
 import random
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
-from importlib import import_module
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-import toolwire
-from tests.nasty import TABLE
-from tests.stream_cases import all_cases
-from tests.stream_examples import EXAMPLES
-from tests.wires import DIALECTS, SHARES
+from tests.wires import DIALECTS
 from toolwire import translate
-from toolwire.streams import StreamDecoder, calls, quick
-from toolwire.types import CallDelta, ErrorEnd, Event
+from toolwire.streams import calls
+from toolwire.types import CallDelta, ErrorEnd, Event, MessageStart, Opaque, PartStart, Response, Text, TextDelta
 from toolwire.wire.framing import write_event
 
-FAST = ("openai-chat", "anthropic", "openai-responses")
+WIRES = ("openai-chat", "anthropic", "openai-responses")
 WORDS = [
     "a",
     "a",
@@ -64,118 +52,17 @@ def say(place: int, words: list[str]) -> list[bytes]:
     return [write_event(chunk.encode()) for chunk in chunks]
 
 
-def plainly(name: str) -> StreamDecoder:
-    """Give the decoder of a dialect that reads every frame in full."""
-    decoder: StreamDecoder = import_module(f"toolwire.dialects.{name.replace('-', '_')}.stream_decoder").Decoder()
-    return decoder
-
-
-def read(name: str, pieces: Iterable[bytes], *, quickly: bool) -> list[Event]:
-    decoder = DIALECTS[name].decode_stream() if quickly else plainly(name)
+def read(name: str, pieces: Iterable[bytes]) -> list[Event]:
+    """Return the events of a stream that arrives in these pieces."""
+    decoder = DIALECTS[name].decode_stream()
     events = [event for piece in pieces for event in decoder.feed(piece)]
     return events + decoder.close()
 
 
 def said(source: str, target: str, pieces: Iterable[bytes]) -> bytes:
-    """Give what a stream is in another dialect."""
+    """Return a stream in another dialect."""
     stream = translate.stream(source, target)
     return b"".join(map(stream.feed, pieces)) + stream.close()
-
-
-def said_plainly(source: str, target: str, pieces: Iterable[bytes]) -> bytes:
-    """Give the same with every frame read in full, and every event told."""
-    decoder, encoder = plainly(source), DIALECTS[target].encode_stream()
-    told = [encoder.feed(event) for piece in pieces for event in decoder.feed(piece)]
-    return b"".join([*told, *map(encoder.feed, decoder.close()), encoder.close()])
-
-
-def frames_of(name: str, data: bytes) -> list[bytes]:
-    end = b"\n" if name == "ollama" else b"\n\n"
-    return [frame + end for frame in data.split(end)]
-
-
-def cuts_of(data: bytes, chance: random.Random) -> Iterator[list[bytes]]:
-    """Cut a stream in odd ways: by its lines, anywhere, and at each byte."""
-    yield data.splitlines(keepends=True)
-    yield [data[place : place + 1] for place in range(len(data))]
-    for size in (30, 300):
-        places = [0, *sorted(chance.choices(range(len(data)), k=len(data) // size)), len(data)]
-        yield [data[begin:end] for begin, end in pairwise(places)]
-
-
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("name", DIALECTS)
-def test_every_stream_tells_what_it_tells_when_read_in_full(name: str, share: int) -> None:
-    for case in itertools.islice(all_cases(name), None, None, share):
-        for pieces in ([case.data], frames_of(name, case.data)):
-            assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False), case.name
-
-
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("name", DIALECTS)
-def test_the_same_however_it_is_cut(name: str, share: int) -> None:
-    chance = random.Random(name)  # noqa: S311 - the same cuts in every run
-    nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
-    told = {**{key: [data] for key, data in EXAMPLES[name].items()}, **nasty}
-    for what, frames in itertools.islice(told.items(), None, None, share):
-        whole = read(name, frames, quickly=False)
-        assert read(name, frames, quickly=True) == whole, what
-        for pieces in cuts_of(b"".join(frames), chance):
-            assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False), what
-
-
-WITHOUT = """
-import msgspec, sys
-from toolwire import dialect, translate
-from toolwire.streams import WireDecoder
-
-for name, streams in msgspec.json.decode(sys.stdin.buffer.read()).items():
-    for text in streams:
-        through = translate.stream(name, "anthropic")
-        decoder = dialect(name).decode_stream()
-        assert isinstance(decoder, WireDecoder)
-        sys.stdout.write(f"{decoder.feed(text.encode()) + decoder.close()}\\n")
-        sys.stdout.write(f"{through.feed(text.encode()) + through.close()}\\n")
-assert not any(module.endswith("quick") for module in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_without_the_short_way_every_stream_is_still_read(tmp_path: Path) -> None:
-    """The short way is one file and the lines that apply it: a package that lacks them reads as it should."""
-    copy = tmp_path / "toolwire"
-    shutil.copytree(Path(toolwire.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "streams/quick.py").unlink()
-    door = copy / "streams/__init__.py"
-    text = door.read_text(encoding="utf-8")
-    for line, instead in (
-        ("from toolwire.streams import quick\n", ""),
-        ("return quick.QuickDecoder(decoder, volatile)", "return decoder"),
-        ("return quick.relay(decoder, encoder)", 'return lambda data: b"".join(map(encoder.feed, decoder.feed(data)))'),
-    ):
-        assert text.count(line) == 1
-        text = text.replace(line, instead)
-    door.write_text(text, encoding="utf-8")
-    streams = {name: [data.decode() for data in EXAMPLES[name].values()] for name in DIALECTS}
-    command = [sys.executable, "-B", "-c", WITHOUT]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        command, input=msgspec.json.encode(streams), env=environment, capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    texts = [(name, text.encode()) for name, found in streams.items() for text in found]
-    told = [(read(name, [text], quickly=True), said(name, "anthropic", [text])) for name, text in texts]
-    assert done.stdout.decode().splitlines() == [str(one) for both in told for one in both]
-
-
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("name", DIALECTS)
-def test_words_that_are_relayed_are_those_that_events_tell(name: str, share: int) -> None:
-    """Where the short way leads through no event, each encoder says and keeps the same; also when parts alternate."""
-    nasty = {row.name: row.frames for row in TABLE if row.dialect == name}
-    for frames in [*(frames_of(name, data) for data in EXAMPLES[name].values()), *nasty.values()][::share]:
-        for target in DIALECTS:
-            assert said(name, target, frames) == said_plainly(name, target, frames), target
 
 
 def spell(words: str, choose: random.Random) -> str:
@@ -194,21 +81,21 @@ def spell(words: str, choose: random.Random) -> str:
     return '"' + "".join(letters) + '"'
 
 
-@pytest.mark.parametrize("place", range(len(FAST)), ids=FAST)
+@pytest.mark.parametrize("place", range(len(WIRES)), ids=WIRES)
 def test_words_of_any_kind_are_those_that_were_said(place: int) -> None:
     choose = random.Random(place)  # noqa: S311 - the same words in every run
     for _ in range(300):
         said = choose.choices(WORDS, k=choose.randrange(2, 9))
         frames = say(place, [spell(words, choose) for words in said])
         pieces = [BEGIN[place], *frames] if choose.random() < 0.5 else [BEGIN[place] + b"".join(frames)]
-        told = [event.text for event in read(FAST[place], pieces, quickly=True) if hasattr(event, "text")]
+        told = [event.text for event in read(WIRES[place], pieces) if hasattr(event, "text")]
         assert told == said
 
 
-def test_a_frame_that_says_more_than_words_is_read_in_full() -> None:
+def test_a_frame_that_says_more_than_words() -> None:
     chunks = [CHUNK[0].replace("WORDS", f'"{words}"') for words in ("one", "two", "three", "four")]
     chunks[3] = chunks[3].replace("}]", '}],"usage":{"prompt_tokens":1}').replace("null", '"stop"')
-    events = read("openai-chat", [write_event(chunk.encode()) for chunk in chunks], quickly=True)
+    events = read("openai-chat", [write_event(chunk.encode()) for chunk in chunks])
     assert [event.text for event in events if hasattr(event, "text")] == ["one", "two", "three", "four"]
     assert [type(event).__name__ for event in events][-4:] == [
         "PartEnd",
@@ -218,35 +105,12 @@ def test_a_frame_that_says_more_than_words_is_read_in_full() -> None:
     ]
 
 
-@pytest.mark.parametrize(("place", "count"), [(0, 2), (1, 1), (2, 2)])
-def test_frames_that_are_alike_are_not_read_in_full(place: int, count: int) -> None:
-    """A control: the quick way is taken."""
-    decoder: Any = DIALECTS[FAST[place]].decode_stream()
-    plain = decoder._decoder
-    decoder.feed(BEGIN[place])
-    full = []
-    read_in_full = plain.read
-
-    def note(body: dict[str, Any], name: bytes) -> None:
-        full.append(body)
-        read_in_full(body, name)
-
-    plain.read = note
-    for frame in say(place, [f'"word {number}"' for number in range(50)]):
-        decoder.feed(frame)
-    assert len(full) == count
-
-
 def test_spaces_before_the_end_of_a_frame_are_only_spaces() -> None:
-    """Anthropic pads so, also between its last two braces; a frame that lacks a brace is none."""
+    """Anthropic pads frames so, also between the last two braces."""
     for frames in (say(1, [f'"word {number}"' for number in range(9)]), say(1, ['"a"', '"}"', '"} "', '"b"'])):
         padded = [frame[:-3] + b" " * place + b"}" + b" " * (place % 3) + b"\n\n" for place, frame in enumerate(frames)]
-        lacking = [frame.replace(b"}}\n\n", b"}\n\n") for frame in frames]
-        for pieces in (padded, [b"".join(padded)], [frames[0], *lacking], [padded[-1], frames[0]]):
-            told = read(FAST[1], [BEGIN[1], *pieces], quickly=True)
-            assert told == read(FAST[1], [BEGIN[1], *pieces], quickly=False)
-        told = read(FAST[1], [BEGIN[1], *padded], quickly=True)
-        assert told == read(FAST[1], [BEGIN[1], *frames], quickly=False)
+        for pieces in (padded, [b"".join(padded)]):
+            assert read(WIRES[1], [BEGIN[1], *pieces]) == read(WIRES[1], [BEGIN[1], *frames])
 
 
 def chat(*deltas: str) -> list[bytes]:
@@ -346,14 +210,12 @@ ALIKE = {
 def test_frames_that_are_alike_and_tell_other_things(what: str) -> None:
     name, frames = ALIKE[what]
     for count in range(1, len(frames) + 1):
-        for pieces in (frames[:count], [b"".join(frames[:count])], [*frames[:count], b"".join(frames)]):
-            assert read(name, pieces, quickly=True) == read(name, pieces, quickly=False)
-            quick_one, plain = DIALECTS[name].decode_stream(), plainly(name)
-            for piece in pieces:
-                assert quick_one.feed(piece) == plain.feed(piece)
-            assert (quick_one.done, quick_one.over, quick_one.ignored) == (plain.done, plain.over, plain.ignored)
+        for pieces in (frames[:count], [*frames[:count], b"".join(frames)]):
+            whole = b"".join(pieces)
+            bytewise = [whole[place : place + 1] for place in range(len(whole))]
+            assert read(name, pieces) == read(name, [whole]) == read(name, bytewise)
             for target in DIALECTS:
-                assert said(name, target, pieces) == said_plainly(name, target, pieces)
+                assert said(name, target, pieces) == said(name, target, [whole])
 
 
 def fragments(*pieces: str) -> list[bytes]:
@@ -364,44 +226,25 @@ def fragments(*pieces: str) -> list[bytes]:
     return [write_event(msgspec.json.encode(chunk)) for chunk in chunks]
 
 
-@pytest.mark.parametrize("delta", ['"channel":"final","content":"%s"', DETAILED[1:-1].replace("%d", "0")])
-def test_what_stays_beside_the_words_does_not_cost_the_short_way(delta: str) -> None:
-    """A control: of a hundred frames with a note or with a detail only the first few are read in full."""
-    decoder: Any = DIALECTS["openai-chat"].decode_stream()
-    read_in_full, full = decoder._decoder.read, []
-
-    def note(body: dict[str, Any], name: bytes) -> None:
-        full.append(body)
-        read_in_full(body, name)
-
-    decoder._decoder.read = note
-    for number in range(100):
-        decoder.feed(chat("{" + delta.replace("%s", f"word {number}") + "}")[0])
-    assert len(full) <= 2
-
-
 def test_only_what_is_certainly_new_goes_to_a_call() -> None:
     frames = fragments('{"a":', "1", "}", '{"a":1}', '{"a":1}', " ", "x")
-    events = read(FAST[0], frames, quickly=True)
+    events = read(WIRES[0], frames)
     assert [event.fragment for event in events if type(event) is CallDelta] == ['{"a":', "1", "}", " ", "x"]
-    assert events == read(FAST[0], frames, quickly=False)
 
 
 def test_the_text_of_a_call_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "LIMIT", 1_000)
-    monkeypatch.setattr(quick, "LIMIT", 1_000)
     frames = fragments(*("x" * 100 + str(number) for number in range(20)))
-    events = read(FAST[0], frames, quickly=True)
+    events = read(WIRES[0], frames)
     assert [type(event) for event in events].count(CallDelta) == 9
     assert [event.error.kind for event in events if type(event) is ErrorEnd] == ["server"]
-    assert events == read(FAST[0], frames, quickly=False)
 
 
-def test_a_step_whose_number_does_not_follow_is_read_in_full() -> None:
+def test_a_step_that_comes_again_says_nothing() -> None:
     frames = say(2, [f'"word {number}"' for number in range(9)])
     again = [*frames[:6], *frames[3:]]
     for pieces in ([BEGIN[2], *again], [BEGIN[2] + b"".join(again)]):
-        told = [event.text for event in read(FAST[2], pieces, quickly=True) if hasattr(event, "text")]
+        told = [event.text for event in read(WIRES[2], pieces) if hasattr(event, "text")]
         assert told == [f"word {number}" for number in range(9)]
 
 
@@ -409,5 +252,16 @@ def test_words_that_stand_twice_are_not_taken_from_the_wrong_place() -> None:
     words = ['"i"', '"m"', '"i"', '"response.output_text.delta"', '","', '":"', '"delta"', '"x"', '"y"']
     for first in range(len(words)):
         said = words[first:] + words[:first]
-        told = read(FAST[2], [BEGIN[2], *say(2, said)], quickly=True)
+        told = read(WIRES[2], [BEGIN[2], *say(2, said)])
         assert [event.text for event in told if hasattr(event, "text")] == [word[1:-1] for word in said]
+
+
+@pytest.mark.parametrize("wire", ["gemini", "ollama", "openai-responses"])
+def test_words_that_are_empty_are_no_frame(wire: str) -> None:
+    """OpenRouter sends a signature with empty words of reasoning: a wire that cannot say it says nothing."""
+    empty = TextDelta(0, "", opaque=Opaque("openai-chat", {"x": 1}))
+    encoder = DIALECTS[wire].encode_stream()
+    encoder.feed(MessageStart(Response(id="r", model="m")))
+    encoder.feed(PartStart(0, Text("")))
+    written = [encoder.feed(event) for event in (TextDelta(0, "a"), empty, TextDelta(0, "b"))]
+    assert [frame != b"" for frame in written] == [True, False, True]
