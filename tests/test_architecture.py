@@ -164,6 +164,50 @@ def test_an_import_that_goes_down_is_not_reported() -> None:
     assert against_layers(modules, layers(), {"gemini", "ollama"}) == []
 
 
+def circles(modules: dict[str, str]) -> list[str]:
+    """Name each module that imports itself through others, at run time or for a type checker."""
+    graph = {module: _imported(module, text, modules) for module, text in modules.items()}
+    while free := [name for name in graph if graph[name].isdisjoint(graph) or _is_last(name, graph)]:
+        for module in free:
+            del graph[module]
+    reason = "modules of a circle can only be read together: move what both need into a third one"
+    return [f"{module} imports {', '.join(sorted(names & graph.keys()))}: {reason}" for module, names in graph.items()]
+
+
+def _is_last(module: str, graph: dict[str, set[str]]) -> bool:
+    """Return True if no module of `graph` imports `module`."""
+    return not any(module in names for names in graph.values())
+
+
+def _imported(module: str, text: str, modules: dict[str, str]) -> set[str]:
+    """Find the modules of the package that a module imports: the longest known beginning of each name."""
+    found = set()
+    for _, target in imports(module, text):
+        steps = target.split(".")
+        names = [".".join(steps[:count]) for count in range(len(steps), 0, -1)]
+        known = (name if name in modules else f"{name}.__init__" for name in names)
+        found.add(next((name for name in known if name in modules), ""))
+    return found - {module}
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    found = circles(texts())
+    assert found == [], shown(found)
+
+
+def test_a_circle_of_imports_is_reported() -> None:
+    chain = {
+        "toolwire.a.x": "from toolwire.a.y import f",
+        "toolwire.a.y": "import toolwire.b",
+        "toolwire.b.__init__": "",
+    }
+    assert circles(chain) == []
+    typed = "if TYPE_CHECKING:\n    from toolwire.a import x"
+    found = circles({**chain, "toolwire.b.__init__": typed, "toolwire.c": "import toolwire.d", "toolwire.d": ""})
+    assert [line.split()[0] for line in found] == ["toolwire.a.x", "toolwire.a.y", "toolwire.b.__init__"]
+    assert "third" in found[0]
+
+
 def impurities(module: str, text: str) -> list[str]:
     """Name what a module does that depends on more than its arguments."""
     found = [

@@ -9,7 +9,8 @@ import typing as _typing
 
 from toolwire.errors import InvalidTrace, StoreFailed
 from toolwire.errors import MissingExtra as _MissingExtra
-from toolwire.traces.chain import Problem, Verification, export, import_, rows_of, verify
+from toolwire.traces.chain import Problem, Verification, verify
+from toolwire.traces.lines import export, import_, rows_of
 from toolwire.traces.trace import ENDINGS, Scope, Trace
 
 if _typing.TYPE_CHECKING:

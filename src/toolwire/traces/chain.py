@@ -1,4 +1,4 @@
-"""The chain that makes a change of any row show: functions over rows as they are stored, and as lines of JSON.
+"""The chain that makes a change of any row show: functions over rows as they are stored.
 
 Rules of this file:
 - `canonical(row)` is the one byte form of a row: a JSON object in UTF-8 with sorted keys and without spaces,
@@ -8,26 +8,18 @@ Rules of this file:
   rows up to its own.
 - H is SHA-256 in hexadecimal, or HMAC-SHA-256 with a key: then nobody without the key computes a new chain.
 - Verifying streams: it holds an entry for each conversation, and after a problem goes on from what is stored.
-- A line is one row with every column, in ASCII: no letter of it can be taken for the end of a line. So lines
-  verify as the store does.
-- Lines that are put into a store are a whole chain, from its first row on, and the store is empty.
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
-from toolwire.errors import InvalidBody, InvalidField
+from toolwire.errors import InvalidField
 
-if TYPE_CHECKING:
-    from toolwire.traces.reading import Filters
-    from toolwire.traces.store import Store
-
-_VERSION = 1
 ZEROS = "0" * 64
 _LINKS = ("previous", "hash", "ledger")
 _SHOWN = 1000
@@ -37,7 +29,6 @@ Row = Mapping[str, Any]
 _encode = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=lambda value: f"$other:{value!r}"
 ).encode
-_encode_line = json.JSONEncoder(separators=(",", ":"), default=repr).encode
 
 
 def canonical(row: Row) -> bytes:
@@ -181,29 +172,3 @@ class Check:
         self._ledger = str(stored)
         if self._anchor and self._anchor[0] == position and self._anchor[1] != stored:
             self.say(position, "anchor", "the rows up to here are not those of the anchor")
-
-
-def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
-    """Write rows to a text file, all or a selection; give their number."""
-    number = 0
-    for row in store.rows(**filters):
-        file.write(_encode_line({name: value for name, value in row.items() if value is not None}) + "\n")
-        number += 1
-    return number
-
-
-def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
-    """Read lines back as rows."""
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as problem:
-            raise InvalidBody(f"is not JSON: {problem}", path=f"line {number}") from None
-        if not isinstance(row, dict):
-            raise InvalidBody("is not a JSON object", path=f"line {number}")
-        yield row
-
-
-def import_(store: "Store", file: Iterable[str | bytes], anchor: str | None = None) -> Verification:
-    """Put an exported chain into an empty store; a chain that does not verify is refused whole."""
-    return store.load(rows_of(file), anchor)

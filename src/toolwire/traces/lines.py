@@ -1,0 +1,46 @@
+"""Rows as lines of JSON: the export of a store, and its import into another one.
+
+Rules of this file:
+- A line is one row with every column, in ASCII: no letter of it can be taken for the end of a line. So lines
+  verify as the store does.
+- Lines that are put into a store are a whole chain, from its first row on, and the store is empty.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any, Unpack
+
+from toolwire.errors import InvalidBody
+from toolwire.traces.chain import Verification
+
+if TYPE_CHECKING:  # they need SQLAlchemy
+    from toolwire.traces.reading import Filters
+    from toolwire.traces.store import Store
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=repr).encode
+
+
+def export(store: "Store", file: IO[str], **filters: "Unpack[Filters]") -> int:
+    """Write the rows of `store` that match `filters` to a text file. Return how many rows were written."""
+    number = 0
+    for row in store.rows(**filters):
+        file.write(_encode({name: value for name, value in row.items() if value is not None}) + "\n")
+        number += 1
+    return number
+
+
+def rows_of(lines: Iterable[str | bytes]) -> Iterator[Mapping[str, Any]]:
+    """Parse exported `lines` and yield their rows."""
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            raise InvalidBody(f"is not JSON: {problem}", path=f"line {number}") from None
+        if not isinstance(row, dict):
+            raise InvalidBody("is not a JSON object", path=f"line {number}")
+        yield row
+
+
+def import_(store: "Store", file: Iterable[str | bytes], anchor: str | None = None) -> Verification:
+    """Write an exported chain into an empty store. A chain that does not verify is rejected as a whole."""
+    return store.load(rows_of(file), anchor)
