@@ -206,8 +206,7 @@ class ExchangeRequest:
         if provider is not None:
             request, adapted_losses = adapted(request, provider)
             losses, quirks = (*losses, *adapted_losses), {**quirks_for(request, provider), **quirks}
-        encode = _encode_plainly if lookup is None else lookup.encode
-        encoded = encode(request, sides.target, quirks)
+        encoded = sides.target.encode_request(request, **quirks)
         body, losses = encoded.body, (*losses, *encoded.losses)
         if self.streams and provider is not None:
             body = {**asked_of_stream(provider), **body}
@@ -254,7 +253,3 @@ class ExchangeRequest:
 def _server_of(provider: Provider) -> list[object]:
     """Return the parts of a provider on which the encoding of a request depends."""
     return [provider.name, provider.version_header, provider.capabilities, provider.quirks]
-
-
-def _encode_plainly(request: Request, target: Dialect, quirks: Mapping[str, Any]) -> Encoded:
-    return target.encode_request(request, **quirks)
