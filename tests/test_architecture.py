@@ -208,6 +208,73 @@ def test_a_circle_of_imports_is_reported() -> None:
     assert "third" in found[0]
 
 
+# What lives as long as the process: nothing of a conversation, and no name, text or schema of a caller.
+CACHES = {
+    "client.httpx.trusted": "the certificates that the system trusts",
+    "client.options._kinds": "the types of the settings",
+    "codetools.fetching.system_trust": "the certificates that the system trusts",
+    "codetools.ignoring._compiled": "the rules of the last files named .gitignore",
+    "codetools.ripgrep._told_version": "the version of the program",
+    "codetools.sandbox._features": "the options of the program",
+    "codetools.sandbox._try_out": "whether the program works",
+    "dialects._load": "the dialects",
+    "encoding.families._family_of": "what is known of a model by its name",
+    "encoding.families.rows": "a data file",
+    "encoding.ledger._losses_of": "the losses of known keys",
+    "encoding.severities.weigh": "the severities of concepts",
+    "encoding.severities.weights_of": "the severities of known keys",
+    "providers.catalogue.built_in": "a data file",
+    "scrubbing.fields.declared_as": "the sensitive fields that were configured",
+    "testing.rules_anthropic.body_of": "the shapes of bodies",
+    "text.checking.tools_of_cases": "a data file",
+    "text.format._marked": "the marks of a format",
+    "text.rows._names": "a data file",
+    "text.rows._tables": "a data file",
+    "text.rows.rows": "a data file",
+    "text.rows.turns_of": "a data file",
+    "text.shapes.parameters._passed": "the marks of a format",
+    "text.writing._escaping": "the marks of a format",
+    "traces.tables.table": "the tables of a database",
+    "traces.writer._hooked": "whether forks are waited for",
+    "wire.names.read_grammar": "the grammars of ids that were configured",
+    "work.marks.sweep_orphans": "whether orphans were looked for",
+}
+
+
+def caches(module: str, text: str) -> list[str]:
+    """Name the functions of a module whose results are kept for the process."""
+    here, found = module.removeprefix("toolwire.").removesuffix(".__init__"), []
+    for node in _top(text):
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=marks):
+                found += [f"{here}.{name}" for mark in marks if _caches(mark)]
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)) if _caches(func):
+                found.append(f"{here}.{name}")
+    return found
+
+
+def _caches(mark: ast.expr) -> bool:
+    name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark).rpartition(".")[2]
+    return name in {"cache", "lru_cache"}
+
+
+def test_the_library_keeps_nothing_of_a_conversation_between_two_calls() -> None:
+    library = {name: text for name, text in texts().items() if not name.startswith("toolwire.gateway.")}
+    found = sorted(name for module, text in library.items() for name in caches(module, text))
+    reason = (
+        "a value of a caller belongs to the call, or to an object of the caller; a static table is listed in CACHES"
+    )
+    assert found == sorted(CACHES), reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["@cache\ndef f(): ...", "@functools.lru_cache(8)\ndef f(): ...", "f = lru_cache(1024)(g)", "f = cache(g)"],
+)
+def test_a_cache_is_reported(text: str) -> None:
+    assert caches("toolwire.a.__init__", text) == ["a.f"]
+
+
 def impurities(module: str, text: str) -> list[str]:
     """Name what a module does that depends on more than its arguments."""
     found = [

@@ -379,7 +379,6 @@ def _losses_of(dialect: str, of: Body) -> Mapping[str, Loss]:
     return {key: Loss(f"opaque.{key}", "opaque", "dropped", detail, weight) for key, weight in weights.items()}
 
 
-@lru_cache(1024)
 def join_path(steps: tuple[str | int, ...]) -> str:
     """Write steps as a path: names joined by dots, positions in brackets."""
     path = ""

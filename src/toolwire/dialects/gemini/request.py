@@ -6,7 +6,6 @@ Rules of this file:
 """
 
 import re
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -58,7 +57,6 @@ _PATH = re.compile(
 _SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 
-@lru_cache(256)
 def _read_path(path: str) -> tuple[str, bool] | None:
     """Read the model and whether it streams; None where a path says neither."""
     said = _PATH.fullmatch(path)
@@ -68,7 +66,6 @@ def _read_path(path: str) -> tuple[str, bool] | None:
     return model if collection == "models" else f"{collection}/{model}", said["verb"] == _VERBS[True]
 
 
-@lru_cache(256)
 def _write_path(path: str, model: str, *, stream: bool) -> str:
     """Write the path of a request: the one that was read, for as long as it says the same."""
     if path and _read_path(path) in {None, (model, stream)}:
