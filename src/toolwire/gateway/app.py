@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.errors import InvalidBody, ToolwireError
@@ -29,6 +29,7 @@ from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
+from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
@@ -105,13 +106,13 @@ class Gateway:
         limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
         *,
         places: Places = Places(),  # noqa: B008 - frozen
-        seen: Callable[[dict[str, Any]], None] | None = None,
+        seen: Callable[[RequestRecord], None] | None = None,
     ) -> None:
         self.tools, self.limits, self.places, self.seen = tools, limits, places, seen
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
-        self.watchers: list[Callable[[dict[str, Any]], None]] = []
+        self.watchers: list[Callable[[RequestRecord], None]] = []
         self.figures: Callable[[], bytes] | None = None
 
     def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
@@ -230,23 +231,22 @@ class _Request:
         watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
         if not watchers:
             return
-        record = {
-            "request": self.identity,
-            "key": self.owner,
-            "path": self.path[:200],
-            "wire": self.wire,
-            "status": served.status,
-            "model": served.model[:200],
-            "goal": served.goal,
-            "ending": served.ending,
-            "seconds": round(seconds, 6),
-            "input_tokens": tokens.input if tokens is not None else None,
-            "output_tokens": tokens.output if tokens is not None else None,
-            "guessed": tokens is not None and tokens.guessed,
-            "cost": served.cost / NANO,
-        }
-        if served.legs:
-            record["went_on"] = [leg.goal for leg in served.legs]
+        record = RequestRecord(
+            request=self.identity,
+            key=self.owner,
+            path=self.path[:200],
+            wire=self.wire,
+            status=served.status,
+            model=served.model[:200],
+            goal=served.goal,
+            ending=served.ending,
+            seconds=round(seconds, 6),
+            input_tokens=tokens.input if tokens is not None else None,
+            output_tokens=tokens.output if tokens is not None else None,
+            guessed=tokens is not None and tokens.guessed,
+            cost=served.cost / NANO,
+            went_on=[leg.goal for leg in served.legs] or UNSET,
+        )
         for watch in watchers:
             watch(record)
 
