@@ -58,9 +58,23 @@ class Wire:
     """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values.
 
     `cut_reasons` are the finish reasons that it has a word for which claims no good end.
+
+    - `knows_effort_alone`: the wire has no other word than effort for how much to think.
+    - `thinks_between_tools`: its models can think between tools alone.
+    - `takes_top_logprobs_alone`: `top_logprobs` needs no `logprobs` beside it.
     """
 
-    __slots__ = ("cache", "cut_reasons", "dialect", "ids", "names", "plain")
+    __slots__ = (
+        "cache",
+        "cut_reasons",
+        "dialect",
+        "ids",
+        "knows_effort_alone",
+        "names",
+        "plain",
+        "takes_top_logprobs_alone",
+        "thinks_between_tools",
+    )
 
     def __init__(
         self,
@@ -69,8 +83,15 @@ class Wire:
         ids: Grammar | None = None,
         cache: CacheMarks | None = None,
         cut_reasons: Iterable[str] = (),
+        *,
+        knows_effort_alone: bool = False,
+        thinks_between_tools: bool = False,
+        takes_top_logprobs_alone: bool = False,
     ) -> None:
         self.dialect: str = dialect
+        self.knows_effort_alone = knows_effort_alone
+        self.thinks_between_tools = thinks_between_tools
+        self.takes_top_logprobs_alone = takes_top_logprobs_alone
         self.names: Grammar | None = names
         self.ids: Grammar | None = ids
         self.cache: CacheMarks | None = cache

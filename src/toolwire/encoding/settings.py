@@ -35,8 +35,6 @@ _NOT_SETTINGS = frozenset({"context", "opaque"})
 # All but the first and the last field of a request, which hold what is said and what was left.
 _FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)
 _values = attrgetter(*_FIELDS)
-# The wire on which top_logprobs stands without logprobs: what is asked for is in `include`.
-_TOP_ALONE = "openai-responses"
 _CHOICE = ("tool_choice", "parallel_tool_calls")
 
 
@@ -294,7 +292,8 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     elif choice is not None and choice.names is not None:
         changed = _settle_names(request, ledger)
     changed |= limit_reasoning(request, ledger)
-    if request.top_logprobs is not None and request.logprobs is not True and ledger.dialect != _TOP_ALONE:
+    alone = ledger.wire.takes_top_logprobs_alone
+    if request.top_logprobs is not None and request.logprobs is not True and not alone:
         ledger.lose("top_logprobs", "top_logprobs", "no logprobs are asked for", severity="minor")
         changed["top_logprobs"] = None
     return replace(request, **changed) if changed else request

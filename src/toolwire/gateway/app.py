@@ -21,6 +21,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from toolwire.dialects import traits_of
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
@@ -56,7 +57,6 @@ _LOSSES = "/toolwire/requests/"
 # What may be done with a stored answer.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
-_REQUEST_IDS = {"anthropic": b"request-id"}
 _FIGURES = "text/plain; version=1.0.0; charset=utf-8"
 _OPEN = frozenset({"/health", "/ready"})
 _ASKS_FIRST = "access-control-request-method"
@@ -422,7 +422,7 @@ class _Request:
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
-        said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
+        said.append((traits_of(self.wire).request_id_header.encode(), self.identity.encode()))
         if self.page:
             said += ((b"access-control-allow-origin", self.page.encode("latin-1")), (b"vary", b"origin"))
             said.append((b"access-control-expose-headers", _SHOWN))
@@ -486,10 +486,9 @@ class _Request:
             await self._lead(asked, body)
             return
         tokens = max(1, sum(len(bytes(value)) for name, value in members.items() if name != "model") // 4)
-        told: dict[str, Any] = {"totalTokens": tokens} if asked.dialect == "gemini" else {"input_tokens": tokens}
-        if asked.dialect == "openai-responses":
-            told = {"object": "response.input_tokens", **told}
-        await self._reply(200, _write(told), **{"x-toolwire-estimate": "1"})
+        traits = traits_of(asked.dialect)
+        kind = {"object": traits.count_object} if traits.count_object else {}
+        await self._reply(200, _write({**kind, traits.count_field: tokens}), **{"x-toolwire-estimate": "1"})
 
     async def _answer_ours(self) -> None:
         """Answer a path of ours; anything else is nobody's."""

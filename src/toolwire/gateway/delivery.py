@@ -42,14 +42,6 @@ from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Re
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
-_TIMED = "ollama"  # says how long an answer took
-_STREAMS = {"ollama": "application/x-ndjson"}
-_EVENTS = "text/event-stream; charset=utf-8"
-_KEEP_ALIVES = {
-    "openai-chat": b": waiting\n\n",
-    "openai-responses": b": waiting\n\n",
-    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
-}
 _BROKE = "the provider's answer broke off"
 _NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
 _PART = 16_384  # bytes of an answer that are translated and sent at a time
@@ -241,7 +233,7 @@ class Delivery:
             served.status, served.ending = reply.status, "error"
             return reply.json
         self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)
-        if self.wire.DIALECT == _TIMED:
+        if self.wire.TRAITS.has_durations:
             return msgspec.json.encode({**encoded.body, **self._taken()})
         return encoded.json
 
@@ -287,9 +279,9 @@ class Delivery:
         array = stream_quirks(self.wire.DIALECT, {}, attempt.full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
-        if isinstance(stream, ExchangedStream) and self.wire.DIALECT == _TIMED:
-            stream.at_end = lambda: Opaque(_TIMED, self._taken())
-        pulse = await self._begin_stream(first, JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
+        if isinstance(stream, ExchangedStream) and self.wire.TRAITS.has_durations:
+            stream.at_end = lambda: Opaque(self.wire.DIALECT, self._taken())
+        pulse = await self._begin_stream(first, JSON if array else self.wire.TRAITS.stream_type)
         finished = False
         try:
             if seams is not None and isinstance(stream, ExchangedStream):
@@ -343,7 +335,7 @@ class Delivery:
         shown = self.attempt.exchange
         head = self._head(kind_of(self.answer.headers, usual, self._secrets) if shown is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
-        waiting = None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT)
+        waiting = None if shown is None else self.wire.TRAITS.keep_alive or None
         if waiting is not None and _says_nothing(first):  # `_first` has waited as long as the pulse does
             await self.client.send(waiting, True)
         return Pulse(self.tools.keep_alive, self.client, waiting)
@@ -378,7 +370,8 @@ class Delivery:
 
     def _hold(self, stream: ExchangedStream | PassedStream, said: bytes) -> bool:
         """Hold the end of a stream back until its calls are recorded; return True if these bytes belong to it."""
-        ends = stream.whole or (self.wire.DIALECT == "gemini" and b'"finishReason"' in said)
+        field = self.wire.TRAITS.ending_field
+        ends = stream.whole or (field != b"" and field in said)
         if ends or self._held:
             self._held += said
             return True
