@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import ResumableDialect
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.encoding.traits import WireTraits
@@ -41,6 +42,7 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.types.encoded import Written
+from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling
 from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape, was_made
 
@@ -55,7 +57,7 @@ _TOOL_SIZE = 8_000
 """Estimated bytes of a stored tool declaration."""
 _STREAM_SETTINGS = ("stream", "stream_options")
 # Spellings of a request that can be written only when all of its messages are known.
-_UNUSUAL_FORMS = frozenset({"begun", "one", "no_contents", "no_messages", "no_input", "layout", "items"})
+_UNUSUAL_FORMS = frozenset({"begun", "one", "no_contents", "no_messages", "no_input"})
 
 
 class Wires(Struct, frozen=True):
@@ -414,7 +416,10 @@ class Translation(Struct, frozen=True):
         """Return True if no setting of the request is written depending on its messages."""
         request, opaque = self.request, self.request.opaque
         form = (opaque.form if opaque is not None else None) or {}
-        if len(request.tools) > _MOST_TOOLS or request.provider_state or not _UNUSUAL_FORMS.isdisjoint(form):
+        is_unusual = (
+            not _UNUSUAL_FORMS.isdisjoint(form) or spelling_of(opaque, ResponsesRequestSpelling).tools is not None
+        )
+        if len(request.tools) > _MOST_TOOLS or request.provider_state or is_unusual:
             return False
         return all(getattr(request, field) is None for field in self.wires.target.TRAITS.settings_by_history)
 

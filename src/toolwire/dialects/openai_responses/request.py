@@ -9,7 +9,7 @@ Rules of this file:
   form brings back where nothing is stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,8 +17,15 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take, take_entries
+from toolwire.dialects.openai_responses.tools import (
+    ToolLayoutReader,
+    ToolLayoutWriter,
+    decode_choice,
+    encode_choice,
+    encode_tool,
+    gather,
+)
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, spelling_of, take, take_entries
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
 from toolwire.encoding.repair import repair, say_json
@@ -43,6 +50,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
+from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling, ResponsesResultSpelling
 
 PATH = "/v1/responses"
 _LOGPROBS = "message.output_text.logprobs"
@@ -64,7 +72,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     rest, form = open_body(body, "request", path, PATH)
     given = rest.get("input")
     messages: list[Message] = []
-    declared = Declared(take_entries(rest, "tools"))
+    declared = ToolLayoutReader(take_entries(rest, "tools"))
     if type(given) is list:
         messages = decode_messages(given, declared)
         del rest["input"]
@@ -74,11 +82,15 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
         form["no_input"] = True
     system = take(rest, "instructions", str)
     fields, spelled = _SETTINGS.decode(rest)
-    if left := declared.left():
-        rest["input" if declared.items else "tools"] = left
+    if declared.contradictions:
+        rest["input" if declared.items else "tools"] = declared.contradictions
     state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
     context = Context(system, messages, declared.tools, state)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled | declared.form()), **fields)
+    opaque = WIRE.own(rest, form | spelled)
+    if declared.layout is not None:
+        spelling = ResponsesRequestSpelling(tools=declared.layout, tool_items=tuple(declared.items))
+        opaque = replace(opaque, spelling=spelling)
+    return Request(context=context, opaque=opaque, **fields)
 
 
 def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
@@ -99,7 +111,8 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     mine = opaque is not None and opaque.dialect == DIALECT
     form = form_of(opaque, DIALECT) if mine else {}
     items = Items(ledger)
-    tools, held = _encode_tools(context, form, items) if context.tools or form else ([], [])
+    spelling = spelling_of(opaque, ResponsesRequestSpelling)
+    tools, tool_items = _encode_tools(context, spelling, items)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
@@ -114,9 +127,9 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         _encode_state(context.provider_state, body, ledger)
         if not mine and "previous_response_id" in body:
             first = _skip_stored(messages, first, items)
-    for place, item in held:
-        encode_messages(messages, items, first, place)
-        first = max(first, place)
+    for before_message, item in tool_items:
+        encode_messages(messages, items, first, before_message)
+        first = max(first, before_message)
         items.add(item)
     encoded = encode_messages(messages, items, first)
     if request.output is not None and not mine:
@@ -127,20 +140,24 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
 
 
-def _encode_tools(context: Context, form: Mapping[str, Any], items: Items) -> tuple[list[Any], list[tuple[int, Any]]]:
-    """Write the declarations: those of `tools`, and the items that hold others, each with where it stood."""
+def _encode_tools(
+    context: Context, spelling: ResponsesRequestSpelling, items: Items
+) -> tuple[list[Any], list[tuple[int, Any]]]:
+    """Write `tools` and the items of the input that declare tools. Return each item with the index of its message."""
     ledger = items.ledger
-    if "layout" not in form:
+    if spelling.tools is None:
         tools = encode_tools(context.tools, ledger, encode_tool)
-        spaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
-        return gather(tools) if spaces else tools, []
-    items.shelf = shelf = Shelf(context.tools, ledger)
-    tools = shelf.put(form["layout"])
-    held = [(place, {**rest, "tools": shelf.put(layout)}) for place, rest, layout in form["items"]]
+        namespaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
+        return gather(tools) if namespaces else tools, []
+    items.tool_writer = writer = ToolLayoutWriter(context.tools, ledger)
+    tools = writer.write(spelling.tools)
+    tool_items = [
+        (one.before_message, {**one.unparsed, "tools": writer.write(one.tools)}) for one in spelling.tool_items
+    ]
     for message in context.messages:
         for part in message.parts if message.role == "tool" else ():
-            shelf.put(form_of(part.opaque, DIALECT).get("layout", []))  # type: ignore[union-attr]
-    return tools + gather(shelf.rest()), held
+            writer.write(spelling_of(part.opaque, ResponsesResultSpelling).tools or [])  # type: ignore[union-attr]
+    return tools + gather(writer.write_rest()), tool_items
 
 
 def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:

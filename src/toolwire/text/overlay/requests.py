@@ -47,7 +47,7 @@ _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 def mark(request: Request, dialect: str) -> Request:
     """Mark a request as read from this wire."""
     opaque = request.opaque or Opaque(dialect, {})
-    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), READ_HERE: True}))
+    return replace(request, opaque=replace(opaque, form={**(opaque.form or {}), READ_HERE: True}))
 
 
 class Telling:
@@ -85,7 +85,7 @@ class Telling:
         opaque = request.opaque
         if self.own and opaque is not None:
             form = {key: value for key, value in (opaque.form or {}).items() if key != READ_HERE}
-            opaque = Opaque(opaque.dialect, opaque.value, form or None)
+            opaque = replace(opaque, form=form or None)
         context = replace(context, system=system, messages=messages, tools=[tool for _, tool in kept])
         settings: dict[str, Any] = {"tool_choice": None, "parallel_tool_calls": None} if told else {}
         return replace(request, context=context, opaque=opaque, **settings)

@@ -7,10 +7,21 @@ Rules of this folder:
 - A field names the server, client or document that needs it.
 """
 
-from toolwire.types.spelling import anthropic
+from toolwire.types.spelling import anthropic, gemini, ollama, openai_chat, openai_responses
 from toolwire.types.spelling.base import WireSpelling
 
-Spelling = anthropic.MessagesCallSpelling | anthropic.MessagesResultSpelling
+Spelling = (
+    anthropic.MessagesCallSpelling
+    | anthropic.MessagesResultSpelling
+    | anthropic.MessagesToolSpelling
+    | gemini.GeminiToolSpelling
+    | ollama.OllamaToolSpelling
+    | openai_chat.ChatToolSpelling
+    | openai_responses.ResponsesRequestSpelling
+    | openai_responses.ResponsesResultSpelling
+    | openai_responses.ResponsesServerCallSpelling
+    | openai_responses.ResponsesToolSpelling
+)
 """Every struct of this folder; JSON names it in `of`."""
 
 __all__ = ["Spelling", "WireSpelling"]

@@ -1,10 +1,10 @@
-"""How Anthropic Messages spells calls and results."""
+"""How Anthropic Messages spells calls, results and tools."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import ToolSpelling, WireSpelling
 
 
 class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
@@ -33,3 +33,14 @@ class MessagesResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", 
     is_escaped: bool = False
     has_no_id: bool = False
     content: Any | UnsetType = UNSET
+
+
+class MessagesToolSpelling(ToolSpelling, frozen=True, tag="anthropic.tool", gc=False):
+    """How a tool was declared.
+
+    - `builtin`: the `type` of a tool that Anthropic defines and the client runs, such as `bash_20250124`. `constants`
+      has the type too, and the settings that the description of the tool repeats.
+      https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
+    """
+
+    builtin: str | None = None

@@ -18,3 +18,12 @@ class WireSpelling(Struct, frozen=True, omit_defaults=True, tag_field="of", gc=F
     def is_usual(self) -> bool:
         """Return True if the value was spelled as the encoder writes it by default."""
         return self == type(self)()
+
+
+class ToolSpelling(WireSpelling, frozen=True, gc=False):
+    """How one wire declared one tool.
+
+    - `is_escaped`: its name had the escape that toolwire writes for this wire.
+    """
+
+    is_escaped: bool = False
