@@ -116,8 +116,8 @@ def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
     return body
 
 
-def spelling(body: dict[str, Any], key: str) -> str:
-    """Say how an object spells a key; in camelCase where it does not have it."""
+def spelled_key(body: dict[str, Any], key: str) -> str:
+    """Return the spelling of `key` in `body`, or its camelCase if `body` does not have it."""
     return key if key in body or _SNAKE[key] not in body else _SNAKE[key]
 
 

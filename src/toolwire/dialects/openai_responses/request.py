@@ -17,11 +17,17 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
+from toolwire.dialects.openai_responses.tools import (
+    ToolLayoutReader,
+    ToolLayoutWriter,
+    decode_choice,
+    encode_choice,
+    encode_tool,
+    gather,
+)
 from toolwire.encoding.ledger import (
     Ledger,
     copy_body,
-    form_of,
     made_by,
     spelling_of,
     take,
@@ -52,7 +58,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
-from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling
+from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling, ResponsesResultSpelling
 
 PATH = "/v1/responses"
 _LOGPROBS = "message.output_text.logprobs"
@@ -71,22 +77,22 @@ _TOOL_LIMIT = 128
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
     unparsed = copy_body(body, "request")
-    declared = Declared(take_entries(unparsed, "tools"))
+    declared = ToolLayoutReader(take_entries(unparsed, "tools"))
     items, text = take(unparsed, "input", list), take(unparsed, "input", str)
     messages = decode_messages(items or [], declared)
     if text is not None:
         messages = [Message("user", text, opaque=WIRE.plain)]
     system = take(unparsed, "instructions", str)
     fields, settings = _SETTINGS.decode(unparsed)
-    if others := declared.left():
-        unparsed["input" if declared.items else "tools"] = others
+    if declared.contradictions:
+        unparsed["input" if declared.items else "tools"] = declared.contradictions
     spelling = ResponsesRequestSpelling(
         path=unusual_path(path, PATH),
         has_no_messages=items is None and text is None,
         settings=settings,
         has_text_input=text is not None,
         tools=declared.layout,
-        tool_items=declared.items,
+        tool_items=tuple(declared.items),
     )
     context = Context(system, messages, declared.tools, _take_state(unparsed))
     return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
@@ -112,7 +118,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, ResponsesRequestSpelling)
     items = Items(ledger)
-    tools, held = _encode_tools(context, spelling, items)
+    tools, tool_items = _encode_tools(context, spelling, items)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
@@ -127,9 +133,9 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         _encode_state(context.provider_state, body, ledger)
         if not is_native and "previous_response_id" in body:
             first = _skip_stored(messages, first, items)
-    for index, item in held:
-        encode_messages(messages, items, first, index)
-        first = max(first, index)
+    for before_message, item in tool_items:
+        encode_messages(messages, items, first, before_message)
+        first = max(first, before_message)
         items.add(item)
     encoded = encode_messages(messages, items, first)
     if request.output is not None and not is_native:
@@ -144,19 +150,21 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
 def _encode_tools(
     context: Context, spelling: ResponsesRequestSpelling, items: Items
 ) -> tuple[list[Any], list[tuple[int, Any]]]:
-    """Write the declarations: return those of `tools`, and the items that declare others, each with its index."""
+    """Write `tools` and the items of the input that declare tools. Return each item with the index of its message."""
     ledger = items.ledger
     if spelling.tools is None:
         tools = encode_tools(context.tools, ledger, encode_tool)
-        spaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
-        return gather(tools) if spaces else tools, []
-    items.shelf = shelf = Shelf(context.tools, ledger)
-    tools = shelf.put(spelling.tools)
-    held = [(index, {**unparsed, "tools": shelf.put(layout)}) for index, unparsed, layout in spelling.tool_items]
+        namespaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
+        return gather(tools) if namespaces else tools, []
+    items.tool_writer = writer = ToolLayoutWriter(context.tools, ledger)
+    tools = writer.write(spelling.tools)
+    tool_items = [
+        (one.before_message, {**one.unparsed, "tools": writer.write(one.tools)}) for one in spelling.tool_items
+    ]
     for message in context.messages:
         for part in message.parts if message.role == "tool" else ():
-            shelf.put(form_of(part.opaque, DIALECT).get("layout", []))  # type: ignore[union-attr]
-    return tools + gather(shelf.rest()), held
+            writer.write(spelling_of(part.opaque, ResponsesResultSpelling).tools or [])  # type: ignore[union-attr]
+    return tools + gather(writer.write_rest()), tool_items
 
 
 def _text_input(messages: Sequence[Message]) -> str | None:

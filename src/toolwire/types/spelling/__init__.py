@@ -17,23 +17,30 @@ Spelling = (
     | anthropic.MessagesRequestSpelling
     | anthropic.MessagesResponseSpelling
     | anthropic.MessagesResultSpelling
+    | anthropic.MessagesToolSpelling
     | gemini.GeminiChoiceSpelling
     | gemini.GeminiErrorSpelling
     | gemini.GeminiRequestSpelling
     | gemini.GeminiResponseSpelling
+    | gemini.GeminiToolSpelling
     | ollama.OllamaErrorSpelling
     | ollama.OllamaLineSpelling
     | ollama.OllamaRequestSpelling
     | ollama.OllamaResponseSpelling
+    | ollama.OllamaToolSpelling
     | openai_chat.ChatChoiceSpelling
     | openai_chat.ChatErrorSpelling
     | openai_chat.ChatRequestSpelling
     | openai_chat.ChatResponseSpelling
+    | openai_chat.ChatToolSpelling
     | openai_responses.ResponsesChoiceSpelling
     | openai_responses.ResponsesDeltaSpelling
     | openai_responses.ResponsesErrorSpelling
     | openai_responses.ResponsesRequestSpelling
     | openai_responses.ResponsesResponseSpelling
+    | openai_responses.ResponsesResultSpelling
+    | openai_responses.ResponsesServerCallSpelling
+    | openai_responses.ResponsesToolSpelling
 )
 """Every struct of this folder; JSON names it in `of`."""
 

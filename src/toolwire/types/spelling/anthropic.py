@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
 
 
 class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
@@ -64,3 +64,14 @@ class MessagesRequestSpelling(RequestSpelling, frozen=True, tag="anthropic.reque
     def needs_all_messages(self) -> bool:
         """Return True if the request can be written only when all of its messages are known."""
         return self.has_no_messages or self.has_opening_turn
+
+
+class MessagesToolSpelling(ToolSpelling, frozen=True, tag="anthropic.tool", gc=False):
+    """How a tool was declared.
+
+    - `builtin`: the `type` of a tool that Anthropic defines and the client runs, such as `bash_20250124`. `constants`
+      has the type too, and the settings that the description of the tool repeats.
+      https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
+    """
+
+    builtin: str | None = None

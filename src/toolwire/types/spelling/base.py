@@ -41,3 +41,12 @@ class RequestSpelling(WireSpelling, frozen=True, tag="request", gc=False):
     def needs_all_messages(self) -> bool:
         """Return True if the request can be written only when all of its messages are known."""
         return self.has_no_messages
+
+
+class ToolSpelling(WireSpelling, frozen=True, gc=False):
+    """How one wire declared one tool.
+
+    - `is_escaped`: its name had the escape that toolwire writes for this wire.
+    """
+
+    is_escaped: bool = False

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, WireSpelling
+from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
 
 
 class OllamaResponseSpelling(WireSpelling, frozen=True, tag="ollama.response", gc=False):
@@ -49,3 +49,13 @@ class OllamaRequestSpelling(RequestSpelling, frozen=True, tag="ollama.request", 
     """
 
     has_no_stream: bool = False
+
+
+class OllamaToolSpelling(ToolSpelling, frozen=True, tag="ollama.tool", gc=False):
+    """How a tool was declared.
+
+    - `has_no_type`: it had no `type`. `Tool.type` is optional in the Python client of Ollama.
+      https://github.com/ollama/ollama-python/blob/main/ollama/_types.py
+    """
+
+    has_no_type: bool = False
