@@ -31,7 +31,7 @@ from toolwire.encoding.finish import (
     without_claim,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
 from toolwire.errors import FrameTooLarge
@@ -51,6 +51,7 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
+from toolwire.types.spelling.openai_responses import ResponsesThinkingSpelling
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT
 from toolwire.wire.names import fingerprint, number_of
@@ -359,10 +360,11 @@ class PartSoFar:
     def end_thinking(self, body: dict[str, Any]) -> list[Event]:
         """End reasoning; of its two kinds of words, those count that were told."""
         part, events = decode_reasoning(body, self.shown or "summary"), []
-        form = form_of(part.opaque, DIALECT)
-        for place, text in enumerate(form.get("texts", ())):
-            if place >= len(self.texts) - 1 and self.shown in (None, form["key"]):
-                events += self.go_to(form["key"], self.step if place < len(self.texts) else -1 - place)
+        spelling = spelling_of(part.opaque, ResponsesThinkingSpelling)
+        key = spelling.reasoning_key
+        for place, text in enumerate(spelling.texts):
+            if place >= len(self.texts) - 1 and self.shown in (None, key):
+                events += self.go_to(key, self.step if place < len(self.texts) else -1 - place)
                 events += self.catch_up(text)
         if part.signature is not None:
             events.append(SignatureDelta(self.key, part.signature))

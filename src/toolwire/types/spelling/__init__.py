@@ -7,10 +7,30 @@ Rules of this folder:
 - A field names the server, client or document that needs it.
 """
 
-from toolwire.types.spelling import anthropic
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling import anthropic, gemini, mcp, ollama, openai_chat, openai_responses
+from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, TextSpelling, WireSpelling
 
-Spelling = anthropic.MessagesCallSpelling | anthropic.MessagesResultSpelling
+Spelling = (
+    anthropic.MessagesCallSpelling
+    | anthropic.MessagesMediumSpelling
+    | anthropic.MessagesResultSpelling
+    | anthropic.MessagesTextSpelling
+    | gemini.GeminiMessageSpelling
+    | gemini.GeminiPartSpelling
+    | mcp.McpPartSpelling
+    | mcp.McpResultSpelling
+    | ollama.OllamaImageSpelling
+    | ollama.OllamaMessageSpelling
+    | openai_chat.ChatMediumSpelling
+    | openai_chat.ChatMessageSpelling
+    | openai_chat.ChatRefusalSpelling
+    | openai_chat.ChatThinkingSpelling
+    | openai_responses.ResponsesMediumSpelling
+    | openai_responses.ResponsesOutputSpelling
+    | openai_responses.ResponsesThinkingSpelling
+    | MessageSpelling
+    | TextSpelling
+)
 """Every struct of this folder; JSON names it in `of`."""
 
-__all__ = ["Spelling", "WireSpelling"]
+__all__ = ["MediumSpelling", "MessageSpelling", "Spelling", "TextSpelling", "WireSpelling"]

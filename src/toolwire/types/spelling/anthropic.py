@@ -1,10 +1,10 @@
-"""How Anthropic Messages spells calls and results."""
+"""How Anthropic Messages spells calls, results, texts and media."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, TextSpelling, WireSpelling
 
 
 class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
@@ -32,4 +32,27 @@ class MessagesResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", 
 
     is_escaped: bool = False
     has_no_id: bool = False
+    content: Any | UnsetType = UNSET
+
+
+class MessagesTextSpelling(TextSpelling, frozen=True, tag="anthropic.text", gc=False):
+    """How a text was spelled.
+
+    - `is_tool_reference`: it is the name of a tool that a search found, in a `tool_reference` block
+      (https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool).
+    """
+
+    is_tool_reference: bool = False
+
+
+class MessagesMediumSpelling(MediumSpelling, frozen=True, tag="anthropic.medium", gc=False):
+    """How an image or a document was spelled.
+
+    - `is_search_result`: the document was a `search_result` block
+      (https://platform.claude.com/docs/en/build-with-claude/search-results).
+    - `content`: the text of the document came in these blocks, or in a source of the type `content`
+      (https://platform.claude.com/docs/en/build-with-claude/citations).
+    """
+
+    is_search_result: bool = False
     content: Any | UnsetType = UNSET
