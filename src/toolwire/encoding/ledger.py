@@ -24,7 +24,7 @@ from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
 from toolwire.types.frozen import copied
-from toolwire.types.spelling import RequestSpelling, Spelling, WireSpelling
+from toolwire.types.spelling import MessageSpelling, Spelling, WireSpelling
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
@@ -141,14 +141,15 @@ class Wire:
         part = decode(rest)
         return Opaque(self.dialect, block) if part is None else part
 
-    def decode_text(self, rest: dict[str, Any]) -> Text | None:
-        """Read a block of words that may have a cache mark."""
-        text = take(rest, "text", str)
-        return None if text is None else Text(text, cache=self.take_cache(rest), opaque=self.own(rest))
+    def decode_text(self, unparsed: dict[str, Any]) -> Text | None:
+        """Read a block of text that may have a cache mark."""
+        text = take(unparsed, "text", str)
+        return None if text is None else Text(text, cache=self.take_cache(unparsed), opaque=self.mark(unparsed))
 
-    def keep(self, body: Any) -> Message:
-        """Keep a message that is not understood whole, as one of the user."""
-        return Message("user", [Opaque(self.dialect, body)], opaque=Opaque(self.dialect, {}, {"whole": True}))
+    def unparsed_message(self, body: Any) -> Message:
+        """Return a message of the user that holds all of `body`, which the dialect does not understand."""
+        opaque = self.mark({}, MessageSpelling(is_unparsed=True))
+        return Message("user", [Opaque(self.dialect, body)], opaque=opaque)
 
 
 def _read(written: str, grammar: Grammar | None, form: dict[str, Any]) -> str:
@@ -454,10 +455,19 @@ def spelling_of(opaque: Opaque | None, spelling_type: type[_Spelling]) -> _Spell
     return spelling if type(spelling) is spelling_type else spelling_type()
 
 
-def request_spelling_of(opaque: Opaque | None, dialect: str) -> RequestSpelling:
-    """Return how the wire of `dialect` spelled a request. No field is set if the request came from elsewhere."""
+def shared_spelling_of(opaque: Opaque | None, dialect: str, spelling_type: type[_Spelling]) -> _Spelling:
+    """Return how the wire of `dialect` spelled a value, where the spellings of several wires extend `spelling_type`.
+
+    The spelling of a value from elsewhere has no field set.
+    """
     spelling = opaque.spelling if opaque is not None and opaque.dialect == dialect else None
-    return spelling if isinstance(spelling, RequestSpelling) else RequestSpelling()
+    return spelling if isinstance(spelling, spelling_type) else spelling_type()
+
+
+def is_unparsed(message: Message, dialect: str) -> bool:
+    """Return True if `message` holds a body of this dialect's wire that the dialect did not understand."""
+    is_marked = shared_spelling_of(message.opaque, dialect, MessageSpelling).is_unparsed
+    return is_marked and type(next(iter(message.parts), None)) is Opaque
 
 
 def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:

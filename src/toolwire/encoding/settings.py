@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, made_by, request_spelling_of, spelling_of
+from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of, spelling_of
 from toolwire.encoding.reasoning import (
     WITH_EFFORT,
     limit_reasoning,
@@ -26,6 +26,7 @@ from toolwire.encoding.reasoning import (
 from toolwire.encoding.request_fields import ABSENT, REQUEST_FIELDS
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
+from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 from toolwire.wire.names import WORDS, Grammar, escape, shorten
 
@@ -310,7 +311,7 @@ def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
 def _without_written_choice(request: Request) -> Request:
     """Return a request without its choice among tools as written: the custom tools in it become functions here."""
     opaque: Any = request.opaque
-    spelling = request_spelling_of(opaque, opaque.dialect)
+    spelling = shared_spelling_of(opaque, opaque.dialect, RequestSpelling)
     if "tool_choice" not in spelling.settings:
         return request
     settings = {key: value for key, value in spelling.settings.items() if key != "tool_choice"}
@@ -447,7 +448,7 @@ def nested(key: str, inner: Settings) -> Setting:
 def _as_written(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
     """Return a setting as its own wire wrote it while that means the same, else `value` with what was left of it."""
     key = setting.key
-    written = request_spelling_of(opaque, opaque.dialect).settings.get(key, ABSENT)
+    written = shared_spelling_of(opaque, opaque.dialect, RequestSpelling).settings.get(key, ABSENT)
     if written is not ABSENT:
         meant = setting.decode(written)
         if meant is not None and all(getattr(request, field) == meant.fields.get(field) for field in setting.fields):

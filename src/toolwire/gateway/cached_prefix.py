@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import ResumableDialect
-from toolwire.encoding.ledger import request_spelling_of
+from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.encoding.traits import WireTraits
@@ -42,6 +42,7 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.types.encoded import Written
+from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
 from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape, was_made
@@ -412,7 +413,8 @@ class Translation(Struct, frozen=True):
 
     def has_independent_settings(self) -> bool:
         """Return True if no setting of the request is written depending on its messages."""
-        request, spelling = self.request, request_spelling_of(self.request.opaque, self.wires.source.DIALECT)
+        request = self.request
+        spelling = shared_spelling_of(request.opaque, self.wires.source.DIALECT, RequestSpelling)
         if len(request.tools) > _MOST_TOOLS or request.provider_state or spelling.needs_all_messages:
             return False
         return all(getattr(request, field) is None for field in self.wires.target.TRAITS.settings_by_history)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import MadeIds
 from toolwire.dialects.gemini.messages import encode_content, take_parts
-from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
+from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, read_keys, write_keys
 from toolwire.encoding.finish import (
     COMMON_WORDS,
     asks,
@@ -26,12 +26,12 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, copy_body, form_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
 from toolwire.types.answer import is_count
-from toolwire.types.spelling.gemini import GeminiChoiceSpelling, GeminiResponseSpelling
+from toolwire.types.spelling.gemini import GeminiChoiceSpelling, GeminiMessageSpelling, GeminiResponseSpelling
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
 FINISH_REASONS = {
@@ -184,11 +184,11 @@ def read_finish(reason: Any, raw: str | None, *, called: bool) -> Any:
 def _decode_answer(body: dict[str, Any], ids: MadeIds) -> Message:
     """Read the content of a candidate."""
     ids.index = 0
-    rest, form = body.copy(), {}
-    if rest.get("role") == "model":
-        form["said"] = {"role": rest.pop("role")}
-    content = take_parts(rest, form, ids)
-    return Message("assistant", content, opaque=WIRE.own(rest, form))
+    unparsed = body.copy()
+    constants = {"role": unparsed.pop("role")} if unparsed.get("role") == "model" else {}
+    content, has_one_part = take_parts(unparsed, ids)
+    spelling = GeminiMessageSpelling(constants=constants, has_one_part=has_one_part)
+    return Message("assistant", content, opaque=WIRE.mark(unparsed, spelling))
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
@@ -240,8 +240,8 @@ def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     if not ledger.own:
         ledger.lose_opaque(message.opaque)
         return {"role": "model", "parts": parts}
-    one = "one" in form_of(message.opaque, DIALECT) and len(parts) == 1
-    return close({"parts": parts[0] if one else parts} if parts else {}, message.opaque, ledger)
+    is_one = spelling_of(message.opaque, GeminiMessageSpelling).has_one_part and len(parts) == 1
+    return ledger.replay({"parts": parts[0] if is_one else parts} if parts else {}, message.opaque)
 
 
 def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:

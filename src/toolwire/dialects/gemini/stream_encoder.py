@@ -190,7 +190,7 @@ class Encoder(SequentialEncoder):
         body = _BODIES.get(type(part))
         if body is not None and mine and (part.opaque.value or getattr(part, "signature", None)):
             return b""
-        if body is not None and mine and part.opaque.form:
+        if body is not None and mine and part.opaque.spelling is not None:
             self._stand(written)
             [body] = encode_parts([part], self.ledger, "assistant", event.key)
         written.body = body

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, left_of, made_by, request_spelling_of, spelling_of, take
+from toolwire.encoding.ledger import Ledger, left_of, made_by, shared_spelling_of, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
@@ -20,6 +20,7 @@ from toolwire.encoding.tools import (
     write_choice,
 )
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
+from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.openai_chat import ChatToolSpelling
 
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
@@ -155,7 +156,7 @@ def _allowed_name(tool: Any) -> str | None:
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
     is_native = made_by(request.opaque, DIALECT)
-    if _LEGACY in request_spelling_of(request.opaque, DIALECT).settings:
+    if _LEGACY in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
         return ABSENT
 
     def entry(key: str, name: str) -> Any:
@@ -180,7 +181,7 @@ def decode_legacy_choice(value: Any) -> Understood | None:
 def encode_legacy_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice where it came in the deprecated form."""
     choice = request.tool_choice
-    if choice is None or _LEGACY not in request_spelling_of(request.opaque, DIALECT).settings:
+    if choice is None or _LEGACY not in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
         return ABSENT
     if choice.names is None and choice.mode != "required":
         return choice.mode

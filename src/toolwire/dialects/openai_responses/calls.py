@@ -45,7 +45,7 @@ from toolwire.encoding.calls import (
 from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, spelling_of, take
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.openai_responses import ResponsesResultSpelling
+from toolwire.types.spelling.openai_responses import ResponsesResultSpelling, ResponsesThinkingSpelling
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
@@ -140,7 +140,7 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     ledger.lose_fields(call, "own_tool", "custom")
     lose_cache(call, ledger)
     ledger.replay(body, call.opaque)
-    if not stands_after_reasoning(form, items):
+    if not _stands_after_reasoning(form, items):
         body.pop("id", None)
     if mine:
         return body
@@ -314,18 +314,17 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | lis
 
 def decode_reasoning(item: dict[str, Any], first: str = "summary") -> Thinking:
     """Read a reasoning item: its summary, or the reasoning itself; the `first` that is there counts."""
-    rest = item.copy()
-    del rest["type"]
-    said = take_spelled(rest)
-    form: dict[str, Any] = {"said": said} if said else {}
-    signature = take(rest, "encrypted_content", str)
+    unparsed = item.copy()
+    del unparsed["type"]
+    spelling = ResponsesThinkingSpelling(constants=take_spelled(unparsed))
+    signature = take(unparsed, "encrypted_content", str)
     for key in ("content", "summary") if first == "content" else TEXTS:
-        texts = _read_texts(rest.get(key), TEXTS[key])
+        texts = _read_texts(unparsed.get(key), TEXTS[key])
         if texts:
-            del rest[key]
-            form |= {"key": key, "texts": texts}
-            return Thinking(BLANK_LINE.join(texts), signature, opaque=WIRE.own(rest, form))
-    return Thinking("", signature, opaque=WIRE.own(rest, form))
+            del unparsed[key]
+            spelling = replace(spelling, reasoning_key=key, texts=tuple(texts))
+            return Thinking(BLANK_LINE.join(texts), signature, opaque=WIRE.mark(unparsed, spelling))
+    return Thinking("", signature, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _read_texts(blocks: Any, kind: str) -> list[str] | None:
@@ -341,14 +340,14 @@ def _read_texts(blocks: Any, kind: str) -> list[str] | None:
 
 
 def _encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
-    """Write reasoning that was read here, cut as it was for as long as the text is the same."""
-    form = form_of(part.opaque, DIALECT)
+    """Write reasoning that was read here, cut as it was as long as the text is the same."""
+    spelling = spelling_of(part.opaque, ResponsesThinkingSpelling)
     body: dict[str, Any] = {"type": "reasoning"}
-    texts = form.get("texts", [])
+    texts = spelling.texts
     if part.text != BLANK_LINE.join(texts):
-        texts = [part.text] if part.text else []
-    if texts or "key" in form:
-        key = form.get("key", "summary")
+        texts = (part.text,) if part.text else ()
+    if texts or spelling.texts:
+        key = spelling.reasoning_key
         body[key] = [{"type": TEXTS[key], "text": text} for text in texts]
     if part.signature is not None:
         body["encrypted_content"] = part.signature
@@ -358,9 +357,8 @@ def _encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
 
 
 def id_of(part: Thinking) -> str | None:
-    """Give the server's id of reasoning."""
-    said = form_of(part.opaque, DIALECT).get("said", {})
-    return said.get("id")  # type: ignore[no-any-return]
+    """Return the server's id of reasoning."""
+    return spelling_of(part.opaque, ResponsesThinkingSpelling).constants.get("id")
 
 
 class Items(Struct, eq=False):
@@ -391,7 +389,12 @@ class Items(Struct, eq=False):
         return f"{prefix}_{self._seed}{len(self.bodies):02d}"
 
 
-def stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
+def follows_reasoning(reasoning_id: str | None, items: Items) -> bool:
+    """Return True if the reasoning with this id, which stood before an item, stands before it still."""
+    return reasoning_id is None or reasoning_id in items.kept
+
+
+def _stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
     """Whether the reasoning that an item came after stands before it still."""
     return "reasoning" not in form or form["reasoning"] in items.kept
 
@@ -424,7 +427,7 @@ def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body["status"] = "incomplete"
     lose_cache(call, ledger)
     ledger.replay(body, form.get("made", opaque))
-    if not stands_after_reasoning(form, items):
+    if not _stands_after_reasoning(form, items):
         body.pop("id", None)
     if items.response is not None and not mine:
         body["id"] = items.made_id("ctc" if call.custom else "fc", call.id)

@@ -24,9 +24,9 @@ from toolwire.dialects.openai_responses.calls import (
     decode_own_result,
     decode_reasoning,
     decode_result,
+    follows_reasoning,
     id_of,
     is_call,
-    stands_after_reasoning,
     write_call,
     write_reasoning,
     write_result,
@@ -42,7 +42,7 @@ from toolwire.dialects.openai_responses.parts import (
     finish_output,
     from_item,
     is_plain_text,
-    take_said,
+    take_constants,
 )
 from toolwire.dialects.openai_responses.tools import (
     ToolLayoutReader,
@@ -50,7 +50,16 @@ from toolwire.dialects.openai_responses.tools import (
     encode_server_item,
     is_clients,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
+from toolwire.encoding.ledger import (
+    Ledger,
+    form_of,
+    is_unparsed,
+    made_by,
+    shared_spelling_of,
+    spelling_of,
+    take,
+    take_entries,
+)
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import (
     Message,
@@ -64,6 +73,8 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.types.spelling import MessageSpelling
+from toolwire.types.spelling.openai_responses import ResponsesOutputSpelling
 
 _SPEAKERS = ("user", "system", "developer")
 # openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
@@ -80,7 +91,6 @@ _CLIENT_ITEMS = frozenset(
     }
 )
 ASSISTANT = f"an assistant message of {DIALECT}"
-WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
 def decode_messages(items: list[Any], declared: ToolLayoutReader, first: int = 0) -> list[Message]:
@@ -142,17 +152,17 @@ def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
     if kind == "message" and (role := item.get("role")) in _SPEAKERS:
         return _decode_words(item, role)
-    return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
+    return WIRE.unparsed_message(item)
 
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
-    rest = item.copy()
-    del rest["role"]
-    form = {"said": said} if (said := take_said(rest)) else None
-    words = take(rest, "content", str)
-    if words is None:
-        words = decode_inputs(take_entries(rest, "content"))
-    return Message(role, words, None, None, WIRE.own(rest, form))
+    unparsed = item.copy()
+    del unparsed["role"]
+    spelling = MessageSpelling(constants=take_constants(unparsed))
+    content = take(unparsed, "content", str)
+    if content is None:
+        content = decode_inputs(take_entries(unparsed, "content"))
+    return Message(role, content, None, None, WIRE.mark(unparsed, spelling))
 
 
 def _decode_turn(items: list[Any], place: int) -> Message:
@@ -225,8 +235,8 @@ def encode_message(message: Message, items: Items) -> None:
         encode_answer(message, items)
     elif role == "tool":
         _encode_results(message, items)
-    elif content and "whole" in form_of(opaque, DIALECT) and type(content[0]) is Opaque:
-        items.add(content[0].value)
+    elif is_unparsed(message, DIALECT):
+        items.add(content[0].value)  # type: ignore[union-attr,index]
     else:
         _encode_words(message, items)
     if len(items.bodies) == before:
@@ -246,8 +256,8 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    typed = not ledger.own or "type" in form_of(opaque, DIALECT).get("said", {})
-    body: dict[str, Any] = {"type": "message"} if typed else {}
+    is_typed = not ledger.own or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
+    body: dict[str, Any] = {"type": "message"} if is_typed else {}
     body["role"] = ledger.speaker(role)
     if content is not None:
         body["content"] = content
@@ -315,12 +325,11 @@ def encode_answer(message: Message, items: Items) -> None:
 
 
 def _write_words(part: Text | Refusal, items: Items) -> None:
-    ledger, opaque = items.ledger, part.opaque
-    form = form_of(opaque, DIALECT)
-    if "item" in form and stands_after_reasoning(form, items):
-        item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]
+    ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesOutputSpelling)
+    if spelling.item is not None and follows_reasoning(spelling.reasoning_id, items):
+        item = {"role": "assistant", **spelling.item, **from_item(part.opaque.value)}  # type: ignore[union-attr]
         items.add(item)
-        if type(part) is Text and "easy" in form:
+        if type(part) is Text and spelling.has_text_content:
             item["content"] = part.text
             if part.citations:
                 ledger.lose("citations", "citation", "the item has only a string")
@@ -365,14 +374,14 @@ def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
 
 
 def _write_opaque(part: Opaque, items: Items) -> None:
-    form = form_of(part, DIALECT)
+    spelling = spelling_of(part, ResponsesOutputSpelling)
     if part.dialect != DIALECT:
         items.ledger.lose_part(part, ASSISTANT)
-    elif "item" in form:
-        item = {"role": "assistant", **form["item"], **form["rest"]}
+    elif spelling.item is not None:
+        item = {"role": "assistant", **spelling.item}
         items.add(item)
         item["content"] = items.open = [part.value]
-    elif "block" not in form:
+    elif not spelling.is_block:
         items.add(part.value)
     elif items.open is not None:
         items.open.append(part.value)

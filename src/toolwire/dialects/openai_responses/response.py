@@ -31,7 +31,7 @@ from toolwire.encoding.finish import (
     without_claim,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, copy_body, form_of, made_by, spelling_of, take, take_constants
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
 from toolwire.errors import FrameTooLarge
@@ -55,6 +55,7 @@ from toolwire.types.spelling.openai_responses import (
     ResponsesChoiceSpelling,
     ResponsesDeltaSpelling,
     ResponsesResponseSpelling,
+    ResponsesThinkingSpelling,
 )
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT
@@ -366,10 +367,11 @@ class PartSoFar:
     def end_thinking(self, body: dict[str, Any]) -> list[Event]:
         """End reasoning; of its two kinds of words, those count that were told."""
         part, events = decode_reasoning(body, self.shown or "summary"), []
-        form = form_of(part.opaque, DIALECT)
-        for place, text in enumerate(form.get("texts", ())):
-            if place >= len(self.texts) - 1 and self.shown in (None, form["key"]):
-                events += self.go_to(form["key"], self.step if place < len(self.texts) else -1 - place)
+        spelling = spelling_of(part.opaque, ResponsesThinkingSpelling)
+        key = spelling.reasoning_key
+        for place, text in enumerate(spelling.texts):
+            if place >= len(self.texts) - 1 and self.shown in (None, key):
+                events += self.go_to(key, self.step if place < len(self.texts) else -1 - place)
                 events += self.catch_up(text)
         if part.signature is not None:
             events.append(SignatureDelta(self.key, part.signature))

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.encoding.ledger import request_spelling_of
+from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.errors import FrameTooLarge, InvalidField
 from toolwire.providers import Provider
@@ -26,6 +26,7 @@ from toolwire.text.overlay.stream_decoder import Around
 from toolwire.text.quoting import Given
 from toolwire.text.rows import core, turns_of
 from toolwire.types import Context, Encoded, Event, Loss, Message, Request, Response
+from toolwire.types.spelling import RequestSpelling
 from toolwire.wire.framing import STRAY, EventStream, Frame, write_event
 
 OPENAI, LLAMA = "/v1/completions", "/completion"
@@ -226,7 +227,7 @@ class CompletionDialect(TextDialect):
 
     def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a request's body: the conversation is its prompt."""
-        if request_spelling_of(request.opaque, self.DIALECT).is_text:
+        if shared_spelling_of(request.opaque, self.DIALECT, RequestSpelling).is_text:
             return self._inner.encode_request(request, quirks, **settings)
         losses: list[Loss] = []
         context, choice = request.context, request.tool_choice

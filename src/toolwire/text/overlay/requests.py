@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.calls import SEE_BELOW
-from toolwire.encoding.ledger import Ledger, join_path, made_by, request_spelling_of
+from toolwire.encoding.ledger import Ledger, join_path, made_by, shared_spelling_of
 from toolwire.encoding.repair import repair
 from toolwire.encoding.tools import lose_metadata, lose_strict
 from toolwire.text.overlay.weaving import Weaver
@@ -35,6 +35,7 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.types.spelling import RequestSpelling
 
 _FOR_SYSTEM = frozenset({"system", "developer"})
 REQUIRED = "Call at least one tool in your next answer."
@@ -46,7 +47,7 @@ _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 def mark(request: Request, dialect: str) -> Request:
     """Return `request`, marked as read by a text format of this wire."""
     opaque = request.opaque or Opaque(dialect, {})
-    spelling = replace(request_spelling_of(opaque, opaque.dialect), is_text=True)
+    spelling = replace(shared_spelling_of(opaque, opaque.dialect, RequestSpelling), is_text=True)
     return replace(request, opaque=replace(opaque, spelling=spelling))
 
 
@@ -58,7 +59,7 @@ class Telling:
         self.weaver = weaver
         self.writer: FormatWriter = weaver.writer
         self.compact = compact
-        self.own: bool = request_spelling_of(request.opaque, ledger.dialect).is_text
+        self.own: bool = shared_spelling_of(request.opaque, ledger.dialect, RequestSpelling).is_text
         self.places: list[int] = []
         self._hidden: set[str | None] = set()
         self._shown: dict[tuple[int, int], str] = {}

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
 
 
 class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
@@ -75,3 +75,26 @@ class MessagesToolSpelling(ToolSpelling, frozen=True, tag="anthropic.tool", gc=F
     """
 
     builtin: str | None = None
+
+
+class MessagesTextSpelling(TextSpelling, frozen=True, tag="anthropic.text", gc=False):
+    """How a text was spelled.
+
+    - `is_tool_reference`: it is the name of a tool that a search found, in a `tool_reference` block
+      (https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool).
+    """
+
+    is_tool_reference: bool = False
+
+
+class MessagesMediumSpelling(MediumSpelling, frozen=True, tag="anthropic.medium", gc=False):
+    """How an image or a document was spelled.
+
+    - `is_search_result`: the document was a `search_result` block
+      (https://platform.claude.com/docs/en/build-with-claude/search-results).
+    - `content`: the text of the document came in these blocks, or in a source of the type `content`
+      (https://platform.claude.com/docs/en/build-with-claude/citations).
+    """
+
+    is_search_result: bool = False
+    content: Any | UnsetType = UNSET

@@ -50,3 +50,40 @@ class ToolSpelling(WireSpelling, frozen=True, gc=False):
     """
 
     is_escaped: bool = False
+
+
+class MessageSpelling(WireSpelling, frozen=True, tag="message", gc=False):
+    """How a message was spelled, on every wire; a wire that has more than one spelling of its own extends this.
+
+    - `is_unparsed`: it was no message that the dialect understands, such as an item that only OpenAI's server reads
+      (https://platform.openai.com/docs/api-reference/responses/create#responses-create-input). Its one part holds all
+      of it.
+    - `has_text_content`: its content was a string. It is parts now, because a text format found calls in it
+      (`toolwire.text`).
+    """
+
+    is_unparsed: bool = False
+    has_text_content: bool = False
+
+
+class TextSpelling(WireSpelling, frozen=True, tag="text", gc=False):
+    """How a text was spelled, on every wire; a wire that has more than one spelling of its own extends this.
+
+    - `is_continued`: it stands in the same text of the wire as the part before it, which is a call or a thought that a
+      text format found there (`toolwire.text`).
+    """
+
+    is_continued: bool = False
+
+
+class MediumSpelling(WireSpelling, frozen=True, gc=False):
+    """How an image, a document or a sound was spelled; each wire extends this.
+
+    - `data`: its data as it was sent, if that was no standard Base64. google-genai sends the alphabet for URLs
+      (https://github.com/googleapis/python-genai), some clients send a URL.
+    - `is_bare`: its data was bare Base64, and no data URL, on a wire that takes both
+      (https://platform.openai.com/docs/guides/pdf-files).
+    """
+
+    data: str | None = None
+    is_bare: bool = False

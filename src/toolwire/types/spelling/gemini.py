@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MessageSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
 
 
 class GeminiResponseSpelling(WireSpelling, frozen=True, tag="gemini.response", gc=False):
@@ -113,3 +113,36 @@ class GeminiToolSpelling(ToolSpelling, frozen=True, tag="gemini.tool", gc=False)
     is_first_of_object: bool = False
     is_joined_to_server_tool: bool = False
     is_first_of_snake_list: bool = False
+
+
+class GeminiMessageSpelling(MessageSpelling, frozen=True, tag="gemini.message", gc=False):
+    """How a content was spelled.
+
+    - `role`: its role, if that was neither `user` nor `model`. Google's first examples answer calls in the role
+      `function` (https://github.com/google-gemini/deprecated-generative-ai-python).
+    - `has_no_role`: it had none, which a request of one turn does not need
+      (https://ai.google.dev/api/caching#Content).
+    - `has_one_part`: its `parts` was an object and no list of one, as in Google's samples for curl
+      (https://ai.google.dev/gemini-api/docs/text-generation).
+    """
+
+    role: str | None = None
+    has_no_role: bool = False
+    has_one_part: bool = False
+
+
+class GeminiPartSpelling(TextSpelling, frozen=True, tag="gemini.part", gc=False):
+    """How a part was spelled that is no call and no result.
+
+    - `snake_keys`, `inner_snake_keys`: the keys in snake_case, which Google's servers read as well
+      (https://protobuf.dev/programming-guides/json/), of the part and of the object in it.
+    - `data`: its data as it was sent, if that was no standard Base64. google-genai sends the alphabet for URLs
+      (https://github.com/googleapis/python-genai).
+    - `key`: the key of the part that holds a call of a tool which the server runs, or its result
+      (https://ai.google.dev/api/caching#Part).
+    """
+
+    snake_keys: tuple[str, ...] = ()
+    inner_snake_keys: tuple[str, ...] = ()
+    data: str | None = None
+    key: str | None = None

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, RequestSpelling, ToolSpelling, WireSpelling
 
 
 class OllamaResponseSpelling(WireSpelling, frozen=True, tag="ollama.response", gc=False):
@@ -59,3 +59,24 @@ class OllamaToolSpelling(ToolSpelling, frozen=True, tag="ollama.tool", gc=False)
     """
 
     has_no_type: bool = False
+
+
+class OllamaMessageSpelling(MessageSpelling, frozen=True, tag="ollama.message", gc=False):
+    """How a message was spelled.
+
+    - `role`: its role, if that was in other letters, such as `User`. The server reads a role in any case
+      (https://github.com/ollama/ollama/blob/main/api/types.go, `Message.UnmarshalJSON`).
+    - `has_no_role`: the message of a response had none that says `assistant`. Proxies leave it out.
+    """
+
+    role: str | None = None
+    has_no_role: bool = False
+
+
+class OllamaImageSpelling(MediumSpelling, frozen=True, tag="ollama.image", gc=False):
+    """How an image was spelled.
+
+    - `is_data_url`: it was a data URL. Clients that were made for OpenAI send one.
+    """
+
+    is_data_url: bool = False

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, RequestSpelling, ToolSpelling, WireSpelling
 
 
 class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response", gc=False):
@@ -61,3 +61,46 @@ class ChatToolSpelling(ToolSpelling, frozen=True, tag="openai-chat.tool", gc=Fal
 
     has_no_type: bool = False
     is_deprecated_function: bool = False
+
+
+class ChatMessageSpelling(MessageSpelling, frozen=True, tag="openai-chat.message", gc=False):
+    """How an assistant's message was spelled.
+
+    - `has_other_role`: it had no role, or one that is not `assistant`. Servers leave it out of responses.
+    """
+
+    has_other_role: bool = False
+
+
+class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", gc=False):
+    """How an image, a document or a sound was spelled.
+
+    - `is_flat`: `image_url` was the URL itself, and no object that has it. Mistral takes both
+      (https://docs.mistral.ai/capabilities/vision).
+    """
+
+    is_flat: bool = False
+
+
+class ChatRefusalSpelling(WireSpelling, frozen=True, tag="openai-chat.refusal", gc=False):
+    """How a refusal was spelled.
+
+    - `is_block`: it was a block of the content, where a client may send one. A response has the key `refusal`
+      (https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages).
+    """
+
+    is_block: bool = False
+
+
+class ChatThinkingSpelling(WireSpelling, frozen=True, tag="openai-chat.thinking", gc=False):
+    """How a thought was spelled. OpenAI has no place for one, and each other server has its own.
+
+    - `key`: the key of the message that held it: `reasoning_content` of DeepSeek
+      (https://api-docs.deepseek.com/guides/reasoning_model), `reasoning` or `reasoning_details` of OpenRouter
+      (https://openrouter.ai/docs/use-cases/reasoning-tokens), or `content`, in which Mistral has blocks of thinking
+      (https://docs.mistral.ai/capabilities/reasoning).
+    - `texts`: the texts of which it was joined, in `content` and in `reasoning_details`.
+    """
+
+    key: str | None = None
+    texts: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from toolwire.types.spelling.base import RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
 
 
 class QualifiedName(Struct, frozen=True, gc=False):
@@ -37,6 +37,8 @@ class RepeatedTool(Struct, frozen=True, tag="repeated_tool", tag_field="kind", g
 
 
 ToolPlace = str | NamespaceLayout | ServerToolPlace | RepeatedTool
+
+
 """One declaration in a layout; a string is the flat name of a tool."""
 
 
@@ -155,3 +157,37 @@ class ResponsesServerCallSpelling(WireSpelling, frozen=True, tag="openai-respons
     has_call_id: bool = False
     input_key: str | None = None
     input_text: str | None = None
+
+
+class ResponsesOutputSpelling(TextSpelling, frozen=True, tag="openai-responses.output", gc=False):
+    """How a block of an assistant's message item was spelled.
+
+    - `item`: what the item that begins with this block has beside its role and content, as its `id`
+      (https://platform.openai.com/docs/api-reference/responses/object).
+    - `has_text_content`: the content of the item was a string. Clients send such items
+      (`EasyInputMessage`, https://platform.openai.com/docs/api-reference/responses/create#responses-create-input).
+    - `is_block`: this is a block of an open item that the dialect does not understand, and no item.
+    - `reasoning_id`: the id of the reasoning item before the item. OpenAI refuses the one without the other
+      (https://community.openai.com/t/1206513).
+    """
+
+    item: dict[str, Any] | None = None
+    has_text_content: bool = False
+    is_block: bool = False
+    reasoning_id: str | None = None
+
+
+class ResponsesThinkingSpelling(WireSpelling, frozen=True, tag="openai-responses.thinking", gc=False):
+    """How a reasoning item was spelled.
+
+    - `reasoning_key`: the list that held its texts. It is `content` for open models
+      (https://cookbook.openai.com/articles/gpt-oss/handle-raw-cot).
+    - `texts`: the texts of which it was joined. OpenAI sends several summaries (recorded).
+    """
+
+    reasoning_key: str = "summary"
+    texts: tuple[str, ...] = ()
+
+
+class ResponsesMediumSpelling(MediumSpelling, frozen=True, tag="openai-responses.medium", gc=False):
+    """How an image or a file was spelled."""
