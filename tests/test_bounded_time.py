@@ -6,6 +6,7 @@ times before it counts: what else the machine does only adds to it.
 
 import gc
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -85,18 +86,16 @@ def growth(prepare: Prepare, start: int = START, limit: int = LARGEST) -> tuple[
         work = prepare(size)
         small = seconds(work)
     times = 1 + int(ENOUGH / small)
-    small = seconds(work, times)
+    small, large = seconds(work, times), math.inf
+    double = prepare(2 * size)
     for tries in range(TRIES):
-        double = prepare(2 * size)
-        large = seconds(double, times)
-        if large >= MOST * small:
-            small, large = min(small, seconds(work, times)), min(large, seconds(double, times))
+        small, large = min(small, seconds(work, times)), min(large, seconds(double, times))
         told = f"{size:6} {small * 1000:8.1f} ms, {2 * size:6} {large * 1000:8.1f} ms, x{large / small:.2f}"
         if large < MOST * small or large > LONG:
             break
-        if tries % 2 and 2 * size <= limit:
-            size, work = 2 * size, double
-            small = seconds(work, times)
+        if tries % 3 == 2 and 2 * size <= limit:
+            size, work, double = 2 * size, double, prepare(4 * size)
+            small, large = seconds(work, times), math.inf
     return large / small, told
 
 
