@@ -182,7 +182,8 @@ def test_structured_content_is_a_loss_only_if_no_text_says_it(body: Any, value: 
     opaque = decode_result(body, CALL).opaque
     assert opaque is not None
     assert opaque.value.get("structuredContent", {}) == value
-    assert (opaque.form or {}).get("structuredContent") == form
+    constants = {} if opaque.spelling is None else opaque.spelling.constants
+    assert constants.get("structuredContent") == form
 
 
 @pytest.mark.parametrize(

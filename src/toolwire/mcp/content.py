@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.parts import split_data_url
 from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
+from toolwire.types.spelling.mcp import McpResultSpelling
 from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
 
 WIRE = "mcp"
@@ -56,22 +57,27 @@ def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
 
 
 def _beside_result(body: Mapping[Any, Any], parts: list[Part], structured: Any) -> Opaque | None:
-    """Keep what a result says beside its content; structured content that a text repeats is only a form."""
-    value: dict[str, Any] = {}
-    form: dict[str, Any] = {}
-    if structured is not None:
-        texts = [part.text for part in parts if type(part) is Text]
-        (form if _repeats(texts, structured) else value)["structuredContent"] = structured
-    return _kept_with(value, form, body)
+    """Return the mark of a result. Structured content that a text repeats is only a spelling of it."""
+    texts = [part.text for part in parts if type(part) is Text]
+    content = {} if structured is None else {"structuredContent": structured}
+    is_repeated = bool(content) and _repeats(texts, structured)
+    value = {**({} if is_repeated else content), **_read_meta(body)}
+    spelling = McpResultSpelling(content) if is_repeated else None
+    return Opaque(WIRE, value, spelling=spelling) if value or spelling else None
 
 
 def _kept_with(value: dict[str, Any], form: dict[str, Any], body: Mapping[Any, Any]) -> Opaque | None:
-    """Keep a value and a form, with what a body says in `_meta`: but for the protocol's words, and this package's."""
-    meta = body.get("_meta")
-    kept = meta if isinstance(meta, Mapping) else {}
-    kept = {key: inner for key, inner in kept.items() if key != MARK and not str(key).startswith(_RESERVED)}
-    value |= {"_meta": kept} if kept else {}
+    """Keep a value and a form, with the `_meta` of a body."""
+    value |= _read_meta(body)
     return Opaque(WIRE, value, form or None) if value or form else None
+
+
+def _read_meta(body: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the `_meta` of a body without the keys of the protocol and of this package, or nothing if it is empty."""
+    meta = body.get("_meta")
+    meta = meta if isinstance(meta, Mapping) else {}
+    meta = {key: inner for key, inner in meta.items() if key != MARK and not str(key).startswith(_RESERVED)}
+    return {"_meta": meta} if meta else {}
 
 
 def _repeats(texts: list[str], structured: Any) -> bool:
@@ -185,10 +191,11 @@ def _beside(rest: Mapping[Any, Any], **form: Any) -> Opaque | None:
 
 
 def _kept(opaque: Opaque | None) -> dict[str, Any]:
-    """Give all that MCP said beside a value."""
+    """Return all keys that MCP sent beside a value."""
     if opaque is None or opaque.dialect != WIRE or not isinstance(opaque.value, Mapping):
         return {}
-    return {**(opaque.form or {}), **opaque.value}
+    constants = {} if opaque.spelling is None else opaque.spelling.constants
+    return {**(opaque.form or {}), **constants, **opaque.value}
 
 
 def encode_part(part: Part) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import cut_off
 from toolwire.streams.settling import is_respelled
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
+from toolwire.types.spelling.openai_chat import ChatCallSpelling
+from toolwire.types.spelling.openai_responses import ResponsesCallSpelling
 from toolwire.wire.arguments import BROKEN, argument_text
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
@@ -27,8 +29,6 @@ _WORDS = re.compile(
 )
 _LONGEST_OPENING = 256
 _LONGEST_ESCAPE = len(r"\ud83d\ude00")
-# What the form of a declaration says of its calls.
-_CALLED = ("space", "own")
 
 
 class _Text:
@@ -73,43 +73,62 @@ class _Declared:
 
     def __init__(self, tool: Tool) -> None:
         self.tool: Tool = tool
-        opaque = tool.opaque
-        form: Mapping[str, Any] = (opaque.form if opaque is not None else None) or {}
-        self.dialect = opaque.dialect if opaque is not None else ""
-        self.is_legacy = form.get("key") == "functions"
-        self.form = {key: form[key] for key in _CALLED if key in form}
-        if self.is_legacy:
-            self.form["key"] = "function_call"
-        self.is_own, self.is_escaped = "own" in form, "escaped" in form
+        self.dialect = tool.opaque.dialect if tool.opaque is not None else ""
+        self.spelling: ChatCallSpelling | ResponsesCallSpelling | None = _call_spelling(tool)
+        self.is_legacy = type(self.spelling) is ChatCallSpelling
+        self.builtin: str | None = getattr(self.spelling, "builtin", None)
+        self.is_escaped = _is_escaped(tool)
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
-        """Mark a call as one of this tool; what its own wire said of it stays beside that."""
-        own = opaque is not None and opaque.dialect == self.dialect
-        known = opaque.form if own else None  # type: ignore[union-attr]
-        if not self.form or (own and self.is_legacy) or (known is not None and self.form.keys() <= known.keys()):
+        """Return the mark of a call of this tool: the provider's, with the spelling that the declaration asks for.
+
+        A provider that speaks the client's wire has spelled its calls itself, but for those of built-in tools.
+        """
+        is_own = opaque is not None and opaque.dialect == self.dialect
+        if self.spelling is None or (is_own and self.builtin is None):
             return opaque
-        return Opaque(self.dialect, {}, {**self.form, "made": opaque})
+        if opaque is None or is_own:
+            return Opaque("", {}, spelling=self.spelling)
+        return Opaque(opaque.dialect, opaque.value, spelling=self.spelling)
 
     def call(self, call: ToolCall, text: _Text | None = None) -> ToolCall:
         """Give a call as the client declared its tool."""
         call = replace(call, name=self.tool.name) if call.name != self.tool.name else call
         if self.tool.custom and not call.custom:
             call = _as_text(call, text)
-        if not self.is_own:
+        if self.builtin is None:
             marked = self.mark(call.opaque)
             return replace(call, opaque=marked, id=None if self.is_legacy and marked is not call.opaque else call.id)
-        problem = self._problem(call)
+        problem = _problem(self.builtin, call)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
-        arguments = {**_ALWAYS.get(self.form["own"], {}), **call.plain_arguments}
+        arguments = {**_ALWAYS.get(self.builtin, {}), **call.plain_arguments}
         return replace(call, arguments=arguments, opaque=self.mark(call.opaque))
 
-    def _problem(self, call: ToolCall) -> str | None:
-        """Say why a call cannot be said as one of a wire's own tool."""
-        if not call.runs:
-            return call.error or "cut off before it was whole"
-        kind = self.form["own"]
-        return None if _fits(kind, call.plain_arguments) else f"{kind} takes {_TAKES[kind]}"
+
+def _call_spelling(tool: Tool) -> ChatCallSpelling | ResponsesCallSpelling | None:
+    """Return how the client's wire spells the calls of `tool`, or None if it spells them as those of any function."""
+    form: Mapping[str, Any] = (tool.opaque.form if tool.opaque is not None else None) or {}
+    if form.get("key") == "functions":
+        return ChatCallSpelling(is_legacy=True)
+    if "own" in form:
+        return ResponsesCallSpelling(builtin=form["own"])
+    if "space" in form:
+        namespace, name, tool_name = form["space"]
+        return ResponsesCallSpelling(namespace=namespace, name=name, tool_name=tool_name)
+    return None
+
+
+def _is_escaped(tool: Tool) -> bool:
+    """Return True if the client's wire does not take the name of `tool` as it is."""
+    return "escaped" in ((tool.opaque.form if tool.opaque is not None else None) or {})
+
+
+def _problem(builtin: str, call: ToolCall) -> str | None:
+    """Return why a call cannot be written as one of this built-in tool, or None."""
+    if not call.runs:
+        return call.error or "cut off before it was whole"
+    return None if _fits(builtin, call.plain_arguments) else f"{builtin} takes {_TAKES[builtin]}"
 
 
 _TAKES = {
@@ -190,7 +209,7 @@ class Returning:
     def _go_on(self, event: CallDelta | CallEnd, declared: _Declared, text: _Text | None) -> list[Event]:
         if isinstance(event, CallDelta):
             words = event.fragment if text is None else text.feed(event.fragment)
-            return [] if declared.is_own or not words else [replace(event, fragment=words)]
+            return [] if declared.builtin is not None or not words else [replace(event, fragment=words)]
         del self._open[event.key]
         call = declared.call(event.call, text)
         last = "" if text is None else _after(text.told, call.raw or "")
@@ -216,9 +235,4 @@ def is_minded(tool: Any) -> bool:
 
 
 def _comes_back_otherwise(tool: Tool) -> bool:
-    return tool.custom or is_respelled(tool.name) or _is_marked(tool.opaque)
-
-
-def _is_marked(opaque: Opaque | None) -> bool:
-    form = opaque.form if opaque is not None else None
-    return form is not None and (form.get("key") == "functions" or not form.keys().isdisjoint(_CALLED))
+    return tool.custom or is_respelled(tool.name) or _call_spelling(tool) is not None

@@ -24,9 +24,9 @@ from toolwire.dialects.openai_responses.calls import (
     decode_own_result,
     decode_reasoning,
     decode_result,
+    has_reasoning_before,
     id_of,
     is_call,
-    stands_after_reasoning,
     write_call,
     write_reasoning,
     write_result,
@@ -45,7 +45,7 @@ from toolwire.dialects.openai_responses.parts import (
     take_said,
 )
 from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, made_by, spelling_of, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import (
     Message,
@@ -59,6 +59,7 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.types.spelling.openai_responses import ResponsesCallSpelling
 
 _SPEAKERS = ("user", "system", "developer")
 # openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
@@ -124,13 +125,13 @@ def _rename(message: Message, renamed: Mapping[tuple[str, str], str]) -> Message
 def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
     if type(part) is not ToolCall:
         return part
-    space, name, *_ = form_of(part.opaque, DIALECT).get("space", (None, part.name))
-    given, opaque = renamed.get((space or "", name)), part.opaque
-    if given is None or opaque is None:
+    opaque, spelling = part.opaque, spelling_of(part.opaque, ResponsesCallSpelling)
+    name = part.name if spelling.name is None else spelling.name
+    tool_name = renamed.get((spelling.namespace or "", name))
+    if tool_name is None or opaque is None:
         return part
-    return replace(
-        part, name=given, opaque=replace(opaque, form={**(opaque.form or {}), "space": [space, name, given]})
-    )
+    spelling = replace(spelling, name=name, tool_name=tool_name)
+    return replace(part, name=tool_name, opaque=replace(opaque, spelling=spelling))
 
 
 def _decode_given(item: Any, kind: Any) -> Message:
@@ -312,7 +313,7 @@ def encode_answer(message: Message, items: Items) -> None:
 def _write_words(part: Text | Refusal, items: Items) -> None:
     ledger, opaque = items.ledger, part.opaque
     form = form_of(opaque, DIALECT)
-    if "item" in form and stands_after_reasoning(form, items):
+    if "item" in form and has_reasoning_before(form.get("reasoning"), items):
         item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]
         items.add(item)
         if type(part) is Text and "easy" in form:

@@ -18,7 +18,7 @@ from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
 from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take, take_entries
+from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, spelling_of, take, take_entries
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
 from toolwire.encoding.repair import repair, say_json
@@ -43,6 +43,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
+from toolwire.types.spelling.openai_responses import ResponsesResultSpelling
 
 PATH = "/v1/responses"
 _LOGPROBS = "message.output_text.logprobs"
@@ -139,7 +140,7 @@ def _encode_tools(context: Context, form: Mapping[str, Any], items: Items) -> tu
     held = [(place, {**rest, "tools": shelf.put(layout)}) for place, rest, layout in form["items"]]
     for message in context.messages:
         for part in message.parts if message.role == "tool" else ():
-            shelf.put(form_of(part.opaque, DIALECT).get("layout", []))  # type: ignore[union-attr]
+            shelf.put(spelling_of(part.opaque, ResponsesResultSpelling).layout or [])  # type: ignore[union-attr]
     return tools + gather(shelf.rest()), held
 
 

@@ -18,7 +18,7 @@ from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
-from toolwire.encoding.ledger import form_of
+from toolwire.encoding.ledger import form_of, spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -44,6 +44,7 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
+from toolwire.types.spelling.openai_responses import ResponsesCallSpelling
 from toolwire.wire.arguments import format_arguments, half_text
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
@@ -308,7 +309,7 @@ class Encoder(SequentialEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; one of a tool of this wire's own is said at its end, as an object."""
         self._announce(event.key, None)
-        if "own" in form_of(event.opaque, DIALECT):
+        if spelling_of(event.opaque, ResponsesCallSpelling).builtin is not None:
             return b""
         fields: Any = {"raw": "", "custom": event.custom, "opaque": event.opaque}
         return self._begin_call(ToolCall(event.id, event.name, {}, event.index, **fields))

@@ -7,10 +7,23 @@ Rules of this folder:
 - A field names the server, client or document that needs it.
 """
 
-from toolwire.types.spelling import anthropic
+from toolwire.types.spelling import anthropic, gemini, mcp, ollama, openai_chat, openai_responses, text_tagged
 from toolwire.types.spelling.base import WireSpelling
 
-Spelling = anthropic.MessagesCallSpelling | anthropic.MessagesResultSpelling
+Spelling = (
+    anthropic.MessagesCallSpelling
+    | anthropic.MessagesResultSpelling
+    | gemini.GeminiCallSpelling
+    | gemini.GeminiResultSpelling
+    | mcp.McpResultSpelling
+    | ollama.OllamaCallSpelling
+    | ollama.OllamaResultSpelling
+    | openai_chat.ChatCallSpelling
+    | openai_chat.ChatResultSpelling
+    | openai_responses.ResponsesCallSpelling
+    | openai_responses.ResponsesResultSpelling
+    | text_tagged.TextCallSpelling
+)
 """Every struct of this folder; JSON names it in `of`."""
 
 __all__ = ["Spelling", "WireSpelling"]
