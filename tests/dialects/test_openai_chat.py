@@ -26,6 +26,12 @@ from toolwire import (
 )
 from toolwire.dialects import openai_chat
 from toolwire.errors import InvalidBody
+from toolwire.types.spelling.openai_chat import (
+    ChatMediumSpelling,
+    ChatRefusalSpelling,
+    ChatRequestSpelling,
+    ChatThinkingSpelling,
+)
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PNG = "iVBORw0KGgo="
@@ -226,7 +232,7 @@ def test_what_the_settings_mean() -> None:
         opaque=Opaque(
             "openai-chat",
             {"stream_options": {"include_usage": True}, "modalities": ["text"]},
-            {"no_messages": True, "stop": "END"},
+            spelling=ChatRequestSpelling(has_no_messages=True, settings={"stop": "END"}),
         ),
     )
 
@@ -248,14 +254,14 @@ def test_what_parts_mean() -> None:
         Text("a", cache=Cache(), opaque=PLAIN),
         Text("b", opaque=Opaque("openai-chat", {"cache_control": {"type": "ephemeral"}})),
         Image("https://x/i.png", detail="original", opaque=PLAIN),
-        Image("https://x/i.png", opaque=Opaque("openai-chat", {}, {"flat": True})),
+        Image("https://x/i.png", opaque=Opaque("openai-chat", {}, spelling=ChatMediumSpelling(is_flat=True))),
         Image(data=PNG, media_type="image/png", opaque=Opaque("openai-chat", {"image_url": {"x": 1}})),
         Image("data:image/svg+xml,%3Csvg", opaque=PLAIN),
         Audio("x", "audio/mpeg", opaque=PLAIN),
         Audio("x", opaque=Opaque("openai-chat", {"input_audio": {"format": "flac"}})),
         Document(data="x", media_type="application/pdf", name="d", opaque=PLAIN),
         Document(file_id="file_1", opaque=PLAIN),
-        Document(data="bare", opaque=Opaque("openai-chat", {}, {"bare": True})),
+        Document(data="bare", opaque=Opaque("openai-chat", {}, spelling=ChatMediumSpelling(is_bare=True))),
     ]
     assert [type(part) for part in parts[11:]] == [Opaque] * 5
 
@@ -264,9 +270,9 @@ def test_what_an_answer_means() -> None:
     message = message_of(OWN["an answer"]["messages"][0])
     assert message.parts == [
         Text("a", opaque=PLAIN),
-        Refusal("b", opaque=PLAIN),
-        Refusal("c", opaque=Opaque("openai-chat", {}, {"key": "refusal"})),
-        Audio(None, file_id="audio_1", opaque=Opaque("openai-chat", {}, {"key": "audio"})),
+        Refusal("b", opaque=Opaque("openai-chat", {}, spelling=ChatRefusalSpelling(is_block=True))),
+        Refusal("c", opaque=PLAIN),
+        Audio(None, file_id="audio_1", opaque=PLAIN),
         ToolCall("call_1", "look", {"city": "Paris"}, raw='{"city": "Paris"}', opaque=PLAIN),
     ]
     assert message.opaque == Opaque("openai-chat", {"note": 1})
@@ -358,4 +364,5 @@ def test_one_value_changes_one_place() -> None:
 
 def test_thinking_that_stands_beside_the_words() -> None:
     message = message_of({"role": "assistant", "content": "a", "reasoning_content": "Hm."})
-    assert message.parts[0] == Thinking("Hm.", opaque=Opaque("openai-chat", {}, {"key": "reasoning_content"}))
+    spelling = ChatThinkingSpelling(key="reasoning_content")
+    assert message.parts[0] == Thinking("Hm.", opaque=Opaque("openai-chat", {}, spelling=spelling))

@@ -100,7 +100,7 @@ MEANT: dict[str, list[Any]] = {
     ],
     "a legacy call": [ToolCall("toolwire_2386798241_0", "look", {})],
     "an empty legacy call": [Text("Hi")],
-    "a refusal": [Refusal("No.", opaque=Opaque("openai-chat", {}, {"key": "refusal"}))],
+    "a refusal": [Refusal("No.", opaque=PLAIN)],
     "citations": [Text("Hi", [Citation("u", "t", None, 0, 1, PLAIN)])],
     "odd citations": [Text("Hi")],
     "sound": [
@@ -108,7 +108,7 @@ MEANT: dict[str, list[Any]] = {
             "x",
             file_id="a",
             transcript="Hi",
-            opaque=Opaque("openai-chat", {"expires_at": 1}, {"key": "audio"}),
+            opaque=Opaque("openai-chat", {"expires_at": 1}),
         )
     ],
     "no words": [Text("")],

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.dialects.asking import Said, asking, losses, unbegun
 from toolwire import Cache, Context, Message, Opaque, Quirks, Text, Thinking, ToolCall, ToolResult, translate
 from toolwire.dialects import openai_chat
-from toolwire.types.spelling.openai_chat import ChatCallSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatThinkingSpelling
 
 
 def call(call_id: Any = "call_1", arguments: Any = '{"a": 1}', **fields: Any) -> dict[str, Any]:
@@ -157,8 +157,11 @@ KEYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+UNDER_REASONING = Opaque("openai-chat", {}, spelling=ChatThinkingSpelling(key="reasoning"))
+
+
 @pytest.mark.parametrize(("key", "said"), KEYS.values(), ids=KEYS)
-@pytest.mark.parametrize("opaque", [None, Opaque("openai-chat", {}, {"key": "reasoning"}), Opaque("gemini", {})])
+@pytest.mark.parametrize("opaque", [None, UNDER_REASONING, Opaque("gemini", {})])
 def test_thinking_under_the_key_of_a_server(key: str, said: dict[str, Any], opaque: Opaque | None) -> None:
     request = asking([Message("assistant", [Thinking("Hm.", opaque=opaque), Text("a")])])
     encoded = openai_chat.encode_request(request, Quirks(reasoning_key=key))

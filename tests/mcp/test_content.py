@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types.methods import serialize_server_result
+from msgspec import UNSET
 
 from toolwire import Audio, Document, Image, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult
+from toolwire.encoding.ledger import spelling_of
 from toolwire.mcp.content import decode_part, decode_result, decode_tool, encode_part, encode_result, encode_tool
 from toolwire.mcp.server import body_of
+from toolwire.types.spelling.mcp import McpResultSpelling
 
 CALL = ToolCall("c1", "t")
 VERSIONS = ("2025-11-25", "2026-07-28")
@@ -163,7 +166,7 @@ TEXT = {"type": "text"}
 
 
 @pytest.mark.parametrize(
-    ("body", "value", "form"),
+    ("body", "value", "structured"),
     [
         ({"content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3}}, {}, {"result": 3}),
         ({"content": [{"type": "text", "text": '{"a": 1}'}], "structuredContent": {"a": 1}}, {}, {"a": 1}),
@@ -175,15 +178,14 @@ TEXT = {"type": "text"}
             {},
             {"result": ["a", "b"]},
         ),
-        ({"content": [{"type": "text", "text": "sum"}], "structuredContent": {"a": 1}}, {"a": 1}, None),
+        ({"content": [{"type": "text", "text": "sum"}], "structuredContent": {"a": 1}}, {"a": 1}, UNSET),
     ],
 )
-def test_structured_content_is_a_loss_only_if_no_text_says_it(body: Any, value: Any, form: Any) -> None:
+def test_structured_content_is_a_loss_only_if_no_text_says_it(body: Any, value: Any, structured: Any) -> None:
     opaque = decode_result(body, CALL).opaque
     assert opaque is not None
     assert opaque.value.get("structuredContent", {}) == value
-    constants = {} if opaque.spelling is None else opaque.spelling.constants
-    assert constants.get("structuredContent") == form
+    assert spelling_of(opaque, McpResultSpelling).structured_content == structured
 
 
 @pytest.mark.parametrize(

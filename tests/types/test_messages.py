@@ -1,6 +1,6 @@
 """Messages and contexts: the ways to make one, the known spelling, and the way through JSON and back."""
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -32,6 +32,8 @@ from toolwire import (
 )
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types import PARTS, Error
+from toolwire.types.spelling import Spelling
+from toolwire.types.spelling.openai_chat import ChatRefusalSpelling
 
 PNG = "iVBORw0KGgo="
 CALL = ToolCall("call_1", "search", {"q": "x"})
@@ -301,7 +303,8 @@ ALL_PARTS: list[Any] = [
     ToolResult("c", "f", [Text("a"), Image("u")], is_error=True),
     ServerToolCall("s", "search", {"q": 1}),
     ServerToolResult("s", "search", [{"a": 1}]),
-    Opaque("openai-chat", {"type": "x", "a": [1]}, {"key": "refusal"}),
+    Opaque("openai-chat", {"type": "x", "a": [1]}, spelling=ChatRefusalSpelling(is_block=True)),
+    *(Text("a", opaque=Opaque("x", {}, spelling=spelling())) for spelling in get_args(Spelling)),
 ]
 WHOLE: list[Any] = [
     *(Message("assistant", [part]) for part in ALL_PARTS),

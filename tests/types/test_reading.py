@@ -23,6 +23,8 @@ from toolwire import (
 )
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types import PARTS
+from toolwire.types.spelling.openai_chat import ChatMediumSpelling
+from toolwire.types.spelling.openai_responses import ResponsesMediumSpelling
 
 WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
 CALL = ToolCall("call_1", "search", {"q": "x"})
@@ -71,11 +73,14 @@ SPELLINGS: dict[str, tuple[Any, Any]] = {
     ),
     "a file that is bare data": (
         {"type": "file", "file": {"file_data": "JVBERg=="}},
-        Document(data="JVBERg==", opaque=Opaque("openai-chat", {}, {"bare": True})),
+        Document(data="JVBERg==", opaque=Opaque("openai-chat", {}, spelling=ChatMediumSpelling(is_bare=True))),
     ),
     "a file of two URLs": (
         {"type": "input_file", "file_data": "https://e.example/a.pdf", "file_url": "https://e.example/b.pdf"},
-        Document("https://e.example/b.pdf", opaque=Opaque("openai-responses", {}, {"data": "https://e.example/a.pdf"})),
+        Document(
+            "https://e.example/b.pdf",
+            opaque=Opaque("openai-responses", {}, spelling=ResponsesMediumSpelling(data="https://e.example/a.pdf")),
+        ),
     ),
     "a file of Responses": (
         {"type": "input_file", "file_id": "file-1"}, Document(file_id="file-1", opaque=Opaque("openai-responses", {})),

@@ -24,7 +24,7 @@ from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
 from toolwire.types.frozen import copied
-from toolwire.types.spelling import Spelling, WireSpelling
+from toolwire.types.spelling import MessageSpelling, Spelling, WireSpelling
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
 
@@ -55,9 +55,23 @@ class Wire:
     """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values.
 
     `cut_reasons` are the finish reasons that it has a word for which claims no good end.
+
+    - `knows_effort_alone`: the wire has no other word than effort for how much to think.
+    - `thinks_between_tools`: its models can think between tools alone.
+    - `takes_top_logprobs_alone`: `top_logprobs` needs no `logprobs` beside it.
     """
 
-    __slots__ = ("cache", "cut_reasons", "dialect", "ids", "names", "plain")
+    __slots__ = (
+        "cache",
+        "cut_reasons",
+        "dialect",
+        "ids",
+        "knows_effort_alone",
+        "names",
+        "plain",
+        "takes_top_logprobs_alone",
+        "thinks_between_tools",
+    )
 
     def __init__(
         self,
@@ -66,8 +80,15 @@ class Wire:
         ids: Grammar | None = None,
         cache: CacheMarks | None = None,
         cut_reasons: Iterable[str] = (),
+        *,
+        knows_effort_alone: bool = False,
+        thinks_between_tools: bool = False,
+        takes_top_logprobs_alone: bool = False,
     ) -> None:
         self.dialect: str = dialect
+        self.knows_effort_alone = knows_effort_alone
+        self.thinks_between_tools = thinks_between_tools
+        self.takes_top_logprobs_alone = takes_top_logprobs_alone
         self.names: Grammar | None = names
         self.ids: Grammar | None = ids
         self.cache: CacheMarks | None = cache
@@ -120,14 +141,15 @@ class Wire:
         part = decode(rest)
         return Opaque(self.dialect, block) if part is None else part
 
-    def decode_text(self, rest: dict[str, Any]) -> Text | None:
-        """Read a block of words that may have a cache mark."""
-        text = take(rest, "text", str)
-        return None if text is None else Text(text, cache=self.take_cache(rest), opaque=self.own(rest))
+    def decode_text(self, unparsed: dict[str, Any]) -> Text | None:
+        """Read a block of text that may have a cache mark."""
+        text = take(unparsed, "text", str)
+        return None if text is None else Text(text, cache=self.take_cache(unparsed), opaque=self.mark(unparsed))
 
-    def keep(self, body: Any) -> Message:
-        """Keep a message that is not understood whole, as one of the user."""
-        return Message("user", [Opaque(self.dialect, body)], opaque=Opaque(self.dialect, {}, {"whole": True}))
+    def unparsed_message(self, body: Any) -> Message:
+        """Return a message of the user that holds all of `body`, which the dialect does not understand."""
+        opaque = self.mark({}, MessageSpelling(is_unparsed=True))
+        return Message("user", [Opaque(self.dialect, body)], opaque=opaque)
 
 
 def _read(written: str, grammar: Grammar | None, form: dict[str, Any]) -> str:
@@ -395,7 +417,6 @@ def _losses_of(dialect: str, of: Body) -> Mapping[str, Loss]:
     return {key: Loss(f"opaque.{key}", "opaque", "dropped", detail, weight) for key, weight in weights.items()}
 
 
-@lru_cache(1024)
 def join_path(steps: tuple[str | int, ...]) -> str:
     """Write steps as a path: names joined by dots, positions in brackets."""
     path = ""
@@ -434,27 +455,37 @@ def spelling_of(opaque: Opaque | None, spelling_type: type[_Spelling]) -> _Spell
     return spelling if type(spelling) is spelling_type else spelling_type()
 
 
+def shared_spelling_of(opaque: Opaque | None, dialect: str, spelling_type: type[_Spelling]) -> _Spelling:
+    """Return how the wire of `dialect` spelled a value, where the spellings of several wires extend `spelling_type`.
+
+    The spelling of a value from elsewhere has no field set.
+    """
+    spelling = opaque.spelling if opaque is not None and opaque.dialect == dialect else None
+    return spelling if isinstance(spelling, spelling_type) else spelling_type()
+
+
+def is_unparsed(message: Message, dialect: str) -> bool:
+    """Return True if `message` holds a body of this dialect's wire that the dialect did not understand."""
+    is_marked = shared_spelling_of(message.opaque, dialect, MessageSpelling).is_unparsed
+    return is_marked and type(next(iter(message.parts), None)) is Opaque
+
+
 def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:
     """Give what this dialect's wire had left of an object inside a value; nothing when it came from elsewhere."""
     left = opaque.value.get(key) if opaque is not None and opaque.dialect == dialect else None
     return left if isinstance(left, dict) else {}
 
 
-def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-    """Begin to read a body: a copy to take from, and a form that keeps a path other than the usual one."""
+def copy_body(body: Any, what: str) -> dict[str, Any]:
+    """Return a copy of `body`, to take from what is understood. Raise `InvalidBody` if it is no object."""
     if type(body) is not dict:
         raise InvalidBody(f"a {what}'s body must be a JSON object", path="$")
-    return body.copy(), {"path": path} if path and path != usual else {}
+    return body.copy()
 
 
-def open_request(body: Any, path: str, usual: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-    """Begin to read a request: what is left beside its `messages`, its form, and the messages."""
-    rest, form = open_body(body, "request", path, usual)
-    if type(messages := rest.get("messages")) is list:
-        del rest["messages"]
-        return rest, form, messages
-    form["no_messages"] = True
-    return rest, form, []
+def unusual_path(path: str, usual: str) -> str:
+    """Return the path that a request was sent to if it is another one than `usual`, else an empty one."""
+    return "" if path == usual else path
 
 
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:
@@ -464,6 +495,11 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
         del rest[key]
         return value
     return None
+
+
+def take_constants(unparsed: dict[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the keys that have their `usual` value out of the `unparsed` ones, and return them."""
+    return {key: unparsed.pop(key) for key, value in usual.items() if unparsed.get(key) == value}
 
 
 def take_entries(rest: dict[str, Any], key: str) -> list[Any]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Wire, made_by
 from toolwire.types import Audio, Citation, Document, Image
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://")
@@ -102,15 +102,12 @@ def data_url(data: str, media_type: str | None, default: str) -> str:
     return f"data:{default if media_type is None else media_type};base64,{data}"
 
 
-def read_data(data: str, form: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Read what should be Base64 as a URL or as data, and note in the form how it was written if that differs."""
-    if _URL.match(data):
-        form["data"] = data
-        return data, None
-    standard = _standard(_split_any_data_url(data)[1] or data)
-    if standard is not data:
-        form["data"] = data
-    return None, standard
+def read_data(raw: str) -> tuple[str | None, str | None, str | None]:
+    """Return the URL or the data that `raw` is, and `raw` itself if it is no standard Base64."""
+    if _URL.match(raw):
+        return raw, None, raw
+    data = _standard(_split_any_data_url(raw)[1] or raw)
+    return None, data, None if data is raw else raw
 
 
 def _standard(data: str) -> str:
@@ -121,11 +118,10 @@ def _standard(data: str) -> str:
     return data + "=" * (-len(data) % 4)
 
 
-def data_of(part: Image | Document | Audio, wire: Wire) -> str | None:
-    """Give what is written as the data of a medium: as it came from this wire, else in standard Base64."""
-    written = form_of(part.opaque, wire.dialect).get("data")
-    if written is not None and read_data(written, {}) == (getattr(part, "url", None), part.data):
-        return str(written)
+def data_of(part: Image | Document | Audio, wire: Wire, raw: str | None) -> str | None:
+    """Return what to write as the data of a medium: `raw` as long as it means the same, else standard Base64."""
+    if raw is not None and read_data(raw)[:2] == (part.url, part.data):
+        return raw
     return part.data if part.data is None or made_by(part.opaque, wire.dialect) else _standard(part.data)
 
 
@@ -144,40 +140,33 @@ def as_text(part: Document) -> Document:
     return replace(part, text=text, data=None, media_type=None if kind == "text/plain" else kind)
 
 
-def make_image(
-    wire: Wire,
-    rest: dict[str, Any],
-    form: dict[str, Any] | None,
-    url: str | None,
-    file_id: str | None = None,
-    detail: str | None = None,
-) -> Image:
-    """Make an image of a URL, which may hold its data, or of a file's id."""
-    cache = wire.take_cache(rest)
-    media_type, data = split_data_url(url)
-    if data is not None:
-        url, data = read_data(data, form := form or {})
-    return Image(url, data, media_type, file_id, detail, cache=cache, opaque=wire.own(rest, form))
+def read_image_url(raw: str | None) -> tuple[dict[str, Any], str | None]:
+    """Return the fields of an image at this URL, which may hold its data, and the data if it is no standard Base64."""
+    media_type, inner = split_data_url(raw)
+    if inner is None:
+        return {"url": raw}, None
+    url, data, raw_data = read_data(inner)
+    return {"url": url, "data": data, "media_type": media_type}, raw_data
 
 
-def make_document(
-    wire: Wire, rest: dict[str, Any], data: str | None, url: str | None, file_id: str | None, name: str | None
-) -> Document:
-    """Make a file of its data, which most send as a data URL and some bare, of a URL or of its id."""
-    cache = wire.take_cache(rest)
-    media_type, unwrapped = split_data_url(data)
-    form = {"bare": True} if data is not None and unwrapped is None else {}
+def read_file_data(raw: str | None, url: str | None) -> tuple[dict[str, Any], bool, str | None]:
+    """Return the fields of a file with this data and this URL, and how its data was spelled.
+
+    Most clients send a data URL, some send bare Base64: return True for these. At last return the data if it is no
+    standard Base64.
+    """
+    media_type, inner = split_data_url(raw)
+    is_bare, raw_data = raw is not None and inner is None, None
+    data = raw if inner is None else inner
     if data is not None and url is None:
-        media_type = media_type if unwrapped is not None else _split_any_data_url(data)[0]
-        url, data = read_data(data if unwrapped is None else unwrapped, form)
-    elif unwrapped is not None:
-        data = unwrapped
-    return Document(url, data, media_type, file_id, None, name, cache=cache, opaque=wire.own(rest, form))
+        media_type = _split_any_data_url(data)[0] if is_bare else media_type
+        url, data, raw_data = read_data(data)
+    return {"url": url, "data": data, "media_type": media_type}, is_bare, raw_data
 
 
-def write_document_data(part: Document, data: str, wire: Wire) -> str:
-    """Write the data of a file as it came: bare, or as a data URL."""
-    return data if "bare" in form_of(part.opaque, wire.dialect) else data_url(data, part.media_type, "application/pdf")
+def write_file_data(part: Document, data: str, *, is_bare: bool) -> str:
+    """Return the data of a file as it is written: bare, or as a data URL."""
+    return data if is_bare else data_url(data, part.media_type, "application/pdf")
 
 
 def lose_document_text(part: Document, ledger: Ledger) -> None:

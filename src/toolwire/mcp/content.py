@@ -2,8 +2,8 @@
 
 Rules of this file:
 - Everything is plain JSON: nothing of the official package is needed to read or to write it.
-- What MCP says beside a part (annotations, `_meta`) is opaque to every other wire; what is only its spelling
-  (the URI of a resource) is kept as the form. Both are said again when the part is served again.
+- The annotations and the `_meta` of a part are opaque to every other wire. The URI of a resource is only its
+  spelling. Both are written again when the part is served again.
 - A block that nobody knows becomes text, so that the model reads it; nothing makes a result unreadable.
 - A link is text: what it points to is for the server to read, and no address for a provider to fetch. Only a
   link that this package wrote for a part with a URL is such a part again.
@@ -19,11 +19,13 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.parts import split_data_url
 from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
-from toolwire.types.spelling.mcp import McpResultSpelling
+from toolwire.types.spelling.mcp import McpPartSpelling, McpResultSpelling
 from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
 
 WIRE = "mcp"
@@ -57,27 +59,21 @@ def decode_result(body: Mapping[Any, Any], call: ToolCall) -> ToolResult:
 
 
 def _beside_result(body: Mapping[Any, Any], parts: list[Part], structured: Any) -> Opaque | None:
-    """Return the mark of a result. Structured content that a text repeats is only a spelling of it."""
-    texts = [part.text for part in parts if type(part) is Text]
-    content = {} if structured is None else {"structuredContent": structured}
-    is_repeated = bool(content) and _repeats(texts, structured)
-    value = {**({} if is_repeated else content), **_read_meta(body)}
-    spelling = McpResultSpelling(content) if is_repeated else None
-    return Opaque(WIRE, value, spelling=spelling) if value or spelling else None
+    """Return what a result has beside its content. Structured content that a text repeats is only its spelling."""
+    if structured is None:
+        return _mark({}, None, body)
+    if _repeats([part.text for part in parts if type(part) is Text], structured):
+        return _mark({}, McpResultSpelling(structured_content=structured), body)
+    return _mark({"structuredContent": structured}, None, body)
 
 
-def _kept_with(value: dict[str, Any], form: dict[str, Any], body: Mapping[Any, Any]) -> Opaque | None:
-    """Keep a value and a form, with the `_meta` of a body."""
-    value |= _read_meta(body)
-    return Opaque(WIRE, value, form or None) if value or form else None
-
-
-def _read_meta(body: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the `_meta` of a body without the keys of the protocol and of this package, or nothing if it is empty."""
+def _mark(value: dict[str, Any], spelling: McpPartSpelling | McpResultSpelling | None, body: Any) -> Opaque | None:
+    """Return the mark of a value, with the `_meta` of its body without the keys of the protocol and of this package."""
     meta = body.get("_meta")
-    meta = meta if isinstance(meta, Mapping) else {}
-    meta = {key: inner for key, inner in meta.items() if key != MARK and not str(key).startswith(_RESERVED)}
-    return {"_meta": meta} if meta else {}
+    kept = meta if isinstance(meta, Mapping) else {}
+    kept = {key: inner for key, inner in kept.items() if key != MARK and not str(key).startswith(_RESERVED)}
+    value |= {"_meta": kept} if kept else {}
+    return Opaque(WIRE, value, spelling=spelling) if value or spelling is not None else None
 
 
 def _repeats(texts: list[str], structured: Any) -> bool:
@@ -103,8 +99,10 @@ def encode_result(result: ToolResult, *, structured: bool = False) -> dict[str, 
         "isError": result.is_error,
         "resultType": "complete",
     }
-    kept = _kept(result.opaque)
-    if "structuredContent" in kept:
+    kept, spelling = _kept(result.opaque), spelling_of(result.opaque, McpResultSpelling)
+    if spelling.structured_content is not UNSET:
+        body["structuredContent"] = spelling.structured_content
+    elif "structuredContent" in kept:
         body["structuredContent"] = kept["structuredContent"]
     elif structured and not result.is_error and len(content) == 1 and type(content[0]) is Text:
         read = _read_json(content[0].text)
@@ -140,8 +138,8 @@ def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, A
     media_type = resource.get("mimeType")
     media_type = media_type if isinstance(media_type, str) else None
     inner = {key: value for key, value in resource.items() if key not in {"mimeType", "text", "blob"}}
-    form = {} if uri.startswith(_NAMED) else {"uri": uri}
-    opaque = _beside({**rest, **({"resource": inner} if inner else {})}, **form)
+    spelling = None if uri.startswith(_NAMED) else McpPartSpelling(uri=uri)
+    opaque = _beside({**rest, **({"resource": inner} if inner else {})}, spelling)
     match resource:
         case {"text": str(text)}:
             return Document(text=sayable(text), media_type=media_type, name=_name_of(uri), opaque=opaque)
@@ -173,7 +171,7 @@ def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
     link = f"[resource {uri}]"
     return Text(
         sayable(" ".join([link, *dict.fromkeys(names)])),
-        opaque=Opaque(WIRE, {}, {"link": {"uri": uri, **rest}}),
+        opaque=Opaque(WIRE, {}, spelling=McpPartSpelling(link={"uri": uri, **rest})),
     )
 
 
@@ -185,29 +183,29 @@ def _fields(kind: str, rest: Mapping[Any, Any]) -> dict[str, Any]:
     return {}
 
 
-def _beside(rest: Mapping[Any, Any], **form: Any) -> Opaque | None:
+def _beside(rest: Mapping[Any, Any], spelling: McpPartSpelling | None = None) -> Opaque | None:
     value = {key: inner for key, inner in rest.items() if key != "_meta" and inner is not None}
-    return _kept_with(value, form, rest)
+    return _mark(value, spelling, rest)
 
 
 def _kept(opaque: Opaque | None) -> dict[str, Any]:
-    """Return all keys that MCP sent beside a value."""
+    """Return all that MCP said beside a value."""
     if opaque is None or opaque.dialect != WIRE or not isinstance(opaque.value, Mapping):
         return {}
-    constants = {} if opaque.spelling is None else opaque.spelling.constants
-    return {**(opaque.form or {}), **constants, **opaque.value}
+    return dict(opaque.value)
 
 
 def encode_part(part: Part) -> dict[str, Any]:
     """Write one part as a content block."""
-    kept = _kept(getattr(part, "opaque", None))
+    opaque = getattr(part, "opaque", None)
+    kept, spelling = _kept(opaque), spelling_of(opaque, McpPartSpelling)
     match part:
-        case Text() if "link" in kept:
-            return {"type": "resource_link", "name": kept["link"]["uri"], **kept["link"]}
+        case Text() if spelling.link is not None:
+            return {"type": "resource_link", "name": spelling.link["uri"], **spelling.link}
         case Text() | Refusal():
             return _with(kept, {"type": "text", "text": part.text})
         case Image() | Audio() | Document():
-            return _encode_medium(part, kept)
+            return _encode_medium(part, kept, spelling.uri)
     return {"type": "text", "text": write_json(msgspec.to_builtins(part))}
 
 
@@ -219,7 +217,7 @@ def without_opaque(result: ToolResult) -> ToolResult:
     return replace(result, content=content, opaque=None)
 
 
-def _encode_medium(part: Image | Audio | Document, kept: dict[str, Any]) -> dict[str, Any]:
+def _encode_medium(part: Image | Audio | Document, kept: dict[str, Any], uri: str | None) -> dict[str, Any]:
     kind = type(part).__name__.lower()
     if part.url is not None:
         media_type, data = split_data_url(part.url)
@@ -229,19 +227,21 @@ def _encode_medium(part: Image | Audio | Document, kept: dict[str, Any]) -> dict
     marked = {name: value for name in _BESIDE[kind] if kind != "document" and (value := getattr(part, name))}
     kept = {**kept, "_meta": {**kept.get("_meta", {}), MARK: {"kind": kind, **marked}}} if marked else kept
     media_type = part.media_type or _DEFAULTS[kind]
-    if isinstance(part, Document) or "uri" in kept:
-        return _encode_resource(part, media_type, kept)
+    if isinstance(part, Document) or uri is not None:
+        return _encode_resource(part, media_type, kept, uri)
     if part.data is None:
         return {"type": "text", "text": f"[{kind} {part.file_id or 'without data'}]"}
     return _with(kept, {"type": kind, "data": part.data, "mimeType": media_type})
 
 
-def _encode_resource(part: Image | Audio | Document, media_type: str, kept: dict[str, Any]) -> dict[str, Any]:
+def _encode_resource(
+    part: Image | Audio | Document, media_type: str, kept: dict[str, Any], uri: str | None
+) -> dict[str, Any]:
     text = part.text if isinstance(part, Document) else None
     if text is None and part.data is None:
         return {"type": "text", "text": f"[document {part.file_id or 'without data'}]"}
     name = part.name if isinstance(part, Document) else None
-    uri = kept.get("uri") or _NAMED + quote(name or "", safe="")
+    uri = uri or _NAMED + quote(name or "", safe="")
     body = {"text": text} if text is not None else {"blob": part.data}
     typed = {} if part.media_type is None and text is not None else {"mimeType": media_type}
     resource = {"uri": uri, **typed, **body, **kept.get("resource", {})}

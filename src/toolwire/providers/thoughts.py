@@ -7,7 +7,7 @@ Rules of this file:
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import form_of, made_by
+from toolwire.encoding.ledger import made_by
 from toolwire.types import Error, Loss, Message, Part, Request, Thinking
 
 # What a refusal says, on each wire: of thoughts that are bound to another system prompt, other tools or another model
@@ -42,4 +42,5 @@ def without_thoughts(request: Request, refused: set[str], dialect: str) -> tuple
 def _key_of(part: Part, dialect: str) -> str | None:
     if type(part) is not Thinking or not made_by(part.opaque, dialect):
         return None
-    return part.signature or form_of(part.opaque, dialect).get("said", {}).get("id")
+    spelling = None if part.opaque is None else part.opaque.spelling
+    return part.signature or (None if spelling is None else spelling.constants.get("id"))

@@ -16,10 +16,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import cut_off
+from toolwire.encoding.tools import is_escaped
 from toolwire.streams.settling import is_respelled
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
-from toolwire.types.spelling.openai_chat import ChatCallSpelling
-from toolwire.types.spelling.openai_responses import ResponsesCallSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatToolSpelling
+from toolwire.types.spelling.openai_responses import ResponsesCallSpelling, ResponsesToolSpelling
 from toolwire.wire.arguments import BROKEN, argument_text
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
@@ -75,9 +76,8 @@ class _Declared:
         self.tool: Tool = tool
         self.dialect = tool.opaque.dialect if tool.opaque is not None else ""
         self.spelling: ChatCallSpelling | ResponsesCallSpelling | None = _call_spelling(tool)
-        self.is_legacy = type(self.spelling) is ChatCallSpelling
+        self.is_deprecated_function = type(self.spelling) is ChatCallSpelling
         self.builtin: str | None = getattr(self.spelling, "builtin", None)
-        self.is_escaped = _is_escaped(tool)
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
         """Return the mark of a call of this tool: the provider's, with the spelling that the declaration asks for.
@@ -98,7 +98,8 @@ class _Declared:
             call = _as_text(call, text)
         if self.builtin is None:
             marked = self.mark(call.opaque)
-            return replace(call, opaque=marked, id=None if self.is_legacy and marked is not call.opaque else call.id)
+            has_no_id = self.is_deprecated_function and marked is not call.opaque
+            return replace(call, opaque=marked, id=None if has_no_id else call.id)
         problem = _problem(self.builtin, call)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
@@ -108,20 +109,12 @@ class _Declared:
 
 def _call_spelling(tool: Tool) -> ChatCallSpelling | ResponsesCallSpelling | None:
     """Return how the client's wire spells the calls of `tool`, or None if it spells them as those of any function."""
-    form: Mapping[str, Any] = (tool.opaque.form if tool.opaque is not None else None) or {}
-    if form.get("key") == "functions":
-        return ChatCallSpelling(is_legacy=True)
-    if "own" in form:
-        return ResponsesCallSpelling(builtin=form["own"])
-    if "space" in form:
-        namespace, name, tool_name = form["space"]
-        return ResponsesCallSpelling(namespace=namespace, name=name, tool_name=tool_name)
+    match None if tool.opaque is None else tool.opaque.spelling:
+        case ChatToolSpelling(is_deprecated_function=True):
+            return ChatCallSpelling(is_deprecated_function=True)
+        case ResponsesToolSpelling(builtin=builtin, qualified_name=name) if builtin is not None or name is not None:
+            return ResponsesCallSpelling(builtin=builtin, qualified_name=name)
     return None
-
-
-def _is_escaped(tool: Tool) -> bool:
-    """Return True if the client's wire does not take the name of `tool` as it is."""
-    return "escaped" in ((tool.opaque.form if tool.opaque is not None else None) or {})
 
 
 def _problem(builtin: str, call: ToolCall) -> str | None:
@@ -170,7 +163,7 @@ class Returning:
 
     def __init__(self, declared: Mapping[str, _Declared]) -> None:
         self._declared = declared
-        self.names: tuple[str, ...] = tuple(one.tool.name for one in declared.values() if not one.is_escaped)
+        self.names: tuple[str, ...] = tuple(one.tool.name for one in declared.values() if not is_escaped(one.tool))
         self._open: dict[int, tuple[_Declared, _Text | None]] = {}
 
     def response(self, response: Response) -> Response:
@@ -235,4 +228,5 @@ def is_minded(tool: Any) -> bool:
 
 
 def _comes_back_otherwise(tool: Tool) -> bool:
+    """Return True if a call of `tool` from another wire has to be changed for the client."""
     return tool.custom or is_respelled(tool.name) or _call_spelling(tool) is not None

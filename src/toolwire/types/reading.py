@@ -28,6 +28,8 @@ from toolwire.types.parts import (
     ToolCall,
     ToolResult,
 )
+from toolwire.types.spelling.openai_chat import ChatMediumSpelling
+from toolwire.types.spelling.openai_responses import ResponsesMediumSpelling
 from toolwire.wire.arguments import parse_arguments
 
 OPENAI, CLAUDE, RESPONSES = "openai-chat", "anthropic", "openai-responses"
@@ -35,6 +37,7 @@ _PART_TYPES = frozenset(PARTS)
 _CALL_KEYS = frozenset({"id", "type", "function"})
 _FUNCTION_KEYS = frozenset({"name", "arguments"})
 _FILE = {"file_data": "data", "file_url": "url", "file_id": "file_id", "filename": "name"}
+_MEDIUM_SPELLINGS = {OPENAI: ChatMediumSpelling, RESPONSES: ResponsesMediumSpelling}
 _SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _SHAPES = {
     "text": '("text", text)',
@@ -164,13 +167,17 @@ def _read_file(file: dict[Any, Any], home: str) -> Document | None:
     """Read a file; data that is no data URL, or a URL that stands in its place, goes out as it came."""
     if not file.keys() <= _FILE.keys() or not all(isinstance(value, str) for value in file.values()):
         return None
-    form, fields = None, {_FILE[key]: value for key, value in file.items()}
+    spelling, fields = None, {_FILE[key]: value for key, value in file.items()}
     data = fields.pop("data", None)
     source = {} if data is None else _source_in(data)
     if data is not None and "data" not in source:
-        source, form = (source, {"data": data}) if "://" in data else ({"data": data}, {"bare": True})
-    found = source | fields
-    return None if found.keys() <= {"name"} else Document(**found, opaque=Opaque(home, {}, form))
+        medium_spelling = _MEDIUM_SPELLINGS[home]
+        if "://" in data:
+            spelling = medium_spelling(data=data)
+        else:
+            source, spelling = {"data": data}, medium_spelling(is_bare=True)
+    fields = source | fields
+    return None if fields.keys() <= {"name"} else Document(**fields, opaque=Opaque(home, {}, spelling=spelling))
 
 
 def _source_in(url: str) -> dict[str, Any]:

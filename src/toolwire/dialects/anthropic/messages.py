@@ -26,7 +26,7 @@ from toolwire.dialects.anthropic.parts import (
     encode_text,
     encode_thinking,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
+from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import remind
 from toolwire.types import (
@@ -58,16 +58,16 @@ def _decode_message(body: Any, place: int = 0) -> Message:
     """Read one turn; one that is not understood is kept whole."""
     role: Any = body.get("role") if type(body) is dict else None
     if role not in ("user", "assistant", "system"):
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
-    rest = body.copy()
-    del rest["role"]
-    words = take(rest, "content", str)
-    if words is not None:
-        return Message(role, words, None, None, WIRE.own(rest))
-    parts = decode_blocks(take_entries(rest, "content"), place)
+        return WIRE.unparsed_message(body)
+    unparsed = body.copy()
+    del unparsed["role"]
+    text = take(unparsed, "content", str)
+    if text is not None:
+        return Message(role, text, None, None, WIRE.mark(unparsed))
+    parts = decode_blocks(take_entries(unparsed, "content"), place)
     if role == "user" and parts and type(parts[0]) is ToolResult and set(map(type, parts)) == {ToolResult}:
         role = "tool"
-    return Message(role, parts, None, None, WIRE.own(rest))
+    return Message(role, parts, None, None, WIRE.mark(unparsed))
 
 
 def decode_blocks(blocks: list[Any], place: int) -> list[Part]:
@@ -149,7 +149,7 @@ def runs_unthought(bodies: list[Any]) -> bool:
 
 def _encode_own(message: Message, ledger: Ledger) -> dict[str, Any]:
     content, opaque = message.content, message.opaque
-    if "whole" in form_of(opaque, DIALECT):
+    if is_unparsed(message, DIALECT):
         return content[0].value  # type: ignore[union-attr,index,no-any-return]
     role = "user" if message.role == "tool" else message.role
     if type(content) is str:

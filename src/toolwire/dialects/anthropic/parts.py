@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, made_by, take
+from msgspec import UNSET
+
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
 from toolwire.encoding.parts import as_text, at_hand, data_of, image_kind, read_data, unpack
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
+from toolwire.types.spelling.anthropic import MessagesMediumSpelling, MessagesTextSpelling
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "anthropic"
@@ -17,12 +20,20 @@ WIRE = Wire(
     ids=Grammar(WORDS, 256, distinct=True),
     cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
+    thinks_between_tools=True,
 )
 TRAITS = WireTraits(
     history_key="messages",
     repeats_call_ids=True,
     splits_turns=True,
     has_response_ids=True,
+    response_id_prefix="msg_",
+    has_comments=True,
+    keep_alive=b'event: ping\ndata: {"type":"ping"}\n\n',
+    request_id_header="request-id",
+    continues_turns=True,
+    binds_thinking=True,
+    requires_thinking_before_calls=True,
     shows_foreign_thinking=True,
     has_billing_line=True,  # Claude Code (2.1.197)
     settings_by_history=frozenset({"thinking", "thinking_budget"}),
@@ -49,42 +60,43 @@ def decode_part(block: Any) -> Part:
     return part  # type: ignore[no-any-return]
 
 
-def _decode_text(rest: dict[str, Any]) -> Part | None:
-    text, cache = take(rest, "text", str), WIRE.take_cache(rest)
-    return None if text is None else Text(text, _take_citations(rest), cache=cache, opaque=WIRE.own(rest))
+def _decode_text(unparsed: dict[str, Any]) -> Part | None:
+    text, cache = take(unparsed, "text", str), WIRE.take_cache(unparsed)
+    return None if text is None else Text(text, _take_citations(unparsed), cache=cache, opaque=WIRE.mark(unparsed))
 
 
-def _decode_reference(rest: dict[str, Any]) -> Part | None:
-    """Read the name of a tool that a search has found; to a model elsewhere it is said, and the tool is declared."""
-    name, cache = take(rest, "tool_name", str), WIRE.take_cache(rest)
-    return None if name is None else Text(name, cache=cache, opaque=WIRE.own(rest, {"tool": True}))
+def _decode_reference(unparsed: dict[str, Any]) -> Part | None:
+    """Read the name of a tool that a search has found. To a model elsewhere it is text, and the tool is declared."""
+    name, cache = take(unparsed, "tool_name", str), WIRE.take_cache(unparsed)
+    opaque = WIRE.mark(unparsed, MessagesTextSpelling(is_tool_reference=True))
+    return None if name is None else Text(name, cache=cache, opaque=opaque)
 
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text block, or the name of a tool that was found."""
     body: dict[str, Any] = {"type": "text", "text": part.text}
-    if "tool" in form_of(part.opaque, DIALECT):
+    if spelling_of(part.opaque, MessagesTextSpelling).is_tool_reference:
         body = {"type": "tool_reference", "tool_name": part.text}
     if part.citations:
         citations = [encode_citation(citation, ledger) for citation in part.citations]
-        if said := [citation for citation in citations if citation is not None]:
-            body["citations"] = said
+        if written := [citation for citation in citations if citation is not None]:
+            body["citations"] = written
     return ledger.finish(body, part)
 
 
-def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
-    notes = rest.get("citations")
+def _take_citations(unparsed: dict[str, Any]) -> list[Citation] | None:
+    notes = unparsed.get("citations")
     if type(notes) is not list or not notes or not all(type(note) is dict for note in notes):
         return None
-    del rest["citations"]
+    del unparsed["citations"]
     return [decode_citation(note) for note in notes]
 
 
 def decode_citation(note: dict[str, Any]) -> Citation:
     """Read where a text says that it comes from."""
-    rest = note.copy()
-    url, title, quote = take(rest, "url", str), take(rest, "title", str), take(rest, _QUOTED, str)
-    return Citation(url, title, quote, opaque=WIRE.own(rest))
+    unparsed = note.copy()
+    url, title, quote = take(unparsed, "url", str), take(unparsed, "title", str), take(unparsed, _QUOTED, str)
+    return Citation(url, title, quote, opaque=WIRE.mark(unparsed))
 
 
 def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
@@ -92,28 +104,28 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
     if not made_by(citation.opaque, DIALECT):
         ledger.lose("citations", "citation", f"{DIALECT} cites only what it was given to read")
         return None
-    said = {"url": citation.url, "title": citation.title, _QUOTED: citation.quote}
-    body = {key: value for key, value in said.items() if value is not None}
+    fields = {"url": citation.url, "title": citation.title, _QUOTED: citation.quote}
+    body = {key: value for key, value in fields.items() if value is not None}
     if citation.start is not None or citation.end is not None:
         ledger.lose("citations", "citation", f"{DIALECT} keeps positions in its own terms")
     return ledger.replay(body, citation.opaque)
 
 
-def _decode_image(rest: dict[str, Any]) -> Part | None:
-    fields = _take_source(rest)
-    return None if fields is None or "text" in fields else _make(Image, rest, fields)
+def _decode_image(unparsed: dict[str, Any]) -> Part | None:
+    fields = _take_source(unparsed)
+    return None if fields is None or "text" in fields else _make(Image, unparsed, fields)
 
 
-def _take_source(rest: dict[str, Any]) -> dict[str, Any] | None:
+def _take_source(unparsed: dict[str, Any]) -> dict[str, Any] | None:
     """Take where a medium comes from; None where that is not understood."""
-    source: Any = rest.pop("source", None)
+    source: Any = unparsed.pop("source", None)
     match source:
         case {"type": "base64", "media_type": str(media_type), "data": str(data)} if len(source) == 3:
             return {"data": data, "media_type": media_type}
         case {"type": "text", "media_type": "text/plain", "data": str(text)} if len(source) == 3:
             return {"text": text}
-        case {"type": "content", "content": blocks} if len(source) == 2 and (said := _text_of(blocks)) is not None:
-            return {"text": said, "blocks": blocks}
+        case {"type": "content", "content": content} if len(source) == 2 and (joined := _text_of(content)) is not None:
+            return {"text": joined, "content": content}
         case {"type": "url", "url": str(url)} if len(source) == 2:
             return {"url": url}
         case {"type": "file", "file_id": str(file_id)} if len(source) == 2:
@@ -131,12 +143,15 @@ def _text_of(blocks: Any) -> str | None:
     return "\n".join(texts) if set(map(type, texts)) == {str} else None
 
 
-def _make(kind: type[_Medium], rest: dict[str, Any], fields: dict[str, Any]) -> _Medium:
-    form = {"blocks": fields.pop("blocks")} if "blocks" in fields else dict[str, Any]()
+def _make(medium_type: type[_Medium], unparsed: dict[str, Any], fields: dict[str, Any]) -> _Medium:
+    """Make a medium of the fields that `_take_source` returns."""
+    raw_data: str | None = None
+    content = fields.pop("content", UNSET)
     if "data" in fields:
-        url, fields["data"] = read_data(fields["data"], form)
+        url, fields["data"], raw_data = read_data(fields["data"])
         fields |= {} if url is None else {"url": url}
-    return kind(cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form), **fields)
+    spelling = MessagesMediumSpelling(data=raw_data, content=content)
+    return medium_type(cache=WIRE.take_cache(unparsed), opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 # anthropic 2.11.0, Base64ImageSourceParam.media_type (2026-11-20).
@@ -145,13 +160,13 @@ _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
-    mine = made_by(part.opaque, DIALECT)
+    is_native = made_by(part.opaque, DIALECT)
     part = at_hand(unpack(part, WIRE), ledger)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
-    if "media_type" in source and not mine:
+    if "media_type" in source and not is_native:
         source["media_type"] = image_kind(source["media_type"]) or "image/png"
         if source["media_type"] not in _IMAGES:
             ledger.lose("", "image", f"{DIALECT} reads JPEG, PNG, GIF and WebP, not {part.media_type}")
@@ -170,7 +185,7 @@ def _lose_sources(part: Image | Document, source: dict[str, Any], ledger: Ledger
 
 
 def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | None:
-    if (data := data_of(part, WIRE)) is not None:
+    if (data := data_of(part, WIRE, spelling_of(part.opaque, MessagesMediumSpelling).data)) is not None:
         media_type = default if part.media_type is None else part.media_type
         return {"type": "base64", "media_type": media_type, "data": data}
     if part.url is not None:
@@ -180,22 +195,23 @@ def _encode_source(part: Image | Document, default: str) -> dict[str, Any] | Non
     return None
 
 
-def _decode_document(rest: dict[str, Any]) -> Part | None:
-    fields = _take_source(rest)
-    return None if fields is None else _make(Document, rest, {**fields, "name": take(rest, "title", str)})
+def _decode_document(unparsed: dict[str, Any]) -> Part | None:
+    fields = _take_source(unparsed)
+    return None if fields is None else _make(Document, unparsed, {**fields, "name": take(unparsed, "title", str)})
 
 
-def _decode_search_result(rest: dict[str, Any]) -> Part | None:
-    blocks: Any = rest.pop("content", None)
+def _decode_search_result(unparsed: dict[str, Any]) -> Part | None:
+    blocks: Any = unparsed.pop("content", None)
     if type(blocks) is not list or (text := _text_of(blocks)) is None:
         return None
-    name, cache = take(rest, "title", str), WIRE.take_cache(rest)
-    return Document(text=text, name=name, cache=cache, opaque=WIRE.own(rest, {"found": blocks}))
+    name, cache = take(unparsed, "title", str), WIRE.take_cache(unparsed)
+    spelling = MessagesMediumSpelling(is_search_result=True, content=blocks)
+    return Document(text=text, name=name, cache=cache, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _encode_search_result(part: Document, blocks: Any, ledger: Ledger) -> dict[str, Any]:
-    said = blocks if _text_of(blocks) == part.text else [{"type": "text", "text": part.text or ""}]
-    body: dict[str, Any] = {"type": "search_result", "content": said}
+    content = blocks if _text_of(blocks) == part.text else [{"type": "text", "text": part.text or ""}]
+    body: dict[str, Any] = {"type": "search_result", "content": content}
     if part.name is not None:
         body["title"] = part.name
     ledger.lose_sources(part, "text")
@@ -208,19 +224,19 @@ _NO_SOURCE = "a document needs data, text, a URL or a file id"
 
 
 def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
-    """Write a document block, or what a search found."""
-    mine, form = made_by(part.opaque, DIALECT), form_of(part.opaque, DIALECT)
-    if "found" in form:
-        return _encode_search_result(part, form["found"], ledger)
-    part = part if mine else as_text(at_hand(unpack(part, WIRE), ledger))
+    """Write a document block, or a search result."""
+    is_native, spelling = made_by(part.opaque, DIALECT), spelling_of(part.opaque, MessagesMediumSpelling)
+    if spelling.is_search_result:
+        return _encode_search_result(part, spelling.content, ledger)
+    part = part if is_native else as_text(at_hand(unpack(part, WIRE), ledger))
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
-        if "blocks" in form and _text_of(form["blocks"]) == part.text:
-            source = {"type": "content", "content": form["blocks"]}
+        if spelling.content is not UNSET and _text_of(spelling.content) == part.text:
+            source = {"type": "content", "content": spelling.content}
     else:
         source = _encode_source(part, "application/pdf")
     odd = source is not None and source["type"] in _OF_PDF and part.media_type not in (None, "application/pdf")
-    if source is None or (odd and not mine):
+    if source is None or (odd and not is_native):
         why = f"{DIALECT} reads PDF and plain text, not {part.media_type}" if odd else _NO_SOURCE
         ledger.lose("", "document", why)
         return None
@@ -231,25 +247,25 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     return ledger.finish(body, part)
 
 
-def _decode_thinking(rest: dict[str, Any]) -> Part | None:
-    text, signature = take(rest, "thinking", str), take(rest, "signature", str)
-    return None if text is None else Thinking(text, signature, opaque=WIRE.own(rest))
+def _decode_thinking(unparsed: dict[str, Any]) -> Part | None:
+    text, signature = take(unparsed, "thinking", str), take(unparsed, "signature", str)
+    return None if text is None else Thinking(text, signature, opaque=WIRE.mark(unparsed))
 
 
-def _decode_redacted(rest: dict[str, Any]) -> Part | None:
-    data = take(rest, "data", str)
-    return None if data is None else Thinking("", data, redacted=True, opaque=WIRE.own(rest))
+def _decode_redacted(unparsed: dict[str, Any]) -> Part | None:
+    data = take(unparsed, "data", str)
+    return None if data is None else Thinking("", data, redacted=True, opaque=WIRE.mark(unparsed))
 
 
 def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
     """Write thinking that this wire signed; any other would be refused."""
-    mine = made_by(part.opaque, DIALECT)
-    if part.opaque is not None and not mine:
+    is_native = made_by(part.opaque, DIALECT)
+    if part.opaque is not None and not is_native:
         ledger.lose("", "thinking", f"thinking of {part.opaque.dialect} cannot be replayed to {DIALECT}")
         return None
     if part.redacted:
         return ledger.finish({"type": "redacted_thinking", "data": part.signature}, part)
-    if part.signature is None and not mine:
+    if part.signature is None and not is_native:
         ledger.lose("", "thinking", f"{DIALECT} refuses thinking without a signature")
         return None
     body: dict[str, Any] = {"type": "thinking", "thinking": part.text}
@@ -258,11 +274,11 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
     return ledger.finish(body, part)
 
 
-def _decode_server_call(rest: dict[str, Any]) -> Part | None:
-    call_id, name, arguments = take(rest, "id", str), take(rest, "name", str), take(rest, "input", dict)
+def _decode_server_call(unparsed: dict[str, Any]) -> Part | None:
+    call_id, name, arguments = take(unparsed, "id", str), take(unparsed, "name", str), take(unparsed, "input", dict)
     if name is None:
         return None
-    return ServerToolCall(call_id, name, arguments, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
+    return ServerToolCall(call_id, name, arguments, cache=WIRE.take_cache(unparsed), opaque=WIRE.mark(unparsed))
 
 
 def encode_server_call(part: ServerToolCall, ledger: Ledger) -> dict[str, Any] | None:
@@ -270,19 +286,19 @@ def encode_server_call(part: ServerToolCall, ledger: Ledger) -> dict[str, Any] |
     if not made_by(part.opaque, DIALECT):
         ledger.lose("", "server_tool_call", "another provider ran this tool")
         return None
-    said = {"id": part.id, "name": part.name, "input": part.arguments}
-    body = {"type": "server_tool_use", **{key: value for key, value in said.items() if value is not None}}
+    fields = {"id": part.id, "name": part.name, "input": part.arguments}
+    body = {"type": "server_tool_use", **{key: value for key, value in fields.items() if value is not None}}
     return ledger.finish(body, part)
 
 
 def _decode_server_result(block: dict[str, Any]) -> Part | None:
-    rest = block.copy()
-    kind = rest.pop("type")
-    call_id = take(rest, "tool_use_id", str)
-    if call_id is None or "content" not in rest:
+    unparsed = block.copy()
+    kind = unparsed.pop("type")
+    call_id = take(unparsed, "tool_use_id", str)
+    if call_id is None or "content" not in unparsed:
         return None
-    content = rest.pop("content")
-    return ServerToolResult(call_id, kind, content, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest))
+    content = unparsed.pop("content")
+    return ServerToolResult(call_id, kind, content, cache=WIRE.take_cache(unparsed), opaque=WIRE.mark(unparsed))
 
 
 def encode_server_result(part: ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ Rules of this file:
 - A result is sent under the name that its call was sent with: the server refuses another one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -19,7 +19,7 @@ from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_p
 from toolwire.encoding.calls import put_below, read_arguments, say_object
 from toolwire.encoding.ledger import left_of, made_by, spelling_of, take
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiResultSpelling
+from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiPartSpelling, GeminiResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
@@ -60,8 +60,8 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
-def decode_call(value: Any, unparsed: dict[str, Any], form: Mapping[str, Any], ids: MadeIds) -> Part | None:
-    """Read a `functionCall`. `form` is that of its part."""
+def decode_call(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling, ids: MadeIds) -> Part | None:
+    """Read a `functionCall`. `part` is the spelling of the part around it."""
     if type(value) is not dict or type(value.get("name")) is not str:
         return None
     inner = value.copy()
@@ -74,16 +74,15 @@ def decode_call(value: Any, unparsed: dict[str, Any], form: Mapping[str, Any], i
     if inner:
         unparsed["functionCall"] = inner
     complete = inner.get("willContinue", inner.get("will_continue")) is not True
-    spelling = GeminiCallSpelling(**_spelled(form, is_escaped), has_no_id=call_id is None, has_no_args=has_no_args)
+    spelling = GeminiCallSpelling(**_spelled(part, is_escaped), has_no_id=call_id is None, has_no_args=has_no_args)
     index, call_id, opaque = ids.index, call_id or ids.make_id(), WIRE.mark(unparsed, spelling)
     ids.index += 1
     return ToolCall(call_id, name, arguments, index, complete, raw, error, opaque=opaque)
 
 
-def _spelled(form: Mapping[str, Any], is_escaped: bool) -> dict[str, Any]:
-    """Return the fields that spellings of calls and of results share."""
-    constants, snake_keys = form.get("said", {}), tuple(form.get("snake", ()))
-    return {"constants": constants, "snake_keys": snake_keys, "is_escaped": is_escaped}
+def _spelled(part: GeminiPartSpelling, is_escaped: bool) -> dict[str, Any]:
+    """Return the fields that the spellings of calls and of results share."""
+    return {"constants": part.constants, "snake_keys": part.snake_keys, "is_escaped": is_escaped}
 
 
 def came_whole(call: ToolCall) -> bool:
@@ -112,8 +111,8 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     return write_keys(ledger.finish({"functionCall": inner}, call), spelling.snake_keys)
 
 
-def decode_result(value: Any, unparsed: dict[str, Any], form: Mapping[str, Any]) -> Part | None:
-    """Read a `functionResponse`. `form` is that of its part."""
+def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling) -> Part | None:
+    """Read a `functionResponse`. `part` is the spelling of the part around it."""
     if type(value) is not dict:
         return None
     inner = value.copy()
@@ -133,7 +132,7 @@ def decode_result(value: Any, unparsed: dict[str, Any], form: Mapping[str, Any])
     if inner:
         unparsed["functionResponse"] = inner
     spelling = GeminiResultSpelling(
-        **_spelled(form, is_escaped),
+        **_spelled(part, is_escaped),
         id=None if call_id is None else UNSET,
         has_no_response=media is not None and response is None,
         response=UNSET if response is None or _is_usual(response) else response,

@@ -27,7 +27,6 @@ from toolwire.dialects.gemini.parts import (
     SIGNATURE,
     WIRE,
     Conversation,
-    close,
     decode_kind,
     encode_media,
     encode_server_part,
@@ -35,7 +34,7 @@ from toolwire.dialects.gemini.parts import (
     encode_thinking,
     split,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of
 from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import remind
@@ -55,6 +54,7 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.types.spelling.gemini import GeminiMessageSpelling
 
 _EMPTY = "(empty)"
 _NO_WORDS = {"text": ""}
@@ -104,22 +104,21 @@ def _names_its_calls(messages: list[Message]) -> bool:
 
 def _decode_message(body: Any, ids: MadeIds) -> Message:
     """Read one content; one that is not understood is kept whole."""
-    role = body.get("role") if type(body) is dict else 0
+    role: Any = body.get("role") if type(body) is dict else 0
     speaker = _ROLES.get(role) if role is None or type(role) is str else None
     if speaker is None:
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+        return WIRE.unparsed_message(body)
     ids.index = 0
-    rest, form = body.copy(), {}
-    if role in _COMMON:
-        del rest["role"]
-    else:
-        form["role"] = rest.pop("role", None)
-        if "role" in body and role is None:
-            rest["role"] = None
-    content = take_parts(rest, form, ids)
+    unparsed = body.copy()
+    if role is not None:
+        del unparsed["role"]
+    content, has_one_part = take_parts(unparsed, ids)
     if speaker == "user":
         speaker = _speaker(content)
-    return Message(speaker, content, opaque=WIRE.own(rest, form))
+    spelling = GeminiMessageSpelling(
+        role=None if role in _COMMON else role, has_no_role=role is None, has_one_part=has_one_part
+    )
+    return Message(speaker, content, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _speaker(content: str | list[Part]) -> Role:
@@ -132,39 +131,38 @@ def _speaker(content: str | list[Part]) -> Role:
     return "tool"
 
 
-def take_parts(rest: dict[str, Any], form: dict[str, Any], ids: MadeIds) -> str | list[Part]:
-    """Take the parts out of what is left of a content."""
-    given = rest.get("parts")
-    if type(given) is dict:
-        form["one"] = True
-        given = [given]
-    if type(given) is not list or not given:
-        return []
-    del rest["parts"]
-    return _decode_parts(given, ids) if "one" not in form else [read_part(given[0], ids)]
+def take_parts(unparsed: dict[str, Any], ids: MadeIds) -> tuple[str | list[Part], bool]:
+    """Take the parts out of the unparsed keys of a content, and tell whether there was one in the place of a list."""
+    bodies = unparsed.get("parts")
+    if type(bodies) is dict:
+        return [read_part(unparsed.pop("parts"), ids)], True
+    if type(bodies) is not list or not bodies:
+        return [], False
+    del unparsed["parts"]
+    return _decode_parts(bodies, ids), False
 
 
-def _decode_parts(given: list[Any], ids: MadeIds) -> str | list[Part]:
-    if len(given) == 1 and type(given[0]) is dict and len(given[0]) == 1:
-        text = given[0].get("text")
+def _decode_parts(bodies: list[Any], ids: MadeIds) -> str | list[Part]:
+    if len(bodies) == 1 and type(bodies[0]) is dict and len(bodies[0]) == 1:
+        text = bodies[0].get("text")
         if type(text) is str:
             return text
-    return [read_part(body, ids) for body in given]
+    return [read_part(body, ids) for body in bodies]
 
 
 def read_part(body: Any, ids: MadeIds) -> Part:
     """Read one part; a part that is not understood is kept whole."""
-    said = split(body) if type(body) is dict else None
-    if said is None:
+    split_body = split(body) if type(body) is dict else None
+    if split_body is None:
         return Opaque(DIALECT, body)
-    kind, value, rest, form = said
+    kind, value, unparsed, spelling = split_body
     match kind:
         case "functionCall":
-            part = decode_call(value, rest, form, ids)
+            part = decode_call(value, unparsed, spelling, ids)
         case "functionResponse":
-            part = decode_result(value, rest, form)
+            part = decode_result(value, unparsed, spelling)
         case _:
-            part = decode_kind(kind, value, rest, form)
+            part = decode_kind(kind, value, unparsed, spelling)
     return Opaque(DIALECT, body) if part is None else part
 
 
@@ -248,20 +246,19 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
 
 def _encode_own(message: Message, ledger: Conversation) -> Any:
     content, opaque = message.content, message.opaque
-    model = message.role == "assistant"
-    form = form_of(opaque, DIALECT)
-    if "whole" in form:
+    if is_unparsed(message, DIALECT):
         return content[0].value  # type: ignore[union-attr,index]
-    usual = "model" if model else "user"
-    role = form.get("role", usual)
-    role = role if (_ROLES[role] == "assistant") is model else usual
-    body: dict[str, Any] = {} if role is None else {"role": role}
+    is_model, spelling = message.role == "assistant", spelling_of(opaque, GeminiMessageSpelling)
+    role = spelling.role or ("model" if is_model else "user")
+    if (_ROLES[role] == "assistant") is not is_model:
+        role = "model" if is_model else "user"
+    body: dict[str, Any] = {} if spelling.has_no_role and not is_model else {"role": role}
     parts = [{"text": content}] if type(content) is str else encode_parts(content, ledger, message.role)
     if parts:
-        body["parts"] = parts[0] if "one" in form and len(parts) == 1 else parts
+        body["parts"] = parts[0] if spelling.has_one_part and len(parts) == 1 else parts
     if message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
-    return close(body, opaque, ledger)
+    return ledger.replay(body, opaque)
 
 
 def encode_content(message: Message, ledger: Conversation, role: str) -> list[Any]:

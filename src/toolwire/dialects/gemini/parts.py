@@ -2,8 +2,8 @@
 
 Rules of this file:
 - The server reads every key in camelCase and in snake_case. Here all are read in camelCase. Which ones an
-  object spelled in snake_case is noted in its form (`snake`, or `inner` for what is in a part), and they are
-  spelled so again.
+  object spelled in snake_case is part of its spelling (`snake_keys`, or `inner_snake_keys` for the object in a
+  part), and they are spelled so again.
 - A part says one thing, with siblings. A sibling that is not understood stays on the part that carried it.
 - A signature is text: never read, never moved to another part, never joined with another.
 """
@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, Wire, form_of, kind_of_part, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, Wire, kind_of_part, left_of, made_by, spelling_of, take
 from toolwire.encoding.parts import GOOGLES, as_text, data_of, image_kind, lose_document_text, read_data, unpack
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Audio, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
+from toolwire.types.spelling.gemini import GeminiPartSpelling
 from toolwire.wire.names import Grammar
 
 DIALECT = "gemini"
@@ -38,6 +41,12 @@ TRAITS = WireTraits(
     generated_id_prefix="gemini_",
     splits_turns=True,  # google-genai sends each piece of a stream as a content of its own (3.4.0)
     has_response_ids=True,
+    names_model_in_path=True,
+    stream_verb=":streamGenerateContent",
+    streams_arrays=True,
+    ending_field=b'"finishReason"',
+    count_field="totalTokens",
+    result_link="name",
     losses_after_history=frozenset({"opaque", "first_turn"}),
 )
 SIGNATURE = "thoughtSignature"
@@ -110,8 +119,8 @@ def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
     return body
 
 
-def spelling(body: dict[str, Any], key: str) -> str:
-    """Say how an object spells a key; in camelCase where it does not have it."""
+def spelled_key(body: dict[str, Any], key: str) -> str:
+    """Return the spelling of `key` in `body`, or its camelCase if `body` does not have it."""
     return key if key in body or _SNAKE[key] not in body else _SNAKE[key]
 
 
@@ -119,58 +128,32 @@ def decode_part(body: Any) -> Part:
     """Read one part; a part that is not understood is kept whole."""
     if type(body) is not dict:
         return Opaque(DIALECT, body)
-    said = split(body)
-    part = None if said is None else decode_kind(*said)
+    split_body = split(body)
+    part = None if split_body is None else decode_kind(*split_body)
     return Opaque(DIALECT, body) if part is None else part
 
 
-def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] | None:
-    """Take the system instruction out of what is left of a body."""
-    given = rest.get("systemInstruction")
-    if type(given) is str:
-        form["system"] = "text"
-        return str(rest.pop("systemInstruction"))
-    parts = given.get("parts") if type(given) is dict else None
-    if type(parts) is dict:
-        form["system"] = "one"
-        parts = [parts]
-    if type(given) is not dict or type(parts) is not list or not parts:
-        return None
-    left = {key: value for key, value in given.items() if key != "parts"}
-    if type(left.get("role")) is str:
-        form["system_role"] = left.pop("role")
-    if left:
-        rest["systemInstruction"] = left
-    else:
-        del rest["systemInstruction"]
-    alone = parts[0] if len(parts) == 1 and "system" not in form else None
-    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
-        return str(alone["text"])
-    return [decode_part(part) for part in parts]
-
-
-def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], dict[str, Any]] | None:
-    """Split a part into what it says and how: its kind, the value, what stands beside it, its form."""
-    rest, snakes = read_keys(body)
-    kinds = [key for key in rest if key in _KINDS and rest[key] is not None]
+def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], GeminiPartSpelling] | None:
+    """Return the kind of a part, its value, the unparsed keys beside it and its spelling; None if it has no kind."""
+    unparsed, snake_keys = read_keys(body)
+    kinds = [key for key in unparsed if key in _KINDS and unparsed[key] is not None]
     if len(kinds) != 1:
         return None
-    form: dict[str, Any] = {"snake": snakes} if snakes else {}
-    if rest.get("thought") is False:
-        form["said"] = {"thought": rest.pop("thought")}
-    return kinds[0], rest.pop(kinds[0]), rest, form
+    constants = {"thought": unparsed.pop("thought")} if unparsed.get("thought") is False else {}
+    spelling = GeminiPartSpelling(constants=constants, snake_keys=tuple(snake_keys))
+    return kinds[0], unparsed.pop(kinds[0]), unparsed, spelling
 
 
-def decode_kind(kind: str, value: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
-    """Read what a part says; None where that is not understood."""
-    thought = rest.get("thought") is True
+def decode_kind(kind: str, value: Any, unparsed: dict[str, Any], spelling: GeminiPartSpelling) -> Part | None:
+    """Read a part of this kind. Return None if it is not understood."""
+    is_thought = unparsed.get("thought") is True
     if kind == "text" and type(value) is str:
-        if not thought:
-            return Text(value, opaque=WIRE.own(rest, form))
-        del rest["thought"]
-        return Thinking(value, take(rest, SIGNATURE, str), opaque=WIRE.own(rest, form))
+        if not is_thought:
+            return Text(value, opaque=WIRE.mark(unparsed, spelling))
+        del unparsed["thought"]
+        return Thinking(value, take(unparsed, SIGNATURE, str), opaque=WIRE.mark(unparsed, spelling))
     decode = _DECODERS.get(kind)
-    return None if thought or decode is None or type(value) is not dict else decode(value, rest, form)
+    return None if is_thought or decode is None or type(value) is not dict else decode(value, unparsed, spelling)
 
 
 def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
@@ -224,28 +207,27 @@ def _kind_of_media(media_type: str | None) -> type:
 
 
 def _decode_media(
-    key: str, source: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+    key: str, source: str, value: dict[str, Any], unparsed: dict[str, Any], spelling: GeminiPartSpelling
 ) -> Part | None:
-    left, snakes = read_keys(value)
-    given, media_type = take(left, source, str), take(left, "mimeType", str)
-    if given is None:
+    inner, snake_keys = read_keys(value)
+    raw, media_type = take(inner, source, str), take(inner, "mimeType", str)
+    if raw is None:
         return None
     kind = _kind_of_media(media_type)
-    url, data = read_data(given, form) if source == "data" else (given, None)
+    url, data, raw_data = read_data(raw) if source == "data" else (raw, None, None)
     fields: dict[str, Any] = {"url": url, "data": data, "media_type": media_type}
     if kind is Document:
-        fields["name"] = take(left, "displayName", str)
-    if left:
-        rest[key] = left
-    if snakes:
-        form["inner"] = snakes
-    return kind(opaque=WIRE.own(rest, form), **fields)  # type: ignore[no-any-return]
+        fields["name"] = take(inner, "displayName", str)
+    if inner:
+        unparsed[key] = inner
+    spelling = replace(spelling, inner_snake_keys=tuple(snake_keys), data=raw_data)
+    return kind(opaque=WIRE.mark(unparsed, spelling), **fields)  # type: ignore[no-any-return]
 
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image, a document or a sound, as data or by URL; another provider's file cannot be said."""
-    mine, part = made_by(part.opaque, DIALECT), unpack(part, WIRE)
-    if type(part) is Document and not mine and not (part.media_type or "").startswith("text/"):
+    is_native, part = made_by(part.opaque, DIALECT), unpack(part, WIRE)
+    if type(part) is Document and not is_native and not (part.media_type or "").startswith("text/"):
         part = as_text(part)
     source = _source_of(part, ledger)
     if source is None:
@@ -254,16 +236,16 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
     if source == "text":
         lose_document_text(part, ledger)  # type: ignore[arg-type]
         return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
-    if (data := data_of(part, WIRE)) is not None:
+    if (data := data_of(part, WIRE, spelling_of(part.opaque, GeminiPartSpelling).data)) is not None:
         key, inner = "inlineData", {"data": data}
     else:
         url: str = part.url  # type: ignore[assignment]
         key, inner = "fileData", {"fileUri": url}
-        if not mine and not url.startswith(GOOGLES):
+        if not is_native and not url.startswith(GOOGLES):
             ledger.lose("url", "media_url", _FEW_URLS, "approximated")
-    media_type = part.media_type if mine or part.media_type else _guess(part)
+    media_type = part.media_type if is_native or part.media_type else _guess(part)
     if media_type is not None:
-        inner["mimeType"] = media_type if mine or type(part) is not Image else image_kind(media_type)
+        inner["mimeType"] = media_type if is_native or type(part) is not Image else image_kind(media_type)
     if type(part) is Document and part.name is not None:
         inner["displayName"] = part.name
     return finish({key: nest(key, inner, part)}, part, ledger)
@@ -293,42 +275,45 @@ _ServerPart = type[ServerToolCall] | type[ServerToolResult]
 
 
 def _decode_code(
-    key: str, kind: _ServerPart, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+    key: str, kind: _ServerPart, value: dict[str, Any], unparsed: dict[str, Any], spelling: GeminiPartSpelling
 ) -> Part:
-    """Read code that the server ran, or what came of it: all that is said is its content."""
-    left, form["key"] = value.copy(), key
-    return kind(take(left, "id", str), key, left, opaque=WIRE.own(rest, form))
+    """Read code that the server ran, or its result. All of the object is the content."""
+    content = value.copy()
+    return kind(take(content, "id", str), key, content, opaque=WIRE.mark(unparsed, replace(spelling, key=key)))
 
 
 def _decode_server_tool(
-    key: str, kind: _ServerPart, said: str, value: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]
+    key: str,
+    kind: _ServerPart,
+    content_key: str,
+    value: dict[str, Any],
+    unparsed: dict[str, Any],
+    spelling: GeminiPartSpelling,
 ) -> Part:
-    left, snakes = read_keys(value)
-    call_id, name, content = take(left, "id", str), take(left, "toolType", str), take(left, said, dict)
-    form["key"] = key
-    if snakes:
-        form["inner"] = snakes
-    if left:
-        rest[key] = left
-    return kind(call_id, key if name is None else name, content, opaque=WIRE.own(rest, form))
+    inner, snake_keys = read_keys(value)
+    call_id, name, content = take(inner, "id", str), take(inner, "toolType", str), take(inner, content_key, dict)
+    if inner:
+        unparsed[key] = inner
+    spelling = replace(spelling, key=key, inner_snake_keys=tuple(snake_keys))
+    return kind(call_id, key if name is None else name, content, opaque=WIRE.mark(unparsed, spelling))
 
 
 def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
     """Write a call of a tool that this provider runs, or what it gave."""
-    key = form_of(part.opaque, DIALECT).get("key")
+    key = spelling_of(part.opaque, GeminiPartSpelling).key
     if key is None:
         ledger.lose("", kind_of_part(part), "another provider ran this tool")
         return None
     if isinstance(part, ServerToolCall):
-        call_id, said, content = part.id, "args", part.arguments
+        call_id, content_key, content = part.id, "args", part.arguments
     else:
-        call_id, said, content = part.tool_call_id, "response", part.content
+        call_id, content_key, content = part.tool_call_id, "response", part.content
     inner: dict[str, Any] = {} if call_id is None else {"id": call_id}
     if key in {"toolCall", "toolResponse"}:
         if part.name != key:
             inner["toolType"] = part.name
         if content is not None:
-            inner[said] = content
+            inner[content_key] = content
     elif isinstance(content, dict) and part.name == key:
         inner |= content
     else:
@@ -337,7 +322,7 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     return finish({key: nest(key, inner, part)}, part, ledger)
 
 
-_DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], Part | None]] = {
+_DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], GeminiPartSpelling], Part | None]] = {
     "inlineData": partial(_decode_media, "inlineData", "data"),
     "fileData": partial(_decode_media, "fileData", "fileUri"),
     "executableCode": partial(_decode_code, "executableCode", ServerToolCall),
@@ -352,7 +337,7 @@ def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if not made_by(opaque, DIALECT):
         return inner
-    return write_keys(left_of(opaque, DIALECT, key) | inner, form_of(opaque, DIALECT).get("inner", ()))
+    return write_keys(left_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys)
 
 
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
@@ -366,5 +351,4 @@ def close(body: dict[str, Any], opaque: Opaque | None, ledger: Ledger) -> dict[s
 
 
 def _spell(body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
-    snakes = form_of(opaque, DIALECT).get("snake")
-    return write_keys(body, snakes) if snakes else body
+    return write_keys(body, spelling_of(opaque, GeminiPartSpelling).snake_keys)

@@ -8,6 +8,8 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.ollama.calls import (
     decode_calls,
     decode_result,
@@ -16,11 +18,11 @@ from toolwire.dialects.ollama.calls import (
     link_result,
 )
 from toolwire.dialects.ollama.parts import CALL, DIALECT, WIRE, MessageSoFar, encode_part, take_images
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take_entries
+from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, take_entries
 from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.ollama import OllamaCallSpelling
+from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaMessageSpelling
 
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
@@ -41,40 +43,41 @@ def _linked(messages: list[Message]) -> list[Message]:
 
 def _decode_message(body: Any, place: int) -> Message:
     """Read one message; one that is not understood is kept whole."""
-    spelled = body.get("role") if type(body) is dict else None
-    role = spelled.lower() if type(spelled) is str else None
+    raw_role = body.get("role") if type(body) is dict else None
+    role = raw_role.lower() if type(raw_role) is str else None
     if role == "tool":
         return decode_result(body)
     if role not in ROLES:
-        return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
-    rest = body.copy()
-    del rest["role"]
-    return _decode_said(role, rest, {} if role == spelled else {"role": spelled}, place)
+        return WIRE.unparsed_message(body)
+    unparsed = body.copy()
+    del unparsed["role"]
+    return _decode_content(role, unparsed, OllamaMessageSpelling(role=None if role == raw_role else raw_role), place)
 
 
 def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     """Read the message of a response."""
-    rest = body.copy()
-    spelled = rest.get("role")
-    if type(spelled) is not str or spelled.lower() != "assistant":
-        return _decode_said("assistant", rest, {"role": None}, place)
-    del rest["role"]
-    return _decode_said("assistant", rest, {} if spelled == "assistant" else {"role": spelled}, place)
+    unparsed = body.copy()
+    role = unparsed.get("role")
+    if type(role) is not str or role.lower() != "assistant":
+        return _decode_content("assistant", unparsed, OllamaMessageSpelling(has_no_role=True), place)
+    del unparsed["role"]
+    spelling = OllamaMessageSpelling(role=None if role == "assistant" else role)
+    return _decode_content("assistant", unparsed, spelling, place)
 
 
-def _decode_said(role: Any, rest: dict[str, Any], form: dict[str, Any], place: int) -> Message:
+def _decode_content(role: Any, unparsed: dict[str, Any], spelling: OllamaMessageSpelling, place: int) -> Message:
     parts: list[Part] = []
     empty = {}
     for key, kind in (("thinking", Thinking), ("content", Text)):
-        text = rest.get(key)
+        text = unparsed.get(key)
         if type(text) is str:
-            del rest[key]
+            del unparsed[key]
             if text:
                 parts.append(kind(text=text, opaque=WIRE.plain))
             else:
                 empty[key] = text
-    parts += take_images(rest)
-    if calls := take_entries(rest, "tool_calls"):
+    parts += take_images(unparsed)
+    if calls := take_entries(unparsed, "tool_calls"):
         parts += decode_calls(calls, place)
     content: str | list[Part] = parts
     if len(parts) == 1 and type(parts[0]) is Text:
@@ -82,8 +85,8 @@ def _decode_said(role: Any, rest: dict[str, Any], form: dict[str, Any], place: i
     elif not parts and "content" in empty:
         content = empty.pop("content")
     if empty:
-        form["said"] = empty
-    return Message(role, content, None, None, WIRE.own(rest, form))
+        spelling = replace(spelling, constants=empty)
+    return Message(role, content, None, None, WIRE.mark(unparsed, spelling))
 
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
@@ -99,8 +102,8 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
 
 def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
     """Write one message, as the messages that this wire needs for it."""
-    content, opaque, role = message.content, message.opaque, message.role
-    if "whole" in form_of(opaque, DIALECT):
+    content, role = message.content, message.role
+    if is_unparsed(message, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "tool":
         _encode_results(message, ledger, bodies, names)
@@ -148,13 +151,13 @@ def _write(said: MessageSoFar, message: Message, ledger: Ledger) -> dict[str, An
 
 
 def _begin(message: Message, ledger: Ledger) -> dict[str, Any]:
-    """Write the role of a message, as it was spelled for as long as it is the same."""
+    """Write the role of a message, as it was spelled as long as it is the same."""
     role: str = message.role
     if ledger.own:
-        spelled = form_of(message.opaque, DIALECT).get("role", role)
-        if spelled is None:
+        spelling = spelling_of(message.opaque, OllamaMessageSpelling)
+        if spelling.has_no_role:
             return {}
-        return {"role": spelled if spelled.lower() == role else role}
+        return {"role": spelling.role if spelling.role is not None and spelling.role.lower() == role else role}
     if role == "developer":
         ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated")
         role = "system"

@@ -9,16 +9,24 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.encoding.ledger import Ledger, Wire, form_of, made_by
+from toolwire.encoding.ledger import Ledger, Wire, made_by, spelling_of
 from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_text, read_data, split_data_url, unpack
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
+from toolwire.types.spelling.ollama import OllamaImageSpelling
 
 DIALECT = "ollama"
 WIRE = Wire(DIALECT, cut_reasons=("length", "context_window", "incomplete"))
 TRAITS = WireTraits(
     history_key="messages",
     has_response_times=True,
+    has_durations=True,
+    streams_by_default=True,
+    stream_type="application/x-ndjson",
+    ends_frames_with_blank_line=False,
+    result_link="",
+    describes_keywords=True,
+    continues_turns=True,  # its maintainers in https://github.com/ollama/ollama/issues/6778
     settings_by_history=frozenset({"tool_choice"}),
     losses_after_history=frozenset({"opaque", "output_with_tools"}),
 )
@@ -60,34 +68,34 @@ class MessageSoFar(Struct):
             ledger.lose("content", "parts", f"{DIALECT} has one string for them", "merged")
 
 
-def take_images(rest: dict[str, Any]) -> list[Part]:
-    """Take the pictures out of what is left of a message."""
-    given = rest.get("images")
-    if type(given) is not list or not given or not all(type(image) is str for image in given):
+def take_images(unparsed: dict[str, Any]) -> list[Part]:
+    """Take the images out of the unparsed keys of a message."""
+    images = unparsed.get("images")
+    if type(images) is not list or not images or not all(type(image) is str for image in images):
         return []
-    del rest["images"]
-    return [_decode_image(image) for image in given]
+    del unparsed["images"]
+    return [_decode_image(image) for image in images]
 
 
-def _decode_image(written: str) -> Image:
-    media_type, given = split_data_url(written)
-    form: dict[str, Any] = {} if given is None else {"url": True}
-    url, data = read_data(written if given is None else given, form)
-    if given is None and data is not None:
+def _decode_image(raw: str) -> Image:
+    media_type, inner = split_data_url(raw)
+    url, data, raw_data = read_data(raw if inner is None else inner)
+    if inner is None and data is not None:
         media_type = _media_type_of(data)
-    return Image(url, data, media_type, opaque=WIRE.own({}, form))
+    spelling = OllamaImageSpelling(data=raw_data, is_data_url=inner is not None)
+    return Image(url, data, media_type, opaque=WIRE.mark({}, spelling))
 
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
-    """Write a picture; this wire takes only its data."""
-    part = unpack(part, WIRE)
-    data = data_of(part, WIRE)
+    """Write an image; this wire takes only its data."""
+    spelling, part = spelling_of(part.opaque, OllamaImageSpelling), unpack(part, WIRE)
+    data = data_of(part, WIRE, spelling.data)
     ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
     ledger.lose_fields(part, "image_detail", "detail")
     if data is None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
-    if "url" in form_of(part.opaque, DIALECT):
+    if spelling.is_data_url:
         return data_url(data, part.media_type, "image/png")
     if part.media_type is not None and part.media_type != _media_type_of(part.data or data):
         ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")

@@ -100,14 +100,14 @@ def decode_legacy_call(unparsed: dict[str, Any], place: int) -> ToolCall | None:
     if not name or raw is None:
         return None
     del unparsed["function_call"]
-    opaque = WIRE.mark(inner, ChatCallSpelling(is_legacy=True))
+    opaque = WIRE.mark(inner, ChatCallSpelling(is_deprecated_function=True))
     return ToolCall.parse(made_id(place, 0), name, raw, opaque=opaque)
 
 
 def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     """Add one call to an answer."""
     spelling = spelling_of(call.opaque, ChatCallSpelling)
-    if spelling.is_legacy:
+    if spelling.is_deprecated_function:
         _encode_legacy_call(call, body, ledger)
     elif call.custom and not call.complete and ledger.of == "response" and not made_by(call.opaque, DIALECT):
         ledger.lose_call(call)  # nothing here says of free text that it was cut off
@@ -214,7 +214,7 @@ def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     asked.legacy.append(len(asked.messages))
     name, value = take(unparsed, "name", str), take_value(unparsed, "content")
     words, is_error = _take_content(unparsed, value) if type(unparsed.get("content")) is not list else ([], False)
-    opaque = WIRE.mark(unparsed, ChatResultSpelling(is_legacy=True, content=value))
+    opaque = WIRE.mark(unparsed, ChatResultSpelling(is_deprecated_function=True, content=value))
     return Message("tool", [ToolResult(None, name, words, is_error)], name, None, opaque)
 
 
@@ -236,12 +236,12 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return
     spelling = spelling_of(message.opaque, ChatResultSpelling)
-    body: dict[str, Any] = {"role": "function" if spelling.is_legacy else "tool"}
+    body: dict[str, Any] = {"role": "function" if spelling.is_deprecated_function else "tool"}
     call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and not spelling.is_escaped)
-    if call_id is not None and not spelling.is_legacy:
+    if call_id is not None and not spelling.is_deprecated_function:
         body["tool_call_id"] = call_id
     unparsed = message.opaque.value if ledger.own and message.opaque else {}
-    if part.name is not None and (spelling.is_legacy or spelling.has_name or "name" in unparsed):
+    if part.name is not None and (spelling.is_deprecated_function or spelling.has_name or "name" in unparsed):
         body["name"] = part.name
     body |= _result_content(part, spelling, ledger, below)
     if message.role == "tool":

@@ -33,10 +33,15 @@ from toolwire.dialects.openai_chat.parts import (
     shortest,
     words_of,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take, take_entries
+from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.openai_chat import ChatCallSpelling
+from toolwire.types.spelling.openai_chat import (
+    ChatCallSpelling,
+    ChatMessageSpelling,
+    ChatRefusalSpelling,
+    ChatThinkingSpelling,
+)
 
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 _BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
@@ -66,90 +71,90 @@ def _decode_message(body: Any, asked: CallsSoFar, place: int = 0) -> Message:
         return decode_result(body, asked)
     if role == "function":
         return decode_legacy_result(body, asked)
-    return Message("user", [Opaque(DIALECT, body)], opaque=Opaque(DIALECT, {}, {"whole": True}))
+    return WIRE.unparsed_message(body)
 
 
 _WORDS_OF = ("user", "system", "developer")
 
 
 def _decode_words(body: dict[str, Any], role: Any) -> Message:
-    rest = body.copy()
-    del rest["role"]
-    name, content = take(rest, "name", str), take(rest, "content", str)
+    unparsed = body.copy()
+    del unparsed["role"]
+    name, content = take(unparsed, "name", str), take(unparsed, "content", str)
     if content is None:
-        content = decode_parts(take_entries(rest, "content"))
-    return Message(role, content, name, None, WIRE.own(rest))
+        content = decode_parts(take_entries(unparsed, "content"))
+    return Message(role, content, name, None, WIRE.mark(unparsed))
 
 
 def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     """Read an assistant's message, in a request or in a response."""
     content = body.get("content")
-    rest = body.copy()
-    form: dict[str, Any] = {}
-    if rest.get("role") == "assistant":
-        del rest["role"]
-    else:
-        form["odd_role"] = True
-    rare = not _RARE.isdisjoint(rest)
-    parts = _take_thinking(rest) if rare else []
-    if content == "" or (content is None and "content" in rest):
-        form["said"] = {"content": rest.pop("content")}
+    unparsed = body.copy()
+    constants: dict[str, Any] = {}
+    has_other_role = unparsed.get("role") != "assistant"
+    if not has_other_role:
+        del unparsed["role"]
+    rare = not _RARE.isdisjoint(unparsed)
+    parts = _take_thinking(unparsed) if rare else []
+    if content == "" or (content is None and "content" in unparsed):
+        constants = {"content": unparsed.pop("content")}
     elif type(content) is str:
-        del rest["content"]
-        parts.append(Text(content, _take_citations(rest) if "annotations" in rest else None))
+        del unparsed["content"]
+        parts.append(Text(content, _take_citations(unparsed) if "annotations" in unparsed else None))
     elif type(content) is list and content:
-        del rest["content"]
+        del unparsed["content"]
         parts += decode_parts(content)
-    if rest.get("refusal") and (refusal := take(rest, "refusal", str)) is not None:
-        parts.append(Refusal(refusal, opaque=Opaque(DIALECT, {}, {"key": "refusal"})))
-    if rare and type(rest.get("audio")) is dict:
-        parts += take_audio(rest)
-    for index, entry in enumerate(take_entries(rest, "tool_calls")):
+    if unparsed.get("refusal") and (refusal := take(unparsed, "refusal", str)) is not None:
+        parts.append(Refusal(refusal, opaque=WIRE.plain))
+    if rare and type(unparsed.get("audio")) is dict:
+        parts += take_audio(unparsed)
+    for index, entry in enumerate(take_entries(unparsed, "tool_calls")):
         parts.append(decode_call(entry, place, index))
-    if rare and type(rest.get("function_call")) is dict:
-        call = decode_legacy_call(rest, place)
+    if rare and type(unparsed.get("function_call")) is dict:
+        call = decode_legacy_call(unparsed, place)
         parts += [] if call is None else [call]
-    name = take(rest, "name", str) if rare else None
+    name = take(unparsed, "name", str) if rare else None
     alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
     if type(content) is str and alone:
-        form.pop("said", None)
-        return Message("assistant", content, name, None, WIRE.own(rest, form))
-    return Message("assistant", parts, name, None, WIRE.own(rest, form))
+        spelling = ChatMessageSpelling(has_other_role=has_other_role)
+        return Message("assistant", content, name, None, WIRE.mark(unparsed, spelling))
+    spelling = ChatMessageSpelling(constants=constants, has_other_role=has_other_role)
+    return Message("assistant", parts, name, None, WIRE.mark(unparsed, spelling))
 
 
-def _take_thinking(rest: dict[str, Any]) -> list[Part]:
-    details = rest.get("reasoning_details")
-    left = {"reasoning_details": rest.pop("reasoning_details")} if type(details) is list and details else {}
+def _take_thinking(unparsed: dict[str, Any]) -> list[Part]:
+    details = unparsed.get("reasoning_details")
+    left = {"reasoning_details": unparsed.pop("reasoning_details")} if type(details) is list and details else {}
     for key in REASONING_KEYS:
-        text = rest.get(key)
+        text = unparsed.get(key)
         if type(text) is str and (text or left):
-            del rest[key]
-            return [Thinking(text, opaque=Opaque(DIALECT, left, {"key": key}))]
+            del unparsed[key]
+            return [Thinking(text, opaque=WIRE.mark(left, ChatThinkingSpelling(key=key)))]
     if not left:
         return []
-    words = words_of(left["reasoning_details"])
-    return [Thinking(words, opaque=Opaque(DIALECT, left, {"key": "reasoning_details", "texts": [words]}))]
+    text = words_of(left["reasoning_details"])
+    return [Thinking(text, opaque=WIRE.mark(left, ChatThinkingSpelling(key="reasoning_details", texts=(text,))))]
 
 
-def _take_citations(rest: dict[str, Any]) -> Any:
-    notes = rest.get("annotations")
+def _take_citations(unparsed: dict[str, Any]) -> Any:
+    notes = unparsed.get("annotations")
     if type(notes) is not list or not notes:
         return None
     citations = [decode_citation(note) for note in notes]
     if None in citations:
         return None
-    del rest["annotations"]
+    del unparsed["annotations"]
     return citations
 
 
-def take_audio(rest: dict[str, Any]) -> list[Part]:
+def take_audio(unparsed: dict[str, Any]) -> list[Part]:
     """Take what an answer says aloud out of what is left of it."""
-    left = rest["audio"].copy()
-    file_id, data, words = take(left, "id", str), take(left, "data", str), take(left, "transcript", str)
+    left = unparsed["audio"].copy()
+    file_id, data, transcript = take(left, "id", str), take(left, "data", str), take(left, "transcript", str)
     if file_id is None:
         return []
-    del rest["audio"]
-    return [Audio(data, file_id=file_id, transcript=words, opaque=Opaque(DIALECT, left, {"key": "audio"}))]
+    del unparsed["audio"]
+    return [Audio(data, file_id=file_id, transcript=transcript, opaque=WIRE.mark(left))]
 
 
 def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[str, Any]]:
@@ -170,7 +175,7 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
 
 def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]], below: list[dict[str, Any]]) -> None:
     """Write one message, as the messages that this wire needs for it."""
-    content, opaque, role = message.content, message.opaque, message.role
+    content, role = message.content, message.role
     if type(content) is str and role != "tool":
         body: dict[str, Any] = {"role": ledger.speaker(role), "content": content}
         bodies.append(_close(body, message, ledger))
@@ -179,7 +184,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
             ledger.part = place
             encode_result(part, message, ledger, bodies, below)
         ledger.part = None
-    elif opaque is not None and form_of(opaque, DIALECT).get("whole"):
+    elif is_unparsed(message, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "assistant":
         body = encode_answer(message, ledger)
@@ -219,7 +224,8 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
-    body: dict[str, Any] = {} if "odd_role" in form_of(message.opaque, DIALECT) else {"role": "assistant"}
+    spelling = spelling_of(message.opaque, ChatMessageSpelling)
+    body: dict[str, Any] = {} if spelling.has_other_role else {"role": "assistant"}
     if type(message.content) is str:
         body["content"] = message.content
     else:
@@ -313,14 +319,14 @@ def encode_thinking_key(
     part: Thinking, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, beside: Beside
 ) -> None:
     """Add thinking to an answer: under its key, or among the blocks of the content."""
-    form = form_of(part.opaque, DIALECT)
-    key = ledger.quirks.reasoning_key or form.get("key")
+    spelling = spelling_of(part.opaque, ChatThinkingSpelling)
+    key = ledger.quirks.reasoning_key or spelling.key
     if key == "content":
-        blocks.append(encode_thinking(part, form.get("texts", []), ledger))
+        blocks.append(encode_thinking(part, spelling.texts, ledger))
         return
     ledger.lose_signature(part, f"{DIALECT} cannot carry it")
     if key == "reasoning_details":
-        key = None if form.get("texts") == [part.text] else "reasoning"
+        key = None if spelling.texts == (part.text,) else "reasoning"
     elif key is None and (part.text or not part.signature):
         ledger.lose("text", "thinking", f"{DIALECT} has no field for thinking")
     if key is not None:
@@ -336,17 +342,17 @@ def encode_thinking_key(
 def _encode_refusal(
     part: Refusal, body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, beside: Beside
 ) -> None:
-    if "key" in form_of(part.opaque, DIALECT) or not made_by(part.opaque, DIALECT):
+    if spelling_of(part.opaque, ChatRefusalSpelling).is_block:
+        blocks.append(encode_refusal(part, ledger))
+    else:
         beside.add("refusal", part.text, body)
         ledger.finish({}, part)
-    else:
-        blocks.append(encode_refusal(part, ledger))
 
 
 def encode_audio_answer(part: Audio, body: dict[str, Any], ledger: Ledger, *, as_string: bool) -> None:
     """Write audio of the model, which stands beside the content."""
-    said = {"id": part.file_id, "data": part.data, "transcript": part.transcript}
-    body["audio"] = {key: value for key, value in said.items() if value is not None}
+    fields = {"id": part.file_id, "data": part.data, "transcript": part.transcript}
+    body["audio"] = {key: value for key, value in fields.items() if value is not None}
     if as_string or ledger.own:
         ledger.replay(body["audio"], part.opaque)
     else:

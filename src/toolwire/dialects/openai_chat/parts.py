@@ -1,9 +1,9 @@
 """The parts of a Chat Completions message."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, left_of, made_by, spelling_of, take
 from toolwire.encoding.parts import (
     as_text,
     at_hand,
@@ -11,15 +11,16 @@ from toolwire.encoding.parts import (
     data_of,
     data_url,
     lose_document_text,
-    make_document,
-    make_image,
     read_data,
+    read_file_data,
+    read_image_url,
     unpack,
-    write_document_data,
+    write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
 from toolwire.streams.merging import add_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
+from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-chat"
@@ -29,12 +30,19 @@ WIRE = Wire(
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
+    knows_effort_alone=True,
 )
 TRAITS = WireTraits(
     history_key="messages",
     repeats_call_ids=True,
     has_response_ids=True,
+    response_id_prefix="chatcmpl-",
     has_response_times=True,
+    streams_usage_on_request=True,
+    has_comments=True,
+    keep_alive=b": waiting\n\n",
+    other_api="openai",
+    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
 PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18
@@ -89,9 +97,9 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish({"type": "text", "text": part.text}, part)
 
 
-def _decode_refusal(rest: dict[str, Any]) -> Part | None:
-    text = take(rest, "refusal", str)
-    return None if text is None else Refusal(text, opaque=WIRE.own(rest))
+def _decode_refusal(unparsed: dict[str, Any]) -> Part | None:
+    text = take(unparsed, "refusal", str)
+    return None if text is None else Refusal(text, opaque=WIRE.mark(unparsed, ChatRefusalSpelling(is_block=True)))
 
 
 def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
@@ -99,67 +107,71 @@ def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish({"type": "refusal", "refusal": part.text}, part)
 
 
-def _decode_image(rest: dict[str, Any]) -> Part | None:
-    source, form = rest.pop("image_url", None), None
-    if type(source) is str:
-        form, source = {"flat": True}, {"url": source}
+def _decode_image(unparsed: dict[str, Any]) -> Part | None:
+    source = unparsed.pop("image_url", None)
+    is_flat = type(source) is str
+    if is_flat:
+        source = {"url": source}
     if type(source) is not dict or type(source.get("url")) is not str:
         return None
     inner = dict(source)
-    url = inner.pop("url")
+    fields, raw_data = read_image_url(inner.pop("url"))
     detail = take(inner, "detail", str)
     if inner:
-        rest["image_url"] = inner
-    return make_image(WIRE, rest, form, url, detail=detail)
+        unparsed["image_url"] = inner
+    cache, spelling = WIRE.take_cache(unparsed), ChatMediumSpelling(data=raw_data, is_flat=is_flat)
+    return Image(detail=detail, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image; one that stands only in another provider's store cannot be written."""
-    part = at_hand(part, ledger)
-    data = data_of(part, WIRE)
+    part, spelling = at_hand(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
+    data = data_of(part, WIRE, spelling.data)
     url = data_url(data, part.media_type, "image/png") if data is not None else part.url
     if url is None:
         ledger.lose("file_id", "image", f"{DIALECT} has no images by file id")
         return None
     ledger.lose_sources(part, "url" if part.data is None else "data")
+    if spelling.is_flat and part.detail is None:
+        return ledger.finish({"type": "image_url", "image_url": url}, part)
     inner = {"url": url} if part.detail is None else {"url": url, "detail": part.detail}
-    return _nest("image_url", inner, part, ledger, flat="url")
+    return _nest("image_url", inner, part, ledger)
 
 
-def _decode_audio(rest: dict[str, Any]) -> Part | None:
-    inner = rest.pop("input_audio", None)
+def _decode_audio(unparsed: dict[str, Any]) -> Part | None:
+    inner = unparsed.pop("input_audio", None)
     if type(inner) is not dict or type(inner.get("data")) is not str:
         return None
     left = inner.copy()
-    form: dict[str, Any] = {}
-    kind, (url, data) = left.get("format"), read_data(left.pop("data"), form)
-    media_type = _AUDIO_FORMATS.get(kind) if type(kind) is str else None
+    audio_format, (url, data, raw_data) = left.get("format"), read_data(left.pop("data"))
+    media_type = _AUDIO_FORMATS.get(audio_format) if type(audio_format) is str else None
     if media_type is not None:
         del left["format"]
     if left:
-        rest["input_audio"] = left
-    return Audio(data, media_type, url, cache=WIRE.take_cache(rest), opaque=WIRE.own(rest, form))
+        unparsed["input_audio"] = left
+    cache, spelling = WIRE.take_cache(unparsed), ChatMediumSpelling(data=raw_data)
+    return Audio(data, media_type, url, cache=cache, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write a sound that the user gives."""
-    data = data_of(part, WIRE)
+    data = data_of(part, WIRE, spelling_of(part.opaque, ChatMediumSpelling).data)
     if data is None:
         ledger.lose("", "audio", f"{DIALECT} takes audio only as data")
         return None
     ledger.lose_sources(part, "url" if part.data is None else "data")
     inner = {"data": data}
-    form = _FORMATS_OF_AUDIO.get(part.media_type or "")
-    if form is not None:
-        inner["format"] = form
+    audio_format = _FORMATS_OF_AUDIO.get(part.media_type or "")
+    if audio_format is not None:
+        inner["format"] = audio_format
     elif not made_by(part.opaque, DIALECT):
         inner["format"] = (part.media_type or "audio/wav").rpartition("/")[2]
     ledger.lose_fields(part, "audio", "transcript")
     return _nest("input_audio", inner, part, ledger)
 
 
-def _decode_file(rest: dict[str, Any]) -> Part | None:
-    inner = rest.pop("file", None)
+def _decode_file(unparsed: dict[str, Any]) -> Part | None:
+    inner = unparsed.pop("file", None)
     if type(inner) is not dict:
         return None
     left = inner.copy()
@@ -167,23 +179,25 @@ def _decode_file(rest: dict[str, Any]) -> Part | None:
     if raw is None and file_id is None:
         return None
     if left:
-        rest["file"] = left
-    return make_document(WIRE, rest, raw, None, file_id, name)
+        unparsed["file"] = left
+    fields, is_bare, raw_data = read_file_data(raw, None)
+    cache, spelling = WIRE.take_cache(unparsed), ChatMediumSpelling(data=raw_data, is_bare=is_bare)
+    return Document(file_id=file_id, name=name, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said, and no other data than a PDF's."""
-    mine = made_by(part.opaque, DIALECT)
-    part = part if mine else as_text(at_hand(unpack(part, WIRE), ledger))
-    if part.data is not None and part.media_type not in (None, PDF) and not mine:
+    is_native, spelling = made_by(part.opaque, DIALECT), spelling_of(part.opaque, ChatMediumSpelling)
+    part = part if is_native else as_text(at_hand(unpack(part, WIRE), ledger))
+    if part.data is not None and part.media_type not in (None, PDF) and not is_native:
         ledger.lose("", "document", f"{DIALECT} reads PDF, not {part.media_type}")
         return None
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "text", "text": part.text}, part)
     inner: dict[str, Any] = {}
-    if (data := data_of(part, WIRE)) is not None:
-        inner["file_data"] = write_document_data(part, data, WIRE)
+    if (data := data_of(part, WIRE, spelling.data)) is not None:
+        inner["file_data"] = write_file_data(part, data, is_bare=spelling.is_bare)
     if part.file_id is not None:
         inner["file_id"] = part.file_id
     if not inner:
@@ -193,25 +207,26 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("url", "media_source", f"{DIALECT} takes files as data or by id")
     if part.name is not None:
         inner["filename"] = part.name
-    elif "file_data" in inner and not made_by(part.opaque, DIALECT):
+    elif "file_data" in inner and not is_native:
         inner["filename"] = "document.pdf"
         ledger.lose("name", "document_name", f"{DIALECT} wants one for data", "defaulted")
     return _nest("file", inner, part, ledger)
 
 
-def _decode_thinking(rest: dict[str, Any]) -> Part | None:
+def _decode_thinking(unparsed: dict[str, Any]) -> Part | None:
     """Read the thinking chunk of servers that put their reasoning into the content (Mistral)."""
-    chunks = rest.pop("thinking", None)
+    chunks = unparsed.pop("thinking", None)
     if type(chunks) is not list or not all(type(chunk) is dict and set(chunk) == {"type", "text"} for chunk in chunks):
         return None
     texts = [chunk["text"] for chunk in chunks if chunk["type"] == "text" and type(chunk["text"]) is str]
     if len(texts) != len(chunks):
         return None
-    return Thinking("".join(texts), opaque=WIRE.own(rest, {"key": "content", "texts": texts}))
+    spelling = ChatThinkingSpelling(key="content", texts=tuple(texts))
+    return Thinking("".join(texts), opaque=WIRE.mark(unparsed, spelling))
 
 
-def encode_thinking(part: Thinking, texts: list[str], ledger: Ledger) -> dict[str, Any]:
-    """Write a thinking chunk, cut as it was for as long as the text is the same."""
+def encode_thinking(part: Thinking, texts: Sequence[str], ledger: Ledger) -> dict[str, Any]:
+    """Write a thinking chunk, cut as it was as long as the text is the same."""
     pieces = texts if "".join(texts) == part.text else [part.text]
     chunks = [{"type": "text", "text": text} for text in pieces]
     return ledger.finish({"type": "thinking", "thinking": chunks}, part)
@@ -248,14 +263,9 @@ _ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 }
 
 
-def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger, *, flat: str | None = None) -> dict[str, Any]:
+def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     """Write a part with its inner object, and what its own wire had left of both."""
-    body: dict[str, Any] = {"type": key}
-    if flat is not None and len(inner) == 1 and "flat" in form_of(part.opaque, DIALECT):
-        body[key] = inner[flat]
-    else:
-        body[key] = left_of(part.opaque, DIALECT, key) | inner
-    return ledger.finish(body, part)
+    return ledger.finish({"type": key, key: left_of(part.opaque, DIALECT, key) | inner}, part)
 
 
 def decode_citation(note: Any) -> Citation | None:
@@ -265,16 +275,18 @@ def decode_citation(note: Any) -> Citation | None:
             left = inner.copy()
             url, title = take(left, "url", str), take(left, "title", str)
             start, end = take(left, "start_index", int), take(left, "end_index", int)
-            rest = {key: value for key, value in note.items() if key not in {"type", "url_citation"}}
-            return Citation(url, title, None, start, end, WIRE.own(rest | ({"url_citation": left} if left else {})))
+            unparsed = {key: value for key, value in note.items() if key not in {"type", "url_citation"}}
+            opaque = WIRE.mark(unparsed | ({"url_citation": left} if left else {}))
+            return Citation(url, title, None, start, end, opaque)
     return None
 
 
 def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
     """Write one annotation of an answer; only a URL can be cited."""
     if made_by(citation.opaque, DIALECT):
-        said = {"url": citation.url, "title": citation.title, "start_index": citation.start, "end_index": citation.end}
-        known = {key: value for key, value in said.items() if value is not None}
+        ends = {"start_index": citation.start, "end_index": citation.end}
+        fields = {"url": citation.url, "title": citation.title, **ends}
+        known = {key: value for key, value in fields.items() if value is not None}
         inner = left_of(citation.opaque, DIALECT, "url_citation") | known
     elif (cited := cite_url(citation, ledger)) is not None:
         inner = cited

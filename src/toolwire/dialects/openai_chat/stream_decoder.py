@@ -26,7 +26,7 @@ from toolwire.dialects.openai_chat.parts import (
 )
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decode_response, decode_shell, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
-from toolwire.encoding.ledger import form_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import NEVER_ENDED, cite
@@ -55,6 +55,12 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.types.spelling.openai_chat import (
+    ChatChoiceSpelling,
+    ChatMessageSpelling,
+    ChatResponseSpelling,
+    ChatThinkingSpelling,
+)
 from toolwire.wire.arguments import kind_of
 from toolwire.wire.names import number_of
 
@@ -63,7 +69,7 @@ _USUAL_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs"})
 _USUAL_DELTA = frozenset({"content", "role"})
 _OF_CHOICE = frozenset({"index", "delta", "finish_reason"})
 _OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "annotations"})
-_REFUSED = Refusal("", opaque=Opaque(DIALECT, {}, {"key": "refusal"}))
+_REFUSED = Refusal("", opaque=WIRE.plain)
 _NAMED_ONCE = frozenset({"id", "model", "created"})
 _REASONING = frozenset(REASONING_KEYS)
 _CALLS = frozenset({"tool_calls", "function_call"})
@@ -99,9 +105,8 @@ class _ChoiceReader(Speech):
     def close(self) -> None:
         """End the part that is open; details of reasoning are whole with it."""
         if type(self.part) is Thinking and (details := self.details.take()):
-            form = form_of(self.part.opaque, DIALECT)
-            opaque = Opaque(DIALECT, {"reasoning_details": details}, dict(form))
-            self.part = replace(self.part, opaque=opaque)
+            spelling = spelling_of(self.part.opaque, ChatThinkingSpelling)
+            self.part = replace(self.part, opaque=WIRE.mark({"reasoning_details": details}, spelling))
         super().close()
 
 
@@ -260,7 +265,8 @@ class Decoder(WireDecoder):
             return
         words = words_of(news) if key is None else delta[key]
         if type(answer.part) is not Thinking:
-            answer.open(Thinking("", opaque=Opaque(DIALECT, {}, {"key": key or "reasoning_details"})))
+            spelling = ChatThinkingSpelling(key=key or "reasoning_details")
+            answer.open(Thinking("", opaque=WIRE.mark({}, spelling)))
         answer.details.add(news)
         answer.say(answer.part, words, self._take_step())
 
@@ -294,7 +300,7 @@ class Decoder(WireDecoder):
         """Read a block of the servers that stream the list form of the content (Mistral)."""
         part: Any = decode_part(block)
         if type(part) is Thinking:
-            opaque = Opaque(DIALECT, part.opaque.value, {"key": "content"})  # type: ignore[union-attr]
+            opaque = WIRE.mark(part.opaque.value, ChatThinkingSpelling(key="content"))  # type: ignore[union-attr]
             shell = replace(part, text="", opaque=opaque)
             answer.say(shell, part.text, self._take_step())
             answer.part = shell
@@ -477,11 +483,11 @@ class Decoder(WireDecoder):
             finish = read_finish(answer.finish_word, called=answer.called, refused=answer.refused)
             if word is None:
                 finish = cut if reason is not None or answer.broken else finish or "stop"
-            form = {} if answer.content is ABSENT else {"said": {"content": answer.content}}
-            message = Message("assistant", [], opaque=WIRE.own(answer.rest, form))
+            constants = {} if answer.content is ABSENT else {"content": answer.content}
+            message = Message("assistant", [], opaque=WIRE.mark(answer.rest, ChatMessageSpelling(constants=constants)))
             if answer.content == "" and answer.spoken <= 1:
-                message = replace(message, content="", opaque=WIRE.own(answer.rest))
-            opaque = WIRE.own(answer.left, {"said": {"index": index}})
+                message = replace(message, content="", opaque=WIRE.mark(answer.rest))
+            opaque = WIRE.mark(answer.left, ChatChoiceSpelling(constants={"index": index}))
             shell = Choice(message, finish, answer.finish_word, opaque=opaque)
             self.events.append(ChoiceEnd(index, shell, opaque=answer.ending))
 
@@ -493,9 +499,9 @@ def _is_whole(choices: Any) -> bool:
 
 
 def _read_shell(body: dict[str, Any]) -> Any:
-    rest = body.copy()
-    form = {"said": {"object": "chat.completion"}} if rest.pop("object", None) == CHUNK else {}
-    return decode_shell(rest, form, [])
+    unparsed = body.copy()
+    constants = {"object": "chat.completion"} if unparsed.pop("object", None) == CHUNK else {}
+    return decode_shell(unparsed, [], ChatResponseSpelling(constants=constants))
 
 
 def _is_plain(call: CallSoFar) -> bool:

@@ -25,7 +25,7 @@ from toolwire.dialects.openai_chat.response import (
     showing,
 )
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
-from toolwire.encoding.ledger import form_of, spelling_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
 from toolwire.streams.turns import CallTurns
@@ -55,7 +55,7 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
 )
-from toolwire.types.spelling.openai_chat import ChatCallSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatThinkingSpelling
 from toolwire.wire.arguments import BROKEN, argument_text, begins_whole
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import WORDS, Grammar, shorten
@@ -168,7 +168,8 @@ class Encoder(StreamEncoder):
             key = "refusal"
             self._refused.add(event.choice)
         elif type(part) is Thinking:
-            key = quirks.reasoning_key or form_of(part.opaque, DIALECT).get("key", "reasoning_content")
+            spelling = spelling_of(part.opaque, ChatThinkingSpelling)
+            key = quirks.reasoning_key or spelling.key or "reasoning_content"
         self._open[event.key] = written = _Written(event.key, event.choice, key)
         written.in_blocks = key == "content" and type(part) in (Text, Thinking) and self.is_own(part)
         if event.choice in self._spoken or type(part) is not Text or written.in_blocks:
@@ -230,7 +231,7 @@ class Encoder(StreamEncoder):
                 delta = self._end_thinking(written, part)
             case Refusal():
                 self.ledger.finish({}, part)
-            case Audio() if form_of(part.opaque, DIALECT):
+            case Audio() if part.file_id is not None and self.is_own(part):
                 if (written.choice, "audio") not in self._said:
                     encode_audio_answer(part, delta, self.ledger, as_string=True)
             case _ if (block := encode_part(part, self.ledger, "assistant")) is not None:
@@ -252,7 +253,7 @@ class Encoder(StreamEncoder):
         is_own = self.is_own(event)
         is_native = is_own and not spelling.is_escaped
         name = event.name if is_native else ledger.names.write(event.name)
-        key = "custom" if event.custom else "function_call" if spelling.is_legacy else "function"
+        key = "custom" if event.custom else "function_call" if spelling.is_deprecated_function else "function"
         if begins_whole(self._unmarked.get(event.choice, BROKEN)):
             return self.give_up(CUT_FREE_TEXT)
         before = self._break_all(event.choice)
@@ -338,7 +339,7 @@ class Encoder(StreamEncoder):
         word = None
         if choice.raw_finish_reason is not None or not mine:
             called, refused = place in self._called, place in self._refused
-            word = finish_word(choice, self.ledger, mine=mine, called=called, refused=refused)
+            word = finish_word(choice, self.ledger, is_native=mine, called=called, refused=refused)
         if mine and choice.finish_reason == "error":
             word = choice.raw_finish_reason
         if not mine:

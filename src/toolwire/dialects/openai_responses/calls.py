@@ -8,7 +8,6 @@ Rules of this file:
 - Reasoning goes back exactly as it came: the server looks for its id, or reads its encrypted content.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -24,7 +23,15 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
-from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, called_name, is_clients, take_place
+from toolwire.dialects.openai_responses.tools import (
+    BUILTIN_CLIENT_TOOLS,
+    ToolLayoutReader,
+    ToolLayoutWriter,
+    called_name,
+    flat_names,
+    is_clients,
+    take_place,
+)
 from toolwire.encoding.calls import (
     ERROR,
     Arguments,
@@ -37,14 +44,20 @@ from toolwire.encoding.calls import (
     take_value,
 )
 from toolwire.encoding.finish import cut_off, refuse
-from toolwire.encoding.ledger import Ledger, form_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.openai_responses import ResponsesCallSpelling, ResponsesResultSpelling
+from toolwire.types.spelling.openai_responses import (
+    QualifiedName,
+    ResponsesCallSpelling,
+    ResponsesResultSpelling,
+    ResponsesThinkingSpelling,
+    ToolPlace,
+)
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
-OWN_CALLS = {f"{name}_call": name for name in OWN_TOOLS}
-OWN_RESULTS = {own.output: name for name, own in OWN_TOOLS.items()}
+OWN_CALLS = {f"{name}_call": name for name in BUILTIN_CLIENT_TOOLS}
+OWN_RESULTS = {own.output: name for name, own in BUILTIN_CLIENT_TOOLS.items()}
 CALLS = ("function_call", "custom_tool_call")
 # https://docs.x.ai/docs/guides/tools/overview (2026-11-20): what xAI's `x_search` calls, and answers itself.
 _RUN_THERE = ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video")
@@ -72,7 +85,7 @@ def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | N
     if not is_complete:
         del unparsed["status"]
     call_id, id_is_escaped = _take_id(unparsed)
-    name, name_is_escaped, names = _read_name(name, unparsed)
+    name, name_is_escaped, qualified_name = _read_name(name, unparsed)
     parsed = take_free_text(unparsed) if custom else take_arguments(unparsed, objects=is_complete)
     (arguments, raw, error), has_arguments = parsed
     spelling = ResponsesCallSpelling(
@@ -81,39 +94,39 @@ def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | N
         is_escaped=id_is_escaped or name_is_escaped,
         has_no_id=call_id is None,
         has_no_arguments=not has_arguments,
-        **names,
+        qualified_name=qualified_name,
     )
     call_id, opaque = made_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
     call = ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=opaque)
     return call if is_complete else cut_off(call)
 
 
-def _read_name(name: str, unparsed: dict[str, Any]) -> tuple[str, bool, dict[str, Any]]:
-    """Return the name of a tool, whether it had an escape, and the fields of its spelling if it is in a namespace."""
+def _read_name(name: str, unparsed: dict[str, Any]) -> tuple[str, bool, QualifiedName | None]:
+    """Return the name of a tool, whether it had an escape, and its qualified name if it is in a namespace."""
     name, is_escaped = WIRE.restore_name(name)
     namespace = take(unparsed, "namespace", str)
     if namespace is None:
-        return name, is_escaped, {}
-    tool_name = called_name(namespace, name)
-    return tool_name, is_escaped, {"namespace": namespace, "name": name, "tool_name": tool_name}
+        return name, is_escaped, None
+    flat = called_name(namespace, name)
+    return flat, is_escaped, QualifiedName(namespace, name, flat)
 
 
 def _write_name(
-    tool_name: str, spelling: ResponsesCallSpelling | ResponsesResultSpelling, body: dict[str, Any], ledger: Ledger
+    name: str, spelling: ResponsesCallSpelling | ResponsesResultSpelling, body: dict[str, Any], ledger: Ledger
 ) -> None:
-    """Write the name of a tool that this wire or its declaration spelled, for as long as it is the same tool."""
-    name = tool_name
-    if spelling.name is not None and spelling.tool_name == tool_name:
-        name = spelling.name
-        if spelling.namespace is not None:
-            body["namespace"] = spelling.namespace
+    """Write the name of a tool as this wire or the declaration spelled it, as long as it is the same tool."""
+    qualified_name = spelling.qualified_name
+    if qualified_name is not None and qualified_name.flat == name:
+        name = qualified_name.name
+        if qualified_name.namespace is not None:
+            body["namespace"] = qualified_name.namespace
     body["name"] = ledger.names.write(name) if spelling.is_escaped else name
 
 
 def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str | None) -> ToolCall | None:
     """Read a call of a tool of this wire's own, if it is one that the client runs."""
     kind = OWN_CALLS[item["type"]]
-    held = OWN_TOOLS[kind].held
+    held = BUILTIN_CLIENT_TOOLS[kind].held
     if not is_clients(kind, item) or type(item.get(held)) not in ((dict, str) if held == "arguments" else (dict,)):
         return None
     unparsed = item.copy()
@@ -137,7 +150,7 @@ def _take_held(unparsed: dict[str, Any], key: str) -> Arguments:
 
 def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
     """Write a call of a tool of this wire's own; one that is made for a client that declared it gets what it lacks."""
-    ledger, spelling, own = items.ledger, spelling_of(call.opaque, ResponsesCallSpelling), OWN_TOOLS[kind]
+    ledger, spelling, own = items.ledger, spelling_of(call.opaque, ResponsesCallSpelling), BUILTIN_CLIENT_TOOLS[kind]
     is_own = made_by(call.opaque, DIALECT)
     items.answers[call.id] = kind
     body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.plain_arguments} if call.complete else {})}
@@ -151,21 +164,21 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     ledger.lose_fields(call, "own_tool", "custom")
     lose_cache(call, ledger)
     ledger.replay(body, call.opaque)
-    if not has_reasoning_before(spelling.reasoning_id, items):
+    if not follows_reasoning(spelling.reasoning_id, items):
         body.pop("id", None)
     if is_own:
         return body
-    return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.said}
+    return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.constants}
 
 
 _PREFIXES = {"tool_search": "tsc", "apply_patch": "apc", "shell": "sh", "local_shell": "lsh"}
 
 
-def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | None:
+def decode_own_result(item: dict[str, Any], declared: ToolLayoutReader) -> ToolResult | None:
     """Read what came of a call of a tool of this wire's own, if the client ran it."""
     kind, unparsed = OWN_RESULTS[item["type"]], item.copy()
     call_id = item.get("call_id")
-    if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted):
+    if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted_shells):
         return None
     del unparsed["type"]
     id_key = "call_id" if type(call_id) is str else "id"
@@ -176,13 +189,13 @@ def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | 
         del unparsed["status"]
     if call_id is not None:
         call_id, is_escaped = WIRE.restore_id(call_id)
-    layout = _take_layout(unparsed, declared) if kind == "tool_search" else None
-    content = _take_own_output(unparsed, kind) if layout is None else _words_of_layout(layout)
+    layout = _take_found_tools(unparsed, declared) if kind == "tool_search" else None
+    content = _take_own_output(unparsed, kind) if layout is None else _tools_text(layout)
     spelling = ResponsesResultSpelling(
         constants=constants,
         builtin=kind,
         id_key=id_key,
-        layout=layout,
+        tools=layout,
         is_escaped=is_escaped,
         has_no_output=content is None,
     )
@@ -192,20 +205,19 @@ def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | 
     return ToolResult(call_id, kind, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
 
-def _take_layout(unparsed: dict[str, Any], declared: Declared) -> list[Any] | None:
-    """Take the tools that a search has found, which are tools of the request then. Return where they stand."""
+def _take_found_tools(unparsed: dict[str, Any], reader: ToolLayoutReader) -> list[ToolPlace] | None:
+    """Take the tools that a search found, which become tools of the request. Return their layout."""
     if type(unparsed.get("tools")) is not list:
         return None
-    before = declared.left()
-    layout: list[Any] = declared.read(unparsed.pop("tools"))
-    unparsed |= {"tools": others} if (others := declared.left()) else {}
-    declared.others = before
+    layout, contradictions = reader.read_result(unparsed.pop("tools"))
+    if contradictions:
+        unparsed["tools"] = contradictions
     return layout
 
 
-def _words_of_layout(layout: list[Any] | None) -> str | None:
-    """Write the names of the tools that a search has found, or return None if it is not known where they stand."""
-    return None if layout is None else format_arguments({"tools": list(_names_in(layout))})
+def _tools_text(layout: list[ToolPlace] | None) -> str | None:
+    """Return the text that stands for the tools that a search found: their names."""
+    return None if layout is None else format_arguments({"tools": list(flat_names(layout))})
 
 
 def _take_own_output(unparsed: dict[str, Any], kind: str) -> str | None:
@@ -219,20 +231,10 @@ def _take_own_output(unparsed: dict[str, Any], kind: str) -> str | None:
     return None
 
 
-def _names_in(layout: list[Any]) -> Iterator[str]:
-    for entry in layout:
-        if type(entry) is str:
-            yield entry
-        elif "kept" in entry:
-            yield entry["name"]
-        else:
-            yield from _names_in(entry.get("tools", []))
-
-
 def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str, Any]:
     ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesResultSpelling)
     is_own = made_by(part.opaque, DIALECT)
-    body: dict[str, Any] = {"type": OWN_TOOLS[kind].output}
+    body: dict[str, Any] = {"type": BUILTIN_CLIENT_TOOLS[kind].output}
     call_id = ledger.ids.result(part.tool_call_id, own=is_own and not spelling.is_escaped)
     if call_id is not None:
         body["id" if kind == "local_shell" and not is_own else spelling.id_key] = call_id
@@ -243,15 +245,15 @@ def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str,
     ledger.replay(body, part.opaque)
     if kind == "apply_patch" and (part.is_error or not is_own):
         body["status"] = "failed" if part.is_error else "completed"
-    return body if is_own else {**body, **OWN_TOOLS[kind].said}
+    return body if is_own else {**body, **BUILTIN_CLIENT_TOOLS[kind].constants}
 
 
 def _write_own_output(body: dict[str, Any], text: str, part: ToolResult, kind: str, items: "Items") -> None:
     ledger = items.ledger
     if kind == "tool_search":
-        layout = spelling_of(part.opaque, ResponsesResultSpelling).layout
-        body["tools"] = [] if items.shelf is None else items.shelf.put(layout or [])
-        if text != _words_of_layout(layout):
+        layout = spelling_of(part.opaque, ResponsesResultSpelling).tools
+        body["tools"] = [] if items.tool_writer is None else items.tool_writer.write(layout or [])
+        if text != _tools_text(layout):
             ledger.lose("content", "own_tool", "a search gives tools here, and no words")
         ledger.lose_fields(part, "own_tool", "is_error")
     elif kind == "shell":
@@ -292,10 +294,9 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
     kind = unparsed.pop("type")
     constants = take_spelled(unparsed)
     (call_id, id_is_escaped), name = _take_id(unparsed), take(unparsed, "name", str)
-    has_name, name_is_escaped = name is not None, False
-    names: dict[str, Any] = {}
+    has_name, name_is_escaped, qualified_name = name is not None, False, None
     if name is not None:
-        name, name_is_escaped, names = _read_name(name, unparsed)
+        name, name_is_escaped, qualified_name = _read_name(name, unparsed)
     value = take_value(unparsed, "output")
     content, is_error = _take_output(unparsed) if value is UNSET else (format_arguments(value), False)
     spelling = ResponsesResultSpelling(
@@ -304,7 +305,7 @@ def decode_result(item: dict[str, Any]) -> ToolResult:
         is_escaped=id_is_escaped or name_is_escaped,
         has_name=has_name,
         output=value,
-        **names,
+        qualified_name=qualified_name,
     )
     return ToolResult(call_id, name, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
@@ -347,18 +348,17 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | lis
 
 def decode_reasoning(item: dict[str, Any], first: str = "summary") -> Thinking:
     """Read a reasoning item: its summary, or the reasoning itself; the `first` that is there counts."""
-    rest = item.copy()
-    del rest["type"]
-    said = take_spelled(rest)
-    form: dict[str, Any] = {"said": said} if said else {}
-    signature = take(rest, "encrypted_content", str)
+    unparsed = item.copy()
+    del unparsed["type"]
+    spelling = ResponsesThinkingSpelling(constants=take_spelled(unparsed))
+    signature = take(unparsed, "encrypted_content", str)
     for key in ("content", "summary") if first == "content" else TEXTS:
-        texts = _read_texts(rest.get(key), TEXTS[key])
+        texts = _read_texts(unparsed.get(key), TEXTS[key])
         if texts:
-            del rest[key]
-            form |= {"key": key, "texts": texts}
-            return Thinking(BLANK_LINE.join(texts), signature, opaque=WIRE.own(rest, form))
-    return Thinking("", signature, opaque=WIRE.own(rest, form))
+            del unparsed[key]
+            spelling = replace(spelling, reasoning_key=key, texts=tuple(texts))
+            return Thinking(BLANK_LINE.join(texts), signature, opaque=WIRE.mark(unparsed, spelling))
+    return Thinking("", signature, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _read_texts(blocks: Any, kind: str) -> list[str] | None:
@@ -374,14 +374,14 @@ def _read_texts(blocks: Any, kind: str) -> list[str] | None:
 
 
 def _encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
-    """Write reasoning that was read here, cut as it was for as long as the text is the same."""
-    form = form_of(part.opaque, DIALECT)
+    """Write reasoning that was read here, cut as it was as long as the text is the same."""
+    spelling = spelling_of(part.opaque, ResponsesThinkingSpelling)
     body: dict[str, Any] = {"type": "reasoning"}
-    texts = form.get("texts", [])
+    texts = spelling.texts
     if part.text != BLANK_LINE.join(texts):
-        texts = [part.text] if part.text else []
-    if texts or "key" in form:
-        key = form.get("key", "summary")
+        texts = (part.text,) if part.text else ()
+    if texts or spelling.texts:
+        key = spelling.reasoning_key
         body[key] = [{"type": TEXTS[key], "text": text} for text in texts]
     if part.signature is not None:
         body["encrypted_content"] = part.signature
@@ -391,22 +391,21 @@ def _encode_reasoning(part: Thinking, ledger: Ledger) -> dict[str, Any]:
 
 
 def id_of(part: Thinking) -> str | None:
-    """Give the server's id of reasoning."""
-    said = form_of(part.opaque, DIALECT).get("said", {})
-    return said.get("id")  # type: ignore[no-any-return]
+    """Return the server's id of reasoning."""
+    return spelling_of(part.opaque, ResponsesThinkingSpelling).constants.get("id")
 
 
 class Items(Struct, eq=False):
     """The items written so far: `open` is the content of the message item that the next words may join.
 
-    `answers` says which calls want results of another kind; on the `shelf` are the declarations that items hold.
+    `answers` says which calls want results of another kind; `tool_writer` has the declarations that items hold.
     """
 
     ledger: Ledger
     response: Response | None = None
     bodies: list[Any] = []
     answers: dict[str | None, str] = {}
-    shelf: Shelf | None = None
+    tool_writer: ToolLayoutWriter | None = None
     kept: set[str | None] = set()
     open: list[Any] | None = None
     _seed: str = ""
@@ -424,8 +423,8 @@ class Items(Struct, eq=False):
         return f"{prefix}_{self._seed}{len(self.bodies):02d}"
 
 
-def has_reasoning_before(reasoning_id: str | None, items: Items) -> bool:
-    """Return True if the reasoning that an item came after still stands before it, or if it came after none."""
+def follows_reasoning(reasoning_id: str | None, items: Items) -> bool:
+    """Return True if the reasoning with this id, which stood before an item, stands before it still."""
     return reasoning_id is None or reasoning_id in items.kept
 
 
@@ -442,7 +441,7 @@ def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
     is_own = made_by(call.opaque, DIALECT)
     call_id = ledger.ids.call(call.id, own=is_own and not spelling.is_escaped)
     body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
-    if is_own or spelling.tool_name is not None:
+    if is_own or spelling.qualified_name is not None:
         _write_name(call.name, spelling, body, ledger)
     else:
         body["name"] = ledger.names.write(call.name)
@@ -458,7 +457,7 @@ def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body["status"] = "incomplete"
     lose_cache(call, ledger)
     ledger.replay(body, call.opaque)
-    if not has_reasoning_before(spelling.reasoning_id, items):
+    if not follows_reasoning(spelling.reasoning_id, items):
         body.pop("id", None)
     if items.response is not None and not is_own:
         body["id"] = items.made_id("ctc" if call.custom else "fc", call.id)
@@ -489,7 +488,7 @@ def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
     ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesResultSpelling)
     is_own = made_by(part.opaque, DIALECT)
     answers = items.answers.get(part.tool_call_id)
-    builtin = spelling.builtin or (answers if not is_own and answers in OWN_TOOLS else None)
+    builtin = spelling.builtin or (answers if not is_own and answers in BUILTIN_CLIENT_TOOLS else None)
     if builtin is not None:
         return _encode_own_result(part, builtin, items)
     is_custom = spelling.is_custom and ledger.quirks.custom_tools if is_own else answers == "custom"

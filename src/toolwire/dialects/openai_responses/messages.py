@@ -24,7 +24,7 @@ from toolwire.dialects.openai_responses.calls import (
     decode_own_result,
     decode_reasoning,
     decode_result,
-    has_reasoning_before,
+    follows_reasoning,
     id_of,
     is_call,
     write_call,
@@ -42,10 +42,23 @@ from toolwire.dialects.openai_responses.parts import (
     finish_output,
     from_item,
     is_plain_text,
-    take_said,
+    take_constants,
 )
-from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
-from toolwire.encoding.ledger import Ledger, form_of, made_by, spelling_of, take, take_entries
+from toolwire.dialects.openai_responses.tools import (
+    ToolLayoutReader,
+    decode_server_item,
+    encode_server_item,
+    is_clients,
+)
+from toolwire.encoding.ledger import (
+    Ledger,
+    is_unparsed,
+    made_by,
+    shared_spelling_of,
+    spelling_of,
+    take,
+    take_entries,
+)
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import (
     Message,
@@ -59,7 +72,8 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
-from toolwire.types.spelling.openai_responses import ResponsesCallSpelling
+from toolwire.types.spelling import MessageSpelling
+from toolwire.types.spelling.openai_responses import QualifiedName, ResponsesCallSpelling, ResponsesOutputSpelling
 
 _SPEAKERS = ("user", "system", "developer")
 # openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
@@ -76,10 +90,9 @@ _CLIENT_ITEMS = frozenset(
     }
 )
 ASSISTANT = f"an assistant message of {DIALECT}"
-WHOLE = Opaque(DIALECT, {}, {"whole": True})
 
 
-def decode_messages(items: list[Any], declared: Declared, first: int = 0) -> list[Message]:
+def decode_messages(items: list[Any], declared: ToolLayoutReader, first: int = 0) -> list[Message]:
     """Read the items of a request; tools that they declare go where those of the request are."""
     messages: list[Message] = []
     turn: list[Any] = []
@@ -101,17 +114,17 @@ def decode_messages(items: list[Any], declared: Declared, first: int = 0) -> lis
             turn = []
         if result is not None:
             messages.append(Message("tool", [result], result.name, result.tool_call_id, WIRE.plain))
-        elif kind != "additional_tools" or not declared.hold(item, first + len(messages)):
+        elif kind != "additional_tools" or not declared.read_item(item, first + len(messages)):
             messages.append(_decode_given(item, kind))
     if turn:
         messages.append(_decode_turn(turn, first + len(messages)))
     return [_rename(message, declared.renamed) for message in messages] if declared.renamed else messages
 
 
-def _decode_own_item(item: Any, kind: Any, declared: Declared) -> ToolResult | None:
+def _decode_own_item(item: Any, kind: Any, declared: ToolLayoutReader) -> ToolResult | None:
     """Read a result of a tool of this wire's own, and note which shells the server runs."""
     if kind == "shell_call" and type(call_id := item.get("call_id")) is str and not is_clients("shell", item):
-        declared.hosted.add(call_id)
+        declared.hosted_shells.add(call_id)
     return decode_own_result(item, declared) if type(kind) is str and kind in OWN_RESULTS else None
 
 
@@ -126,29 +139,29 @@ def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
     if type(part) is not ToolCall:
         return part
     opaque, spelling = part.opaque, spelling_of(part.opaque, ResponsesCallSpelling)
-    name = part.name if spelling.name is None else spelling.name
-    tool_name = renamed.get((spelling.namespace or "", name))
-    if tool_name is None or opaque is None:
+    called = spelling.qualified_name or QualifiedName(None, part.name, part.name)
+    flat = renamed.get((called.namespace or "", called.name))
+    if flat is None or opaque is None:
         return part
-    spelling = replace(spelling, name=name, tool_name=tool_name)
-    return replace(part, name=tool_name, opaque=replace(opaque, spelling=spelling))
+    spelling = replace(spelling, qualified_name=replace(called, flat=flat))
+    return replace(part, name=flat, opaque=replace(opaque, spelling=spelling))
 
 
 def _decode_given(item: Any, kind: Any) -> Message:
     """Read an item that is no result: words, or what is kept whole."""
     if kind == "message" and (role := item.get("role")) in _SPEAKERS:
         return _decode_words(item, role)
-    return Message("user", [Opaque(DIALECT, item)], opaque=WHOLE)
+    return WIRE.unparsed_message(item)
 
 
 def _decode_words(item: dict[str, Any], role: Any) -> Message:
-    rest = item.copy()
-    del rest["role"]
-    form = {"said": said} if (said := take_said(rest)) else None
-    words = take(rest, "content", str)
-    if words is None:
-        words = decode_inputs(take_entries(rest, "content"))
-    return Message(role, words, None, None, WIRE.own(rest, form))
+    unparsed = item.copy()
+    del unparsed["role"]
+    spelling = MessageSpelling(constants=take_constants(unparsed))
+    content = take(unparsed, "content", str)
+    if content is None:
+        content = decode_inputs(take_entries(unparsed, "content"))
+    return Message(role, content, None, None, WIRE.mark(unparsed, spelling))
 
 
 def _decode_turn(items: list[Any], place: int) -> Message:
@@ -221,8 +234,8 @@ def encode_message(message: Message, items: Items) -> None:
         encode_answer(message, items)
     elif role == "tool":
         _encode_results(message, items)
-    elif content and "whole" in form_of(opaque, DIALECT) and type(content[0]) is Opaque:
-        items.add(content[0].value)
+    elif is_unparsed(message, DIALECT):
+        items.add(content[0].value)  # type: ignore[union-attr,index]
     else:
         _encode_words(message, items)
     if len(items.bodies) == before:
@@ -242,8 +255,8 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    typed = not ledger.own or "type" in form_of(opaque, DIALECT).get("said", {})
-    body: dict[str, Any] = {"type": "message"} if typed else {}
+    is_typed = not ledger.own or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
+    body: dict[str, Any] = {"type": "message"} if is_typed else {}
     body["role"] = ledger.speaker(role)
     if content is not None:
         body["content"] = content
@@ -311,12 +324,11 @@ def encode_answer(message: Message, items: Items) -> None:
 
 
 def _write_words(part: Text | Refusal, items: Items) -> None:
-    ledger, opaque = items.ledger, part.opaque
-    form = form_of(opaque, DIALECT)
-    if "item" in form and has_reasoning_before(form.get("reasoning"), items):
-        item = {"role": "assistant", **form["item"], **from_item(part.opaque.value)}  # type: ignore[union-attr]
+    ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesOutputSpelling)
+    if spelling.item is not None and follows_reasoning(spelling.reasoning_id, items):
+        item = {"role": "assistant", **spelling.item, **from_item(part.opaque.value)}  # type: ignore[union-attr]
         items.add(item)
-        if type(part) is Text and "easy" in form:
+        if type(part) is Text and spelling.has_text_content:
             item["content"] = part.text
             if part.citations:
                 ledger.lose("citations", "citation", "the item has only a string")
@@ -361,14 +373,14 @@ def _write_foreign_words(part: Text | Refusal, items: Items) -> None:
 
 
 def _write_opaque(part: Opaque, items: Items) -> None:
-    form = form_of(part, DIALECT)
+    spelling = spelling_of(part, ResponsesOutputSpelling)
     if part.dialect != DIALECT:
         items.ledger.lose_part(part, ASSISTANT)
-    elif "item" in form:
-        item = {"role": "assistant", **form["item"], **form["rest"]}
+    elif spelling.item is not None:
+        item = {"role": "assistant", **spelling.item}
         items.add(item)
         item["content"] = items.open = [part.value]
-    elif "block" not in form:
+    elif not spelling.is_block:
         items.add(part.value)
     elif items.open is not None:
         items.open.append(part.value)
@@ -409,7 +421,7 @@ def decode_later(items: list[Any], place: int, _made: int) -> list[Message] | No
         kind = item.get("type", "message") if type(item) is dict else None
         if type(kind) is not str or kind not in _LATER:
             return None
-    return decode_messages(items, Declared([]), place)
+    return decode_messages(items, ToolLayoutReader([]), place)
 
 
 def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:

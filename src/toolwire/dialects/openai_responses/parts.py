@@ -9,20 +9,23 @@ Rules of this file:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, take
+from msgspec.structs import replace
+
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
 from toolwire.encoding.parts import (
     at_hand,
     cite_url,
     data_of,
     data_url,
     lose_document_text,
-    make_document,
-    make_image,
+    read_file_data,
+    read_image_url,
     unpack,
-    write_document_data,
+    write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
+from toolwire.types.spelling.openai_responses import ResponsesMediumSpelling, ResponsesOutputSpelling
 from toolwire.wire.names import WORDS, Grammar
 
 DIALECT = "openai-responses"
@@ -33,14 +36,22 @@ WIRE = Wire(
     ids=Grammar("!-~", 64, distinct=True),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
+    knows_effort_alone=True,
+    takes_top_logprobs_alone=True,  # what is asked for is in `include`
 )
 TRAITS = WireTraits(
     history_key="input",
     model_items=("reasoning", "function_call", "custom_tool_call"),
     repeats_call_ids=True,
     has_response_ids=True,
+    response_id_prefix="resp_",
     has_response_times=True,
+    has_comments=True,
+    keep_alive=b": waiting\n\n",
+    count_object="response.input_tokens",
+    other_api="openai",
     stores_responses=True,
+    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
 _ITEM = "item."
@@ -65,20 +76,23 @@ def _encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     return ledger.finish(body, part)
 
 
-def _decode_image(rest: dict[str, Any]) -> Part | None:
-    url, file_id, detail = take(rest, "image_url", str), take(rest, "file_id", str), take(rest, "detail", str)
+def _decode_image(unparsed: dict[str, Any]) -> Part | None:
+    url, file_id = take(unparsed, "image_url", str), take(unparsed, "file_id", str)
+    detail = take(unparsed, "detail", str)
     if url is None and file_id is None:
         return None
-    form = None
+    constants: dict[str, Any] = {}
     if detail == "auto":
-        form, detail = {"said": {"detail": detail}}, None
-    return make_image(WIRE, rest, form, url, file_id, detail)
+        constants, detail = {"detail": detail}, None
+    fields, raw_data = read_image_url(url)
+    cache, spelling = WIRE.take_cache(unparsed), ResponsesMediumSpelling(constants=constants, data=raw_data)
+    return Image(file_id=file_id, detail=detail, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     body: dict[str, Any] = {"type": "input_image"}
     part = at_hand(part, ledger)
-    data = data_of(part, WIRE)
+    data = data_of(part, WIRE, spelling_of(part.opaque, ResponsesMediumSpelling).data)
     if data is not None:
         body["image_url"] = data_url(data, part.media_type, "image/png")
         if part.url != data:
@@ -91,27 +105,29 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
     _lose_media_type(part, data, ledger)
-    mine = made_by(part.opaque, DIALECT)
-    if part.detail is not None and (mine or part.detail in _DETAILS):
+    is_native = made_by(part.opaque, DIALECT)
+    if part.detail is not None and (is_native or part.detail in _DETAILS):
         body["detail"] = part.detail
-    elif not mine:
+    elif not is_native:
         body["detail"] = "auto"
         if part.detail is not None:
             ledger.lose("detail", "image_detail", f"{DIALECT} has no detail {part.detail}", "approximated")
     return ledger.finish(body, part)
 
 
-def _decode_file(rest: dict[str, Any]) -> Part | None:
-    raw, url = take(rest, "file_data", str), take(rest, "file_url", str)
-    file_id, name = take(rest, "file_id", str), take(rest, "filename", str)
+def _decode_file(unparsed: dict[str, Any]) -> Part | None:
+    raw, url = take(unparsed, "file_data", str), take(unparsed, "file_url", str)
+    file_id, name = take(unparsed, "file_id", str), take(unparsed, "filename", str)
     if raw is None and url is None and file_id is None:
         return None
-    return make_document(WIRE, rest, raw, url, file_id, name)
+    fields, is_bare, raw_data = read_file_data(raw, url)
+    cache, spelling = WIRE.take_cache(unparsed), ResponsesMediumSpelling(data=raw_data, is_bare=is_bare)
+    return Document(file_id=file_id, name=name, cache=cache, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
-    part = at_hand(unpack(part, WIRE), ledger)
+    part, spelling = at_hand(unpack(part, WIRE), ledger), spelling_of(part.opaque, ResponsesMediumSpelling)
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)
@@ -119,8 +135,8 @@ def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
         ledger.lose("", "document", f"{DIALECT} reads no {part.media_type}")
         return None
     body: dict[str, Any] = {"type": "input_file"}
-    if (data := data_of(part, WIRE)) is not None:
-        body["file_data"] = write_document_data(part, data, WIRE)
+    if (data := data_of(part, WIRE, spelling.data)) is not None:
+        body["file_data"] = write_file_data(part, data, is_bare=spelling.is_bare)
     if part.url is not None and part.url != data:
         body["file_url"] = part.url
     if part.file_id is not None:
@@ -142,13 +158,13 @@ def _lose_media_type(part: Image | Document, data: str | None, ledger: Ledger) -
         ledger.lose("media_type", "media_type", f"{DIALECT} says it of data only")
 
 
-def _decode_output_text(rest: dict[str, Any]) -> Part | None:
-    text = None if from_item(rest) else take(rest, "text", str)
+def _decode_output_text(unparsed: dict[str, Any]) -> Part | None:
+    text = None if from_item(unparsed) else take(unparsed, "text", str)
     if text is None:
         return None
-    citations = _take_citations(rest)
-    form: dict[str, Any] | None = None if citations is None else {"said": {"annotations": []}}
-    return Text(text, citations, opaque=WIRE.own(rest, form))
+    citations = _take_citations(unparsed)
+    spelling = None if citations is None else ResponsesOutputSpelling(constants={"annotations": []})
+    return Text(text, citations, opaque=WIRE.mark(unparsed, spelling))
 
 
 def encode_output_text(part: Text, ledger: Ledger) -> dict[str, Any]:
@@ -162,9 +178,9 @@ def encode_output_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     return finish_output(body, part, ledger)
 
 
-def _decode_refusal(rest: dict[str, Any]) -> Part | None:
-    text = None if from_item(rest) else take(rest, "refusal", str)
-    return None if text is None else Refusal(text, opaque=WIRE.own(rest))
+def _decode_refusal(unparsed: dict[str, Any]) -> Part | None:
+    text = None if from_item(unparsed) else take(unparsed, "refusal", str)
+    return None if text is None else Refusal(text, opaque=WIRE.mark(unparsed))
 
 
 def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
@@ -212,9 +228,9 @@ def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, 
     return body
 
 
-def _to_part(rest: dict[str, Any]) -> dict[str, Any]:
+def _to_part(unparsed: dict[str, Any]) -> dict[str, Any]:
     """Name what is left of a message item so that it can stand among what is left of its first part."""
-    return {_ITEM + key: rest[key] for key in rest}
+    return {_ITEM + key: unparsed[key] for key in unparsed}
 
 
 def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,11 +244,11 @@ def lose_cache(part: Any, ledger: Ledger) -> None:
         ledger.lose("cache", "cache_mark", f"{DIALECT} marks only what it is given to read")
 
 
-def _take_citations(rest: dict[str, Any]) -> list[Citation] | None:
-    notes = rest.get("annotations")
+def _take_citations(unparsed: dict[str, Any]) -> list[Citation] | None:
+    notes = unparsed.get("annotations")
     if type(notes) is not list or not notes or not all(is_annotation(note) for note in notes):
         return None
-    del rest["annotations"]
+    del unparsed["annotations"]
     return [decode_citation(note) for note in notes]
 
 
@@ -243,75 +259,75 @@ def is_annotation(note: Any) -> bool:
 
 def decode_citation(note: dict[str, Any]) -> Citation:
     """Read an annotation."""
-    rest = note.copy()
+    unparsed = note.copy()
     titled = "filename"
-    if rest["type"] == "url_citation":
+    if unparsed["type"] == "url_citation":
         titled = "title"
-        del rest["type"]
-    url, title = take(rest, "url", str), take(rest, titled, str)
-    start, end = take(rest, "start_index", int), take(rest, "end_index", int)
-    return Citation(url, title, None, start, end, WIRE.own(rest))
+        del unparsed["type"]
+    url, title = take(unparsed, "url", str), take(unparsed, titled, str)
+    start, end = take(unparsed, "start_index", int), take(unparsed, "end_index", int)
+    return Citation(url, title, None, start, end, WIRE.mark(unparsed))
 
 
 def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None:
     """Write an annotation; of what comes from elsewhere only a URL can be cited."""
-    said: dict[str, Any] = {"start_index": citation.start, "end_index": citation.end, "url": citation.url}
+    body: dict[str, Any] = {"start_index": citation.start, "end_index": citation.end, "url": citation.url}
     if citation.quote is not None:
         ledger.lose("citations", "citation", f"{DIALECT} has no quotes in its annotations")
     if citation.opaque is not None and citation.opaque.dialect == DIALECT:
         if "type" in citation.opaque.value:
-            said["filename"] = citation.title
+            body["filename"] = citation.title
         else:
-            said |= {"title": citation.title, "type": "url_citation"}
-        return ledger.replay({key: said[key] for key in said if said[key] is not None}, citation.opaque)
+            body |= {"title": citation.title, "type": "url_citation"}
+        return ledger.replay({key: body[key] for key in body if body[key] is not None}, citation.opaque)
     cited = cite_url(citation, ledger)
     return None if cited is None else ledger.replay({"type": "url_citation", **cited}, citation.opaque)
 
 
-def take_spelled(rest: dict[str, Any]) -> dict[str, Any]:
-    """Take what the server says of every item and what means nothing elsewhere: its id, that it is whole."""
-    said = {"id": rest.pop("id")} if type(rest.get("id")) is str else {}
-    if rest.get("status") == "completed":
-        said["status"] = rest.pop("status")
-    return said
+def take_spelled(unparsed: dict[str, Any]) -> dict[str, Any]:
+    """Take the keys of an item that mean nothing elsewhere: its id, and a status that says that it is whole."""
+    constants = {"id": unparsed.pop("id")} if type(unparsed.get("id")) is str else {}
+    if unparsed.get("status") == "completed":
+        constants["status"] = unparsed.pop("status")
+    return constants
 
 
-def take_said(rest: dict[str, Any]) -> dict[str, Any]:
-    """Take what a message item says of itself and what means nothing elsewhere."""
-    said = take_spelled(rest)
-    if "type" in rest:
-        said["type"] = rest.pop("type")
-    return said
+def take_constants(unparsed: dict[str, Any]) -> dict[str, Any]:
+    """Take the keys of a message item that mean nothing elsewhere."""
+    constants = take_spelled(unparsed)
+    if "type" in unparsed:
+        constants["type"] = unparsed.pop("type")
+    return constants
 
 
-def decode_message_item(item: dict[str, Any], reasoning: str | None) -> list[Part]:
-    """Read what a message item of the model says; the first part carries what the item says beside it."""
+def decode_message_item(item: dict[str, Any], reasoning_id: str | None) -> list[Part]:
+    """Read a message item of the model. Its first part carries what the item has beside its content."""
     content: Any = item.get("content")
-    easy = type(content) is str
-    if item.get("role") != "assistant" or not (easy or (type(content) is list and content)):
+    has_text_content = type(content) is str
+    if item.get("role") != "assistant" or not (has_text_content or (type(content) is list and content)):
         return [Opaque(DIALECT, item)]
-    rest = item.copy()
-    del rest["role"], rest["content"]
-    form: dict[str, Any] = {"item": take_said(rest)}
-    if reasoning is not None:
-        form["reasoning"] = reasoning
-    if easy:
-        form["easy"] = True
-        return [Text(content, opaque=Opaque(DIALECT, _to_part(rest), form))]
+    unparsed = item.copy()
+    del unparsed["role"], unparsed["content"]
+    spelling = ResponsesOutputSpelling(
+        item=take_constants(unparsed), has_text_content=has_text_content, reasoning_id=reasoning_id
+    )
+    if has_text_content:
+        return [Text(content, opaque=WIRE.mark(_to_part(unparsed), spelling))]
     first, *others = (WIRE.decode(block, _OUTPUTS) for block in content)
-    return [_first_of_item(first, rest, form), *(_next_of_item(part) for part in others)]
+    return [_first_of_item(first, unparsed, spelling), *(_next_of_item(part) for part in others)]
 
 
-def _first_of_item(part: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part:
+def _first_of_item(part: Any, unparsed: dict[str, Any], spelling: ResponsesOutputSpelling) -> Part:
+    """Return the first part of an item with the unparsed keys and the spelling of the item."""
     if type(part) is Opaque:
-        return Opaque(DIALECT, part.value, {**form, "block": True, "rest": rest})
-    value, inner = part.opaque.value, part.opaque.form
-    value = {**value, **_to_part(rest)} if rest else value
-    opaque = Opaque(DIALECT, value, {**inner, **form} if inner else form)
-    if type(part) is Refusal:
-        return Refusal(part.text, opaque=opaque)
-    return Text(part.text, part.citations, opaque=opaque)
+        item = {**(spelling.item or {}), **unparsed}
+        return Opaque(DIALECT, part.value, spelling=replace(spelling, item=item))
+    constants = spelling_of(part.opaque, ResponsesOutputSpelling).constants
+    opaque = WIRE.mark({**part.opaque.value, **_to_part(unparsed)}, replace(spelling, constants=constants))
+    return replace(part, opaque=opaque)  # type: ignore[no-any-return]
 
 
 def _next_of_item(part: Part) -> Part:
-    return Opaque(DIALECT, part.value, {"block": True}) if type(part) is Opaque else part
+    if type(part) is not Opaque:
+        return part
+    return Opaque(DIALECT, part.value, spelling=ResponsesOutputSpelling(is_block=True))

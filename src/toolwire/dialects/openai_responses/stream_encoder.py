@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, OWN_CALLS, TEXTS, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
 from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
-from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation
+from toolwire.dialects.openai_responses.parts import WIRE, encode_citation
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
-from toolwire.encoding.ledger import form_of, spelling_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -44,7 +44,12 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
-from toolwire.types.spelling.openai_responses import ResponsesCallSpelling
+from toolwire.types.spelling.openai_responses import (
+    ResponsesCallSpelling,
+    ResponsesDeltaSpelling,
+    ResponsesOutputSpelling,
+    ResponsesThinkingSpelling,
+)
 from toolwire.wire.arguments import format_arguments, half_text
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
@@ -215,14 +220,18 @@ class Encoder(SequentialEncoder):
     def _write_thinking(self, event: ThinkingDelta) -> bytes:
         """Write words of reasoning, in the text that they belong to."""
         data, words = b"", event.text
-        if self._before is None or "texts" in form_of(getattr(self._part, "opaque", None), DIALECT):
+        if self._before is None or self._thinking_is_whole():
             self._words.append(words)
             return b""
-        mark = form_of(event.opaque, DIALECT)
-        for _ in range(len(self._texts) + (self._grows is not None), mark.get("text", 0) + 1):
-            data += self._begin_text(mark.get("key", "summary"))
-        words = words.removeprefix(BLANK_LINE) if mark.get("text") else words
+        spelling = spelling_of(event.opaque, ResponsesDeltaSpelling)
+        for _ in range(len(self._texts) + (self._grows is not None), spelling.text_index + 1):
+            data += self._begin_text(spelling.reasoning_key)
+        words = words.removeprefix(BLANK_LINE) if spelling.text_index else words
         return data + self._say(words, self.left_at(event.opaque))
+
+    def _thinking_is_whole(self) -> bool:
+        """Return True if the open part is reasoning that was read from a response, with all of its texts."""
+        return bool(spelling_of(getattr(self._part, "opaque", None), ResponsesThinkingSpelling).texts)
 
     def _begin_text(self, key: str) -> bytes:
         """Begin a text of reasoning, after the end of the one before."""
@@ -250,7 +259,7 @@ class Encoder(SequentialEncoder):
         body = self.left_at(event.opaque)
         kind = body.get("type")
         if type(kind) is not str or kind in _OF_ITEMS:
-            if body and "said" not in form_of(event.opaque, DIALECT):
+            if body and not spelling_of(event.opaque, ResponsesDeltaSpelling).is_in_delta:
                 self.stand()
                 self.ledger.lose("opaque", "opaque", "it is no event, or speaks of an item that is not there")
             return b""
@@ -272,8 +281,9 @@ class Encoder(SequentialEncoder):
         place = self._before[0]
         self._restore(self._before)
         self._write(part)
-        forms = [form_of(getattr(one, "opaque", None), DIALECT) for one in (self._part, part)]
-        if type(part) is Text and len(self._items.bodies) > place and not all("item" in form for form in forms):
+        opaques = [getattr(one, "opaque", None) for one in (self._part, part)]
+        has_items = all(spelling_of(opaque, ResponsesOutputSpelling).item is not None for opaque in opaques)
+        if type(part) is Text and len(self._items.bodies) > place and not has_items:
             begun = self._place if self._place.get("output_index") == place else {}
             if begun.get("item_id"):  # an item ends under the id that it began with
                 self._items.bodies[place]["id"] = begun["item_id"]
@@ -292,7 +302,7 @@ class Encoder(SequentialEncoder):
 
     def _end_texts(self, part: Thinking, body: dict[str, Any]) -> bytes:
         """End the texts of reasoning, and say those that nobody said."""
-        data, known = b"", form_of(part.opaque, DIALECT).get("key", "summary")
+        data, known = b"", spelling_of(part.opaque, ResponsesThinkingSpelling).reasoning_key
         key = next((key for key in TEXTS if self._grows is GROWS[key]), known)
         blocks = body[key] if type(body.get(key)) is list else []
         for place, block in enumerate(blocks):

@@ -13,11 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT, wants_calls
-from toolwire.encoding.ledger import form_of, made_by
+from toolwire.encoding.ledger import made_by, shared_spelling_of
 from toolwire.text.calls import Answer, Offer
-from toolwire.text.overlay.weaving import WORDED, Weaver, joined, says_more, split
+from toolwire.text.overlay.weaving import Weaver, joined, says_more, split
 from toolwire.text.tagged.keeping import block_of
-from toolwire.types import Choice, Message, Opaque, Part, Response, Text, Thinking, ToolCall
+from toolwire.types import Choice, Opaque, Part, Response, Text, Thinking, ToolCall
+from toolwire.types.spelling import MessageSpelling
 
 
 class Reading:
@@ -96,8 +97,9 @@ def end_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
     called = any(type(part) is ToolCall and part.complete for part in parts)
     message, reason = choice.message, wants_calls(choice.finish_reason, called=called)
     if worded and message.opaque is not None:
-        form = {**(message.opaque.form or {}), WORDED: True}
-        message = replace(message, opaque=Opaque(message.opaque.dialect, message.opaque.value, form))
+        spelling = shared_spelling_of(message.opaque, message.opaque.dialect, MessageSpelling)
+        opaque = replace(message.opaque, spelling=replace(spelling, has_text_content=True))
+        message = replace(message, opaque=opaque)
     return replace(choice, message=message, finish_reason=reason)
 
 
@@ -118,15 +120,7 @@ def _shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
     message, reason = choice.message, choice.finish_reason
     if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *_ORDINARY):
         reason = None if choice.raw_finish_reason is None and made_by(choice.opaque, dialect) else "stop"
-    return replace(choice, message=_unmarked(message, dialect), finish_reason=reason)
+    return replace(choice, message=message, finish_reason=reason)
 
 
 _ORDINARY = ("stop", "STOP", "end_turn", "eos", "completed")
-
-
-def _unmarked(message: Message, dialect: str) -> Message:
-    """Give a message without the mark that says how its text was spelled."""
-    if WORDED not in form_of(message.opaque, dialect) or message.opaque is None:
-        return message
-    form = {key: value for key, value in (message.opaque.form or {}).items() if key != WORDED}
-    return replace(message, opaque=Opaque(message.opaque.dialect, message.opaque.value, form or None))

@@ -11,28 +11,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of
 from toolwire.text.reader import Found
 from toolwire.text.tagged.keeping import begins_text
 from toolwire.text.writing import FormatWriter
 from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall
+from toolwire.types.spelling import MessageSpelling, TextSpelling
 
-_CONTINUES = "continues"
-WORDED = "worded"
 _Worded = Text | Thinking | ToolCall
 
 
 def says_more(part: Text) -> bool:
-    """Whether its wire said more of a text than its words."""
+    """Return True if its wire said more of a text than its words."""
     opaque = part.opaque
-    return bool(part.citations or part.cache or (opaque is not None and (opaque.value or opaque.form)))
+    return bool(part.citations or part.cache or (opaque is not None and (opaque.value or opaque.spelling)))
 
 
 def rest_of(part: Text, dialect: str, words: str = "") -> Text:
-    """Give the last piece of a text: it carries what else the wire said of the whole."""
+    """Return the last piece of a text: it carries what else the wire said of the whole."""
     opaque = part.opaque or Opaque(dialect, {})
-    form = {**(opaque.form or {}), _CONTINUES: True}
-    return replace(part, text=words, opaque=Opaque(opaque.dialect, opaque.value, form))
+    spelling = replace(shared_spelling_of(opaque, opaque.dialect, TextSpelling), is_continued=True)
+    return replace(part, text=words, opaque=replace(opaque, spelling=spelling))
 
 
 def joined(found: Iterable[Found]) -> list[str | Thinking | ToolCall]:
@@ -91,8 +90,9 @@ class Weaver:
         if len(parts) == len(message.parts) and all(map(_is, parts, message.parts)):
             return message
         alone = len(parts) == 1 and isinstance(parts[0], Text) and not says_more(parts[0])
-        worded = not (own and keeps_native) or WORDED in form_of(message.opaque, self.ledger.dialect)
-        content: Any = parts[0].text if alone and worded else parts  # type: ignore[union-attr]
+        spelling = shared_spelling_of(message.opaque, self.ledger.dialect, MessageSpelling)
+        is_string = alone and (not (own and keeps_native) or spelling.has_text_content)
+        content: Any = parts[0].text if is_string else parts  # type: ignore[union-attr]
         return replace(message, content=content)
 
     def _weave_parts(self, parts: Sequence[Part], own: bool, *, verbatim: bool, keeps_native: bool) -> list[Part]:
@@ -127,8 +127,12 @@ class Weaver:
         if isinstance(part, ToolCall):
             return not begins_text(part)
         opaque = part.opaque  # type: ignore[union-attr]
-        goes_on = opaque is None or _CONTINUES in form_of(opaque, self.ledger.dialect)
-        return not (isinstance(last, Text) and isinstance(part, Text)) and goes_on
+        is_continued = opaque is None or self._is_continued(opaque)
+        return not (isinstance(last, Text) and isinstance(part, Text)) and is_continued
+
+    def _is_continued(self, opaque: Opaque) -> bool:
+        """Return True if a text with this mark stands in the same text of the wire as the part before it."""
+        return shared_spelling_of(opaque, self.ledger.dialect, TextSpelling).is_continued
 
     def _join(self, group: list[_Worded], own: bool, *, verbatim: bool) -> Part:
         """Give the text in which these parts stand."""
@@ -145,9 +149,9 @@ class Weaver:
         """Give the text of a group, with what its wire said of it."""
         texts = [part for part in group if isinstance(part, Text)]
         opaque = next((part.opaque for part in reversed(texts) if part.opaque is not None), None)
-        if opaque is not None and _CONTINUES in form_of(opaque, self.ledger.dialect):
-            form = {key: value for key, value in (opaque.form or {}).items() if key != _CONTINUES}
-            opaque = Opaque(opaque.dialect, opaque.value, form or None)
+        if opaque is not None and self._is_continued(opaque):
+            spelling = replace(opaque.spelling, is_continued=False)  # type: ignore[type-var]
+            opaque = replace(opaque, spelling=None if spelling.is_usual else spelling)  # type: ignore[union-attr]
         if opaque is None and own:
             opaque = Opaque(self.ledger.dialect, {})
         citations = [citation for part in texts for citation in part.citations or ()]

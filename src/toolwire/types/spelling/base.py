@@ -18,3 +18,72 @@ class WireSpelling(Struct, frozen=True, omit_defaults=True, tag_field="of", gc=F
     def is_usual(self) -> bool:
         """Return True if the value was spelled as the encoder writes it by default."""
         return self == type(self)()
+
+
+class RequestSpelling(WireSpelling, frozen=True, tag="request", gc=False):
+    """How a request was spelled, on every wire; a wire that has more than one spelling of its own extends this.
+
+    - `path`: it was sent to another path than its dialect writes, such as that of a deployment at Azure
+      (https://learn.microsoft.com/azure/ai-foundry/openai/reference).
+    - `has_no_messages`: it had no list of messages. Ollama loads a model so
+      (https://github.com/ollama/ollama/blob/main/docs/api.md#load-a-model), and Responses with a stored `prompt`.
+    - `is_text`: a text format read it, so that its tools, calls and results stand in text (`toolwire.text`).
+    - `settings`: the settings as the client wrote them, by the key of the wire, where the encoder has another default.
+      One is written again as long as it means the canonical value.
+    """
+
+    path: str = ""
+    has_no_messages: bool = False
+    is_text: bool = False
+    settings: dict[str, Any] = {}
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages
+
+
+class ToolSpelling(WireSpelling, frozen=True, gc=False):
+    """How one wire declared one tool.
+
+    - `is_escaped`: its name had the escape that toolwire writes for this wire.
+    """
+
+    is_escaped: bool = False
+
+
+class MessageSpelling(WireSpelling, frozen=True, tag="message", gc=False):
+    """How a message was spelled, on every wire; a wire that has more than one spelling of its own extends this.
+
+    - `is_unparsed`: it was no message that the dialect understands, such as an item that only OpenAI's server reads
+      (https://platform.openai.com/docs/api-reference/responses/create#responses-create-input). Its one part holds all
+      of it.
+    - `has_text_content`: its content was a string. It is parts now, because a text format found calls in it
+      (`toolwire.text`).
+    """
+
+    is_unparsed: bool = False
+    has_text_content: bool = False
+
+
+class TextSpelling(WireSpelling, frozen=True, tag="text", gc=False):
+    """How a text was spelled, on every wire; a wire that has more than one spelling of its own extends this.
+
+    - `is_continued`: it stands in the same text of the wire as the part before it, which is a call or a thought that a
+      text format found there (`toolwire.text`).
+    """
+
+    is_continued: bool = False
+
+
+class MediumSpelling(WireSpelling, frozen=True, gc=False):
+    """How an image, a document or a sound was spelled; each wire extends this.
+
+    - `data`: its data as it was sent, if that was no standard Base64. google-genai sends the alphabet for URLs
+      (https://github.com/googleapis/python-genai), some clients send a URL.
+    - `is_bare`: its data was bare Base64, and no data URL, on a wire that takes both
+      (https://platform.openai.com/docs/guides/pdf-files).
+    """
+
+    data: str | None = None
+    is_bare: bool = False
