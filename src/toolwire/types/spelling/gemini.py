@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from toolwire.types.spelling.base import MessageSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
 
@@ -83,20 +83,11 @@ class GeminiRequestSpelling(RequestSpelling, frozen=True, tag="gemini.request", 
         return self.has_no_messages or self.has_opening_turn or self.has_one_content
 
 
-class OpenApiSchema(Struct, frozen=True, gc=False):
-    """A schema in Google's OpenAPI keywords: the schema as it was `sent`, and its `meaning` in JSON Schema.
-
-    https://ai.google.dev/api/caching#Schema
-    """
-
-    sent: dict[str, Any]
-    meaning: dict[str, Any]
-
-
 class GeminiToolSpelling(ToolSpelling, frozen=True, tag="gemini.tool", gc=False):
     """How a function was declared, and where it was in `tools`, which is a list of objects that hold declarations.
 
-    - `parameters`: the schema was in `parameters`. The encoder writes JSON Schema in `parametersJsonSchema`.
+    - `parameters`: the schema in Google's OpenAPI keywords. The encoder writes JSON Schema in `parametersJsonSchema`.
+      https://ai.google.dev/api/caching#Schema
     - `snake_keys`: these keys of the declaration were in snake_case, which the server accepts too. google-genai and
       LiteLLM send them.
       https://protobuf.dev/programming-guides/json/
@@ -108,7 +99,7 @@ class GeminiToolSpelling(ToolSpelling, frozen=True, tag="gemini.tool", gc=False)
     - `is_first_of_snake_list`: its list began with it, and was spelled `function_declarations`.
     """
 
-    parameters: OpenApiSchema | None = None
+    parameters: dict[str, Any] | UnsetType = UNSET
     snake_keys: tuple[str, ...] = ()
     is_first_of_object: bool = False
     is_joined_to_server_tool: bool = False
