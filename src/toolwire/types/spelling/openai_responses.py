@@ -8,7 +8,11 @@ from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, TextSp
 
 
 class QualifiedName(Struct, frozen=True, gc=False):
-    """The name of a tool and of its namespace, and the flat name that the tool has in the canonical request."""
+    """The name of a tool and of its namespace, and the flat name that the tool has in the canonical request.
+
+    Responses groups tools in namespaces (https://developers.openai.com/api/docs/guides/tools-tool-search). A canonical
+    request has one list of tools.
+    """
 
     namespace: str | None
     name: str
@@ -16,7 +20,7 @@ class QualifiedName(Struct, frozen=True, gc=False):
 
 
 class NamespaceLayout(Struct, frozen=True, tag="namespace", tag_field="kind", gc=False):
-    """A namespace: its name, its other keys, and the layout of its tools."""
+    """A namespace: its name, its other keys, and the layout of its tools, which has the place of each declaration."""
 
     name: str
     unparsed: dict[str, Any]
@@ -37,16 +41,14 @@ class RepeatedTool(Struct, frozen=True, tag="repeated_tool", tag_field="kind", g
 
 
 ToolPlace = str | NamespaceLayout | ServerToolPlace | RepeatedTool
-
-
 """One declaration in a layout; a string is the flat name of a tool."""
 
 
 class ToolItem(Struct, frozen=True, gc=False):
     """An `additional_tools` item of the input: the index of the message after it, its other keys, its tools.
 
-    Codex sends them.
-    https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_input_item_param.py
+    Codex sends such items
+    (https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_input_item_param.py).
     """
 
     before_message: int
@@ -120,8 +122,8 @@ class ResponsesToolSpelling(ToolSpelling, frozen=True, tag="openai-responses.too
     """How a tool was declared.
 
     - `qualified_name`: the tool was in a namespace, or its name was not unique.
-    - `builtin`: the `type` of a tool that OpenAI defines and the client runs, such as `apply_patch`. It has no name.
-      https://developers.openai.com/api/docs/guides/tools-apply-patch
+    - `builtin`: the `type` of a tool that OpenAI defines and the client runs, such as `apply_patch`
+      (https://developers.openai.com/api/docs/guides/tools-apply-patch). It has no name.
     - `has_no_description`, `has_no_parameters`: a tool of OpenAI did not declare these. The canonical tool has the
       description and the parameters that are documented.
     """
@@ -186,10 +188,11 @@ class ResponsesResultSpelling(WireSpelling, frozen=True, tag="openai-responses.r
 class ResponsesServerCallSpelling(WireSpelling, frozen=True, tag="openai-responses.server_call", gc=False):
     """How an item was spelled that calls a tool of the server.
 
-    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one.
-      https://developers.openai.com/api/docs/guides/tools-connectors-mcp
-    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` and the `custom_tool_call` of xAI have one.
-      https://developers.openai.com/api/docs/guides/tools-shell, https://docs.x.ai/docs/guides/tools/overview
+    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one
+      (https://developers.openai.com/api/docs/guides/tools-connectors-mcp).
+    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` has one
+      (https://developers.openai.com/api/docs/guides/tools-shell), and so has xAI's `custom_tool_call`
+      (https://docs.x.ai/docs/guides/tools/overview).
     - `input_key`: the key of its arguments: `action` of `web_search_call`, `arguments` of `mcp_call`.
     - `input_text`: its arguments were JSON text, as those of `mcp_call` are.
     """
