@@ -22,7 +22,6 @@ Spelling = (
     | ollama.OllamaImageSpelling
     | ollama.OllamaMessageSpelling
     | openai_chat.ChatMediumSpelling
-    | openai_chat.ChatMessageSpelling
     | openai_chat.ChatRefusalSpelling
     | openai_chat.ChatThinkingSpelling
     | openai_responses.ResponsesMediumSpelling

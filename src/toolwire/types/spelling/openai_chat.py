@@ -1,24 +1,18 @@
-"""How Chat Completions spells messages and their parts."""
+"""How Chat Completions spells the parts of a message."""
 
-from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, WireSpelling
-
-
-class ChatMessageSpelling(MessageSpelling, frozen=True, tag="openai-chat.message", gc=False):
-    """How an assistant's message was spelled.
-
-    - `has_other_role`: it had no role, or one that is not `assistant`. Servers leave it out of responses.
-    """
-
-    has_other_role: bool = False
+from toolwire.types.spelling.base import MediumSpelling, WireSpelling
 
 
 class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", gc=False):
     """How an image, a document or a sound was spelled.
 
+    - `is_bare`: its data was bare Base64, and no data URL. The server takes both
+      (https://platform.openai.com/docs/guides/pdf-files).
     - `is_flat`: `image_url` was the URL itself, and no object that has it. Mistral takes both
-      (https://docs.mistral.ai/capabilities/vision).
+      (recorded; https://docs.mistral.ai/capabilities/vision).
     """
 
+    is_bare: bool = False
     is_flat: bool = False
 
 
