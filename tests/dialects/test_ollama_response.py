@@ -41,7 +41,7 @@ OWN_RESPONSES: dict[str, dict[str, Any]] = {
         "created_at": "today",
         "eval_count": "2",
     },
-    "no role": {"message": {"content": "a"}, "created_at": "2025-05-16T00:19:53", "model": None},
+    "null for a role": {"message": {"role": None, "content": "a"}, "created_at": "2025-05-16T00:19:53", "model": None},
     "another offset": {"created_at": "2025-05-16T02:19:53.7+02:00"},
     "no message": {"message": "x", "done": True},
 }

@@ -79,7 +79,7 @@ OWN: dict[str, dict[str, Any]] = {
     "odd roles": {
         **answering(),
         "choices": [
-            {"message": {"content": "a"}, "finish_reason": "eos_token"},
+            {"message": {"role": None, "content": "a"}, "finish_reason": "eos_token"},
             {"message": {"role": "model", "content": "b"}, "finish_reason": ""},
         ],
     },

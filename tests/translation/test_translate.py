@@ -104,7 +104,12 @@ def test_a_dialect_to_itself_is_the_identity(name: str) -> None:
     body = {"messages": [{"role": "user", "content": "x", "y": 1}], "contents": [], "input": [], "z": [None]}
     encoded = translate.request(body, name, name, strict=True)
     assert (encoded.body, encoded.losses) == (body, ())
-    answer = {"choices": [{"message": {"content": "x"}}], "output": [], "content": [], "z": {"a": 1}}
+    answer = {
+        "choices": [{"message": {"role": "assistant", "content": "x"}}],
+        "output": [],
+        "content": [],
+        "z": {"a": 1},
+    }
     assert translate.response(answer, name, name, strict=True).body == answer
     assert translate.error(500, {"error": {"message": "m", "z": 1}}, name, name).body == {
         "error": {"message": "m", "z": 1}

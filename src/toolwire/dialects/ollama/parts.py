@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, made_by, spelling_of
-from toolwire.encoding.parts import as_text, data_of, data_url, lose_document_text, read_data, split_data_url, unpack
+from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data, split_data_url, unpack
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.ollama import OllamaImageSpelling
@@ -78,26 +78,23 @@ def take_images(unparsed: dict[str, Any]) -> list[Part]:
 
 
 def _decode_image(raw: str) -> Image:
-    media_type, inner = split_data_url(raw)
-    url, data, raw_data = read_data(raw if inner is None else inner)
-    if inner is None and data is not None:
+    media_type, _ = split_data_url(raw)
+    url, data, raw_data = read_data(raw)
+    if media_type is None and data is not None:
         media_type = _media_type_of(data)
-    spelling = OllamaImageSpelling(data=raw_data, is_data_url=inner is not None)
-    return Image(url, data, media_type, opaque=WIRE.mark({}, spelling))
+    return Image(url, data, media_type, opaque=WIRE.mark({}, OllamaImageSpelling(data=raw_data)))
 
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write an image; this wire takes only its data."""
-    spelling, part = spelling_of(part.opaque, OllamaImageSpelling), unpack(part, WIRE)
-    data = data_of(part, WIRE, spelling.data)
+    raw, part = spelling_of(part.opaque, OllamaImageSpelling).data, unpack(part, WIRE)
+    data = data_of(part, WIRE, raw)
     ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
     ledger.lose_fields(part, "image_detail", "detail")
     if data is None:
         ledger.lose("", "image", f"{DIALECT} takes images only as data")
         return None
-    if spelling.is_data_url:
-        return data_url(data, part.media_type, "image/png")
-    if part.media_type is not None and part.media_type != _media_type_of(part.data or data):
+    if data != raw and part.media_type is not None and part.media_type != _media_type_of(part.data or data):
         ledger.lose("media_type", "image_type", f"{DIALECT} reads it from the data")
     return data
 

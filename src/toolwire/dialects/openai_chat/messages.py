@@ -36,9 +36,9 @@ from toolwire.dialects.openai_chat.parts import (
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
+from toolwire.types.spelling import MessageSpelling
 from toolwire.types.spelling.openai_chat import (
     ChatCallSpelling,
-    ChatMessageSpelling,
     ChatRefusalSpelling,
     ChatThinkingSpelling,
 )
@@ -91,8 +91,7 @@ def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     content = body.get("content")
     unparsed = body.copy()
     constants: dict[str, Any] = {}
-    has_other_role = unparsed.get("role") != "assistant"
-    if not has_other_role:
+    if unparsed.get("role") == "assistant":
         del unparsed["role"]
     rare = not _RARE.isdisjoint(unparsed)
     parts = _take_thinking(unparsed) if rare else []
@@ -116,10 +115,8 @@ def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     name = take(unparsed, "name", str) if rare else None
     alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
     if type(content) is str and alone:
-        spelling = ChatMessageSpelling(has_other_role=has_other_role)
-        return Message("assistant", content, name, None, WIRE.mark(unparsed, spelling))
-    spelling = ChatMessageSpelling(constants=constants, has_other_role=has_other_role)
-    return Message("assistant", parts, name, None, WIRE.mark(unparsed, spelling))
+        return Message("assistant", content, name, None, WIRE.mark(unparsed))
+    return Message("assistant", parts, name, None, WIRE.mark(unparsed, MessageSpelling(constants=constants)))
 
 
 def _take_thinking(unparsed: dict[str, Any]) -> list[Part]:
@@ -224,8 +221,8 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
-    spelling = spelling_of(message.opaque, ChatMessageSpelling)
-    body: dict[str, Any] = {} if spelling.has_other_role else {"role": "assistant"}
+    has_odd_role = made_by(message.opaque, DIALECT) and "role" in message.opaque.value  # type: ignore[union-attr]
+    body: dict[str, Any] = {} if has_odd_role else {"role": "assistant"}
     if type(message.content) is str:
         body["content"] = message.content
     else:

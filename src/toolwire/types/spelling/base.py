@@ -79,11 +79,9 @@ class TextSpelling(WireSpelling, frozen=True, tag="text", gc=False):
 class MediumSpelling(WireSpelling, frozen=True, gc=False):
     """How an image, a document or a sound was spelled; each wire extends this.
 
-    - `data`: its data as it was sent, if that was no standard Base64. google-genai sends the alphabet for URLs
-      (https://github.com/googleapis/python-genai), some clients send a URL.
-    - `is_bare`: its data was bare Base64, and no data URL, on a wire that takes both
-      (https://platform.openai.com/docs/guides/pdf-files).
+    - `data`: its data as it was sent, if that was no standard Base64. Ruby breaks its lines (recorded of llm.rb),
+      google-genai writes the alphabet for URLs (https://github.com/googleapis/python-genai), and some clients send a
+      URL (`file-url-in-file-data` of the cases).
     """
 
     data: str | None = None
-    is_bare: bool = False

@@ -107,12 +107,12 @@ class GeminiToolSpelling(ToolSpelling, frozen=True, tag="gemini.tool", gc=False)
 class GeminiMessageSpelling(MessageSpelling, frozen=True, tag="gemini.message", gc=False):
     """How a content was spelled.
 
-    - `role`: its role, if that was neither `user` nor `model`. Google's first examples answer calls in the role
-      `function` (https://github.com/google-gemini/deprecated-generative-ai-python).
-    - `has_no_role`: it had none, which a request of one turn does not need
-      (https://ai.google.dev/api/caching#Content).
+    - `role`: its role, if that was neither `user` nor `model`. Clients send results in the role `function`, as Google
+      once did, or `tool` (https://hexdocs.pm/gemini_ex/Gemini.Types.Content.html).
+    - `has_no_role`: it had none, which a request of one turn does not need (recorded of LiteLLM;
+      https://ai.google.dev/api/caching#Content).
     - `has_one_part`: its `parts` was an object and no list of one, as in Google's samples for curl
-      (https://ai.google.dev/gemini-api/docs/text-generation).
+      (https://ai.google.dev/gemini-api/docs/text-generation#system-instructions).
     """
 
     role: str | None = None

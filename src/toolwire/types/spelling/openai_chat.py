@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, ToolSpelling, WireSpelling
 
 
 class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response", gc=False):
@@ -63,22 +63,16 @@ class ChatToolSpelling(ToolSpelling, frozen=True, tag="openai-chat.tool", gc=Fal
     is_deprecated_function: bool = False
 
 
-class ChatMessageSpelling(MessageSpelling, frozen=True, tag="openai-chat.message", gc=False):
-    """How an assistant's message was spelled.
-
-    - `has_other_role`: it had no role, or one that is not `assistant`. Servers leave it out of responses.
-    """
-
-    has_other_role: bool = False
-
-
 class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", gc=False):
     """How an image, a document or a sound was spelled.
 
+    - `is_bare`: its data was bare Base64, and no data URL. The server takes both
+      (https://platform.openai.com/docs/guides/pdf-files).
     - `is_flat`: `image_url` was the URL itself, and no object that has it. Mistral takes both
-      (https://docs.mistral.ai/capabilities/vision).
+      (recorded; https://docs.mistral.ai/capabilities/vision).
     """
 
+    is_bare: bool = False
     is_flat: bool = False
 
 

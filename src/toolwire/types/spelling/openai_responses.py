@@ -210,9 +210,9 @@ class ResponsesOutputSpelling(TextSpelling, frozen=True, tag="openai-responses.o
       (https://platform.openai.com/docs/api-reference/responses/object).
     - `has_text_content`: the content of the item was a string. Clients send such items
       (`EasyInputMessage`, https://platform.openai.com/docs/api-reference/responses/create#responses-create-input).
-    - `is_block`: this is a block of an open item that the dialect does not understand, and no item.
+    - `is_block`: it is a block that the dialect does not understand, such as one that OpenAI adds later, and no item.
     - `reasoning_id`: the id of the reasoning item before the item. OpenAI refuses the one without the other
-      (https://community.openai.com/t/1206513).
+      (https://github.com/continuedev/continue/issues/12620).
     """
 
     item: dict[str, Any] | None = None
@@ -234,4 +234,10 @@ class ResponsesThinkingSpelling(WireSpelling, frozen=True, tag="openai-responses
 
 
 class ResponsesMediumSpelling(MediumSpelling, frozen=True, tag="openai-responses.medium", gc=False):
-    """How an image or a file was spelled."""
+    """How an image or a file was spelled.
+
+    - `is_bare`: its data was bare Base64, and no data URL. The server takes both
+      (https://platform.openai.com/docs/guides/pdf-files).
+    """
+
+    is_bare: bool = False
