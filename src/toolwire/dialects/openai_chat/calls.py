@@ -29,6 +29,7 @@ from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpel
 from toolwire.wire.arguments import argument_text, format_arguments, half_text
 from toolwire.wire.names import made_id, was_made
 
+# Gemini's compatible API sends "" (recorded), Mistral "null" (https://github.com/zed-industries/zed/pull/53605).
 NO_IDS = frozenset({"", "null"})
 
 
