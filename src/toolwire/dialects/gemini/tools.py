@@ -238,6 +238,7 @@ def _from_openapi(schema: Any) -> Any:
 
 
 def _admit_null(read: dict[str, Any]) -> None:
+    """Make a schema accept null, as `nullable` does."""
     if type(read.get("enum")) is list and None not in read["enum"]:
         read["enum"] = [*read["enum"], None]
     if type(read.get("anyOf")) is list:
@@ -264,10 +265,12 @@ def _read_map(schemas: Any) -> Any:
 
 
 def _read_count(count: Any) -> Any:
+    """Return a count, which Google documents as an int64 in a string (https://ai.google.dev/api/caching#Schema)."""
     return int(count) if type(count) is str and _COUNT.fullmatch(count) else count
 
 
 def _read_reference(ref: Any) -> Any:
+    """Return a reference to `$defs`, which google-genai writes as `defs`."""
     return f"#/$defs/{ref[7:]}" if type(ref) is str and ref.startswith("#/defs/") else ref
 
 
