@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import answering
 import bodies
-import gateway
 import msgspec
+from gateway_requests import agent_request
 
 from toolwire import translate
 from toolwire.dialects import NAMES
@@ -80,8 +81,8 @@ def requests() -> list[Recorded]:
     return found or [
         Recorded(wire, "", msgspec.json.decode(translate.request(body, "openai-chat", wire).json))
         for body in (
-            gateway.question("m", 0),
-            gateway.question("m", 9),
+            agent_request("m", 0),
+            agent_request("m", 9),
             bodies.four_kilobytes(),
             bodies.sixty_kilobytes(),
         )
@@ -96,7 +97,7 @@ def responses() -> list[Recorded]:
         for wire, made in _recordings()
         if type(made.get("response")) is dict and made["status"] == 200
     ]
-    answer = gateway.ANSWERS["/v1/chat/completions"]
+    answer, _ = answering.ANSWERS["/v1/chat/completions"]
     return found or [Recorded(wire, "", translate.response(answer, "openai-chat", wire).body) for wire in NAMES]
 
 
@@ -303,7 +304,7 @@ def report_question() -> None:
 
     first, later = [], []
     for _ in range(10 * ROUNDS):
-        body = new(msgspec.json.decode(gateway.question(f"gpt-{next(_numbers)}", 0)), f"w{next(_numbers)}")
+        body = new(msgspec.json.decode(agent_request(f"gpt-{next(_numbers)}", 0)), f"w{next(_numbers)}")
         turns = [msgspec.json.encode({**body, "messages": body["messages"][:end]}) for end in (2, 4, 6)]
         first.append(best(work, turns[:1]) and best(work, [turns[2].replace(b"gpt", b"gqt")]))
         later.append(best(work, turns[1:2]) and best(work, turns[2:]))

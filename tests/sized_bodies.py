@@ -160,7 +160,7 @@ SPELLINGS = {
 }
 
 Shape = Callable[[Spelling, int], dict[str, Any]]
-SEVERAL = 50
+SEVERAL = 8
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,7 @@ import pytest
 
 import toolwire
 from scripts import rooms
+from toolwire.dialects import NAMES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCE = REPOSITORY / "src" / "toolwire"
@@ -206,6 +207,150 @@ def test_a_circle_of_imports_is_reported() -> None:
     found = circles({**chain, "toolwire.b.__init__": typed, "toolwire.c": "import toolwire.d", "toolwire.d": ""})
     assert [line.split()[0] for line in found] == ["toolwire.a.x", "toolwire.a.y", "toolwire.b.__init__"]
     assert "third" in found[0]
+
+
+# Who may ask for a wire by its name, by the beginning of their names: where wires are, are set up, or are tried.
+NAME_WIRES = tuple(f"toolwire.{room}." for room in ("cli", "config", "dialects", "providers", "testing"))
+# Other places that compare a wire's name. At most two, each with its reason.
+COMPARED: dict[str, str] = {}
+
+
+def compared_wires(module: str, text: str) -> list[str]:
+    """Name each comparison with the name of a wire: written there, or in a constant of the module."""
+    constants = {
+        name for node in _top(text) for name in _bound(node) if _names_a_wire(getattr(node, "value", None), ())
+    }
+    found = []
+    for node in nodes(text):
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+            case ast.MatchValue(value=value):
+                sides = [value]
+            case _:
+                continue
+        if any(_names_a_wire(side, constants) for side in sides):
+            found.append(f"{module}:{sides[0].lineno} compares the name of a wire")
+    return found
+
+
+def _names_a_wire(node: ast.AST | None, constants: Collection[str]) -> bool:
+    """Return True if an expression is the name of a wire, a collection of such names, or a constant that is one."""
+    match node:
+        case ast.Constant(value=value):
+            return value in NAMES
+        case ast.Name(id=name):
+            return name in constants
+        case ast.Set(elts=elements) | ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return any(_names_a_wire(element, constants) for element in elements)
+        case ast.Call(func=ast.Name(id="frozenset" | "set" | "tuple"), args=[values]):
+            return _names_a_wire(values, constants)
+    return False
+
+
+def test_no_wire_is_named_outside_its_dialect() -> None:
+    modules = {name: text for name, text in texts().items() if not name.startswith(NAME_WIRES)}
+    found = [line for name, text in modules.items() for line in compared_wires(name, text)]
+    found = [line for line in found if line.partition(":")[0] not in COMPARED]
+    reason = (
+        "a case for one vendor stands in its dialect: add a trait to `WireTraits` (src/toolwire/encoding/traits.py) "
+        "that says what is particular, set it in the dialect's `TRAITS`, and ask for `dialect.TRAITS` or "
+        "`traits_of(name)`"
+    )
+    assert found == [], shown(found, reason)
+    assert len(COMPARED) <= 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x = wire == "gemini"',
+        'def f(wire):\n    return wire.DIALECT != "ollama"',
+        'x = "anthropic" == wire',
+        'x = wire in ("gemini", "ollama")',
+        'WIRES = frozenset({"openai-chat", "gemini"})\ndef f(wire):\n    return wire in WIRES',
+        'WIRE = "openai-responses"\ndef f(wire):\n    return wire == WIRE',
+        'x = {wire, there} <= {"openai-chat", "openai-responses"}',
+        'match wire:\n    case "anthropic":\n        pass',
+        'match wire:\n    case "anthropic" | "gemini" if x:\n        pass',
+    ],
+)
+def test_a_comparison_with_a_wire_is_reported(text: str) -> None:
+    assert len(set(compared_wires("toolwire.gateway.x", text))) == 1
+
+
+def test_a_table_of_wires_is_not_reported() -> None:
+    text = (
+        'TABLE = {"/v1/messages": "anthropic"}\nx = TABLE[path] == wire\ny = TABLE.get("gemini")\nz = name == "openai"'
+    )
+    assert compared_wires("toolwire.gateway.x", text) == []
+
+
+# What lives as long as the process: nothing of a conversation, and no name, text or schema of a caller.
+CACHES = {
+    "client.httpx.trusted": "the certificates that the system trusts",
+    "client.options._kinds": "the types of the settings",
+    "codetools.fetching.system_trust": "the certificates that the system trusts",
+    "codetools.ignoring._compiled": "the rules of the last files named .gitignore",
+    "codetools.ripgrep._told_version": "the version of the program",
+    "codetools.sandbox._features": "the options of the program",
+    "codetools.sandbox._try_out": "whether the program works",
+    "dialects._load": "the dialects",
+    "encoding.families._family_of": "what is known of a model by its name",
+    "encoding.families.rows": "a data file",
+    "encoding.ledger._losses_of": "the losses of known keys",
+    "encoding.severities.weigh": "the severities of concepts",
+    "encoding.severities.weights_of": "the severities of known keys",
+    "providers.catalogue.built_in": "a data file",
+    "scrubbing.fields.declared_as": "the sensitive fields that were configured",
+    "testing.rules_anthropic.body_of": "the shapes of bodies",
+    "text.checking.tools_of_cases": "a data file",
+    "text.format._marked": "the marks of a format",
+    "text.rows._names": "a data file",
+    "text.rows._tables": "a data file",
+    "text.rows.rows": "a data file",
+    "text.rows.turns_of": "a data file",
+    "text.shapes.parameters._passed": "the marks of a format",
+    "text.writing._escaping": "the marks of a format",
+    "traces.tables.table": "the tables of a database",
+    "traces.writer._hooked": "whether forks are waited for",
+    "wire.names.read_grammar": "the grammars of ids that were configured",
+    "work.marks.sweep_orphans": "whether orphans were looked for",
+}
+
+
+def caches(module: str, text: str) -> list[str]:
+    """Name the functions of a module whose results are kept for the process."""
+    here, found = module.removeprefix("toolwire.").removesuffix(".__init__"), []
+    for node in _top(text):
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=marks):
+                found += [f"{here}.{name}" for mark in marks if _caches(mark)]
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)) if _caches(func):
+                found.append(f"{here}.{name}")
+    return found
+
+
+def _caches(mark: ast.expr) -> bool:
+    name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark).rpartition(".")[2]
+    return name in {"cache", "lru_cache"}
+
+
+def test_the_library_keeps_nothing_of_a_conversation_between_two_calls() -> None:
+    library = {name: text for name, text in texts().items() if not name.startswith("toolwire.gateway.")}
+    found = sorted(name for module, text in library.items() for name in caches(module, text))
+    reason = (
+        "a value of a caller belongs to the call, or to an object of the caller; a static table is listed in CACHES"
+    )
+    assert found == sorted(CACHES), reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["@cache\ndef f(): ...", "@functools.lru_cache(8)\ndef f(): ...", "f = lru_cache(1024)(g)", "f = cache(g)"],
+)
+def test_a_cache_is_reported(text: str) -> None:
+    assert caches("toolwire.a.__init__", text) == ["a.f"]
 
 
 def impurities(module: str, text: str) -> list[str]:

@@ -6,8 +6,10 @@ times before it counts: what else the machine does only adds to it.
 
 import gc
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -54,15 +56,15 @@ Work = Callable[[], object]
 Prepare = Callable[[int], Work]
 
 
-def seconds(work: Work) -> float:
-    """Measure once, without what the collector of cycles takes."""
+def seconds(work: Work, times: int = 1) -> float:
+    """Return the processor time of `work`, run `times` times, without the time of the collector of cycles."""
     collects = gc.isenabled()
     gc.disable()
     begun = time.process_time()
     try:
-        work()
-    except ToolwireError:
-        pass
+        for _ in range(times):
+            with suppress(ToolwireError):
+                work()
     finally:
         spent = time.process_time() - begun
         if collects:
@@ -73,8 +75,8 @@ def seconds(work: Work) -> float:
 def growth(prepare: Prepare, start: int = START, limit: int = LARGEST) -> tuple[float, str]:
     """Say how many times longer twice the size takes; the size is one that takes long enough to be measured.
 
-    What does not fit the processor's cache any more takes longer once, so a growth that is too large is measured again
-    at larger sizes: what is quadratic grows as much there.
+    A size that may not grow is measured several times in a row. What does not fit the processor's cache any more takes
+    longer once, so a growth that is too large is measured again at larger sizes: what is quadratic grows as much there.
     """
     size, work = start, prepare(start)
     work()  # what is imported or kept at first use
@@ -83,17 +85,17 @@ def growth(prepare: Prepare, start: int = START, limit: int = LARGEST) -> tuple[
         size *= 2
         work = prepare(size)
         small = seconds(work)
+    times = 1 + int(ENOUGH / small)
+    small, large = seconds(work, times), math.inf
+    double = prepare(2 * size)
     for tries in range(TRIES):
-        double = prepare(2 * size)
-        large = seconds(double)
-        if large >= MOST * small:
-            small, large = min(small, seconds(work)), min(large, seconds(double))
+        small, large = min(small, seconds(work, times)), min(large, seconds(double, times))
         told = f"{size:6} {small * 1000:8.1f} ms, {2 * size:6} {large * 1000:8.1f} ms, x{large / small:.2f}"
         if large < MOST * small or large > LONG:
             break
-        if tries % 2 and 2 * size <= limit:
-            size, work = 2 * size, double
-            small = seconds(work)
+        if tries % 3 == 2 and 2 * size <= limit:
+            size, work, double = 2 * size, double, prepare(4 * size)
+            small, large = seconds(work, times), math.inf
     return large / small, told
 
 

@@ -107,7 +107,7 @@ def ask(body: Any, source: str, target: str) -> None:
         translate.request(body, source, target, path)
     with contextlib.suppress(ToolwireError):
         exchange = translate.exchange(body, source=source, target=target, path=path, model="gpt-5")
-        assert exchange.asks == list(exchange.asks)
+        assert exchange.memory_keys == list(exchange.memory_keys)
         assert exchange.encoded.losses == exchange.encoded.losses
         with contextlib.suppress(ToolwireError):
             assert exchange.encoded.json

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.test_request_record import LINE, RECORD
 from toolwire.cli import main
 from toolwire.config import GatewaySettings
 from toolwire.gateway import starting
@@ -222,8 +223,8 @@ def test_a_log_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) ->
     seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).seen
     monkeypatch.setattr("sys.stderr.write", write)
     assert seen is not None
-    seen({"request": "tw_1"})
-    assert written == ['{"request":"tw_1"}\n']
+    seen(RECORD)
+    assert written == [f"{LINE}}}\n"]
 
 
 def test_settings_that_are_right_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ class Server:
 
     def __init__(self, extra: bytes, delay: float | None, form: str, slow: float) -> None:
         self.extra, self.delay, self.form, self.slow = extra, delay, form, slow
-        self.extras = 0
+        self.extras = self.written = 0
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -63,6 +63,7 @@ class Server:
                 if self.delay is not None:
                     await asyncio.sleep(self.delay)
                     writer.write(self.extra)
+                self.written += 1
 
     @contextlib.contextmanager
     def running(self) -> Iterator[str]:
@@ -170,13 +171,18 @@ async def heard(said: Any) -> str:
     return data.decode()
 
 
-async def wrong(face: Any, url: str, gap: float, requests: int = 6) -> int:
-    """Count the answers that are another request's; an error is none."""
+async def wrong(face: Any, url: str, gap: float, requests: int = 6, server: Server | None = None) -> int:
+    """Count the answers that are another request's; an error is none.
+
+    With `server`, each next request is sent only after the server has written all of its extra bytes.
+    """
     count = 0
     async with face(url) as ask:
         for number in range(requests):
             with contextlib.suppress(TransportError):
                 count += await ask(f"request {number}") != f"request {number}"
+            while server is not None and server.written < server.extras:
+                await asyncio.sleep(0.001)
             await asyncio.sleep(gap)
     return count
 
@@ -188,7 +194,7 @@ async def wrong(face: Any, url: str, gap: float, requests: int = 6) -> int:
 def test_an_answer_that_nobody_asked_for_reaches_nobody(face: Any, form: str, extra: bytes, gap: float) -> None:
     server = Server(extra, 0.02, form, 0.0)
     with server.running() as url:
-        assert asyncio.run(wrong(face, url, gap, 4)) == 0
+        assert asyncio.run(wrong(face, url, gap, 4, server if gap else None)) == 0
     assert server.extras
 
 

@@ -27,6 +27,7 @@ from toolwire import (
     ToolResult,
 )
 from toolwire.dialects import anthropic, dialect
+from toolwire.types.spelling.anthropic import MessagesRequestSpelling, MessagesToolSpelling
 
 PLAIN = Opaque("anthropic", {})
 
@@ -61,7 +62,7 @@ def test_what_the_settings_mean() -> None:
                 "container": "c",
                 "cache_control": EPHEMERAL,
             },
-            {"no_messages": True},
+            spelling=MessagesRequestSpelling(has_no_messages=True),
         ),
     )
 
@@ -166,14 +167,14 @@ def test_what_tools_mean() -> None:
             None,
             {"type": "object"},
             cache=Cache(),
-            opaque=Opaque("anthropic", {}, {"said": {"type": "custom"}}),
+            opaque=Opaque("anthropic", {}, spelling=MessagesToolSpelling(constants={"type": "custom"})),
         ),
         Tool(
             "look",
             strict=True,
             opaque=Opaque("anthropic", {"input_schema": None, "type": None, "input_examples": [{"a": 1}]}),
         ),
-        Tool("srv/list", None, SCHEMA, opaque=Opaque("anthropic", {}, {"escaped": True})),
+        Tool("srv/list", None, SCHEMA, opaque=Opaque("anthropic", {}, spelling=MessagesToolSpelling(is_escaped=True))),
         ServerTool("web_search_20250305", "anthropic", bodies[4]),
         Tool(
             "bash",
@@ -183,7 +184,11 @@ def test_what_tools_mean() -> None:
                 "properties": {"command": {"type": "string"}, "restart": {"type": "boolean"}},
                 "required": [],
             },
-            opaque=Opaque("anthropic", {}, {"said": {"type": "bash_20250124"}}),
+            opaque=Opaque(
+                "anthropic",
+                {},
+                spelling=MessagesToolSpelling(constants={"type": "bash_20250124"}, builtin="bash_20250124"),
+            ),
         ),
         ServerTool("custom", "anthropic", bodies[6]),
         ServerTool("", "anthropic", bodies[7]),

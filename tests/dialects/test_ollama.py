@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from toolwire import Context, Image, Opaque, Output, Request, Text, Thinking
 from toolwire.dialects import ollama
 from toolwire.errors import InvalidBody
+from toolwire.types.spelling.ollama import OllamaRequestSpelling
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PNG, JPEG = "iVBORw0KGgoAAAA", "/9j/4AAQ"
@@ -182,7 +183,11 @@ def test_what_a_request_means() -> None:
         output=Output("schema", SCHEMA),
         logprobs=True,
         top_logprobs=2,
-        opaque=Opaque("ollama", {"options": {"num_ctx": 9}, "keep_alive": "5m"}, {"no_messages": True}),
+        opaque=Opaque(
+            "ollama",
+            {"options": {"num_ctx": 9}, "keep_alive": "5m"},
+            spelling=OllamaRequestSpelling(has_no_messages=True),
+        ),
     )
 
 

@@ -26,7 +26,12 @@ from toolwire import (
 )
 from toolwire.dialects import openai_chat
 from toolwire.errors import InvalidBody
-from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
+from toolwire.types.spelling.openai_chat import (
+    ChatMediumSpelling,
+    ChatRefusalSpelling,
+    ChatRequestSpelling,
+    ChatThinkingSpelling,
+)
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 PNG = "iVBORw0KGgo="
@@ -227,7 +232,7 @@ def test_what_the_settings_mean() -> None:
         opaque=Opaque(
             "openai-chat",
             {"stream_options": {"include_usage": True}, "modalities": ["text"]},
-            {"no_messages": True, "stop": "END"},
+            spelling=ChatRequestSpelling(has_no_messages=True, settings={"stop": "END"}),
         ),
     )
 

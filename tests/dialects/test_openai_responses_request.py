@@ -144,7 +144,7 @@ def test_settings_from_elsewhere(case: str) -> None:
 OWN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a string": (
         {"input": "Hi"},
-        {"messages": [Message("user", "Hi", opaque=Opaque("openai-responses", {}, {"input": "string"}))]},
+        {"messages": [Message("user", "Hi", opaque=Opaque("openai-responses", {}))]},
     ),
     "instructions": ({"instructions": "Be brief.", "input": []}, {"system": "Be brief."}),
     "no instructions": ({"instructions": None, "input": []}, {"system": None}),

@@ -9,6 +9,7 @@ from toolwire.dialects import NAMES
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import NUMBER, Setting, Settings, Understood, merge, plain
+from toolwire.types.spelling import RequestSpelling
 
 WIRE = Wire("test")
 
@@ -147,11 +148,12 @@ def test_settings_are_written(fields: dict[str, Any], body: dict[str, Any], lost
 
 
 def test_a_spelling_is_kept_while_it_means_the_same() -> None:
-    own = Opaque("test", {}, {"stop": "END"})
+    spelling = RequestSpelling(settings={"stop": "END"})
+    own = Opaque("test", {}, spelling=spelling)
     assert encode(own, stop=["END"]) == ({"stop": "END"}, [])
     assert encode(own, stop=["STOP"]) == ({"stop": ["STOP"]}, [])
     assert encode(own) == ({}, [])
-    assert encode(Opaque("elsewhere", {}, {"stop": "END"}), stop=["END"]) == ({"stop": ["END"]}, [])
+    assert encode(Opaque("elsewhere", {}, spelling=spelling), stop=["END"]) == ({"stop": ["END"]}, [])
 
 
 def test_what_was_left_of_an_object_comes_back_with_it() -> None:

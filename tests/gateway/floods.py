@@ -25,12 +25,12 @@ from tests.gateway.test_clients import connect, head, health, question, slow_mod
 
 LEAK = """
 import sys
-from toolwire.translation import exchange
-feed, kept = exchange.ExchangedStream.feed, []
+from toolwire.translation.exchange_answer import ExchangedStream
+feed, kept = ExchangedStream.feed, []
 def keeping(self, data):
     kept.append(bytes(4096) + data)
     return feed(self, data)
-exchange.ExchangedStream.feed = keeping
+ExchangedStream.feed = keeping
 from toolwire.cli import main
 sys.exit(main(sys.argv[1:]))
 """

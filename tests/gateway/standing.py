@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 import uvicorn
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from toolwire.dialects import dialect
 from toolwire.gateway import Gateway, serving
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.reports import Reports
+from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes
 from toolwire.gateway.turn import Tools
 from toolwire.gateway.upstream import Uplink
@@ -55,6 +57,10 @@ class Seen(list[dict[str, Any]]):
         """Give all reports, once there are so many."""
         _ = self[count - 1]
         return list(self)
+
+    def note(self, record: RequestRecord) -> None:
+        """Append a record as the log prints it."""
+        self.append(msgspec.to_builtins(record))
 
 
 class Stood(NamedTuple):
@@ -160,7 +166,7 @@ def standing(
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
     seen = Seen()
     made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
-    gateway = Gateway(made, seen=seen.append)
+    gateway = Gateway(made, seen=seen.note)
     opened = serving.listen("127.0.0.1:0")
     server = _Prompt(serving.config_of(gateway, connections))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)

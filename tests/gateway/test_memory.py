@@ -256,27 +256,27 @@ def test_turns_of_the_same_words_after_other_results_are_other_turns(wire: str) 
         bodies = ({key: json.loads(f"[{said}{more}]".replace("N", number))} for more in ("", added))
         first, second = (translate.exchange(body, source=wire, target="anthropic", model="m") for body in bodies)
         first.response(answer)
-        assert [name for name, _ in first.learned] == second.asks[-1:]
-        keys.update(second.asks[-1:])
+        assert [name for name, _ in first.memory_updates] == second.memory_keys[-1:]
+        keys.update(second.memory_keys[-1:])
     assert len(keys) == 2
 
 
 def test_an_exchange_asks_for_turns_and_learns_them() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "When?"}], "tools": [TOOL]}
     first = translate.exchange(body, source="openai-chat", target="gemini")
-    assert first.asks == []
+    assert first.memory_keys == []
     call = {"functionCall": {"name": "now", "args": {}, "id": "c1"}, "thoughtSignature": "c2ln"}
     answer = {"candidates": [{"content": {"role": "model", "parts": [call]}, "finishReason": "STOP"}]}
     message = first.response(answer).body["choices"][0]["message"]
-    assert [key for key, _ in first.learned] == ["call:c1"]
+    assert [key for key, _ in first.memory_updates] == ["call:c1"]
     result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "12"}
     body["messages"] = [*body["messages"], message, result]
     second = translate.exchange(body, source="openai-chat", target="gemini")
-    assert second.asks == ["call:c1"]
+    assert second.memory_keys == ["call:c1"]
     assert "c2ln" not in str(second.encoded.body)
-    second.remember(dict(first.learned))
+    second.use_memory(dict(first.memory_updates))
     assert "c2ln" in str(second.encoded.body)
-    known = translate.exchange(body, source="openai-chat", target="gemini", memory=dict(first.learned))
+    known = translate.exchange(body, source="openai-chat", target="gemini", memory=dict(first.memory_updates))
     assert known.encoded.body == second.encoded.body
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from tests.amounts import FULL
 from toolwire import Encoded, Message, Opaque, Response, ToolCall, translate
+from toolwire.config import read_settings
 from toolwire.dialects import NAMES, dialect
 from toolwire.errors import ToolwireError
-from toolwire.gateway import cached_prefix, prefix_cache
+from toolwire.gateway import cached_prefix, prefix_cache, starting
 from toolwire.gateway.prefix_cache import OwnerCache, PrefixCache
 from toolwire.providers import named
 
@@ -153,9 +154,9 @@ def exchanged(data: bytes, source: str, target: Any, held: OwnerCache | None) ->
         said = stream.feed(b"x") + stream.close()
     except ToolwireError as error:
         return type(error), str(error)
-    back = told.json, told.losses, said, stream.losses, made.learned
-    made.remember(dict(zip(made.asks, (value for _, value in made.learned), strict=False)))
-    return encoded.path, encoded.json, encoded.losses, made.streams, made.asks, back, made.encoded.json
+    back = told.json, told.losses, said, stream.losses, made.memory_updates
+    made.use_memory(dict(zip(made.memory_keys, (value for _, value in made.memory_updates), strict=False)))
+    return encoded.path, encoded.json, encoded.losses, made.streams, made.memory_keys, back, made.encoded.json
 
 
 @pytest.fixture
@@ -411,3 +412,20 @@ def test_a_cache_of_no_bytes_stores_nothing(hits: list[bool]) -> None:
     for data in growing(6):
         sent(data, "openai-chat", "anthropic", cache.of(""))
     assert (hits, cache.size) == ([], 0)
+
+
+@pytest.mark.parametrize(("text", "limit"), [("", 33_554_432), ("[translation_cache]\nbytes = 0\n", 0)])
+def test_a_gateway_has_as_large_a_cache_as_its_settings_say(text: str, limit: int) -> None:
+    settings = read_settings(text)
+    gateway = starting.gateway_of(starting.routes_of(settings, None, {}), settings)
+    assert gateway.tools.translations.limit == limit
+
+
+def test_what_is_asked_for_another_model_is_translated_for_it() -> None:
+    held = PrefixCache(1 << 22).of("")
+    for data in growing(6):
+        for model in ("one", "two"):
+            made = translate.exchange(
+                data, source="openai-chat", target="anthropic", model=model, translation_cache=held
+            )
+            assert msgspec.json.decode(made.encoded.json)["model"] == model

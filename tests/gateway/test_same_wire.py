@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
-from toolwire.dialects import dialect
+from toolwire.dialects import dialect, traits_of
 from toolwire.gateway.passing import OtherAnswer, with_model, with_stand_ins, without_shown
 from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
@@ -230,7 +230,7 @@ SHOWN = [
 
 @pytest.mark.parametrize(("wire", "given", "expected"), SHOWN)
 def test_what_was_only_shown_is_taken_out_and_nothing_else(wire: str, given: bytes, expected: bytes | None) -> None:
-    assert without_shown(wire, given, members_of(given)) == (given if expected is None else expected)
+    assert without_shown(traits_of(wire), given, members_of(given)) == (given if expected is None else expected)
 
 
 STAND_IN = b',"thoughtSignature":"skip_thought_signature_validator"}'

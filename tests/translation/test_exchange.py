@@ -90,7 +90,7 @@ def test_only_a_call_that_may_lose_something_waits_until_it_is_whole() -> None:
     heard = {}
     for schema, name in ((SCHEMA, "optional"), (ALL, "required")):
         way = asked("openai-chat", "anthropic", schema).stream()
-        said = [way.tell([event]).count(b"Paris") for event in events]
+        said = [way.encode_events([event]).count(b"Paris") for event in events]
         heard[name] = [type(event).__name__ for event, count in zip(events, said, strict=True) if count]
     assert heard == {"optional": ["CallEnd"], "required": ["CallDelta"]}
 
@@ -163,8 +163,8 @@ def test_what_is_learned_of_a_settled_turn_is_found_again(source: str, streamed:
         client = told(made, answer(call), streamed=streamed)
         repeated = REPEATED[source](made.source.encode_response(client).body)
         second = asked(source, "gemini", SCHEMA, repeated)
-        assert second.asks == [key for key, _ in made.learned] != []
-        second.remember(dict(made.learned))
+        assert second.memory_keys == [key for key, _ in made.memory_updates] != []
+        second.use_memory(dict(made.memory_updates))
         assert "c2ln" in str(second.encoded.body)
 
 
@@ -184,8 +184,8 @@ def repeating(source: str, body: Body, target: str, *parts: Any, streamed: bool)
     place = "input" if source == "openai-responses" else "messages"
     said = [*body[place], *REPEATED[source](made.source.encode_response(client).body)]
     second = translate.exchange({"model": "m", **body, place: said}, source=source, target=target)
-    assert second.asks == [key for key, _ in made.learned] != []
-    second.remember(dict(made.learned))
+    assert second.memory_keys == [key for key, _ in made.memory_updates] != []
+    second.use_memory(dict(made.memory_updates))
     return second
 
 
@@ -234,8 +234,8 @@ def test_what_is_learned_of_a_call_that_is_repeated_with_nulls_is_found_again(
     [item] = [item for item in shown if item["type"].endswith("_call")]
     item[key] |= added
     second = translate.exchange(body | {"input": [*ASKS, item]}, source="openai-responses", target=target)
-    assert second.asks == [key for key, _ in made.learned] != []
-    second.remember(dict(made.learned))
+    assert second.memory_keys == [key for key, _ in made.memory_updates] != []
+    second.use_memory(dict(made.memory_updates))
     assert "c2ln" in str(second.encoded.body)
 
 

@@ -77,8 +77,8 @@ def test_what_is_learned_of_a_call_is_found_again(streamed: bool) -> None:
         result = {"role": "function", "name": "look", "content": "3"}
         body = {**BODY, "messages": [*BODY["messages"], choice["message"], result]}
         second = translate.exchange(body, source="openai-chat", target=target)
-        assert second.asks == [key for key, _ in made.learned] != []
-        second.remember(dict(made.learned))
+        assert second.memory_keys == [key for key, _ in made.memory_updates] != []
+        second.use_memory(dict(made.memory_updates))
         assert "c2ln" in str(second.encoded.body)
 
 

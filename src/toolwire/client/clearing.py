@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
 from toolwire.providers import catalogue
 from toolwire.types import (
@@ -38,7 +39,6 @@ from toolwire.types.readable import readable
 
 _CHARACTERS = 4  # of one token, where nobody has counted
 _MEDIUM = 6000  # characters that are as much as a picture, a file or a sound
-_BINDING = frozenset({"anthropic"})
 
 
 @readable
@@ -301,7 +301,7 @@ def _is_bound(part: Part) -> bool:
         type(part) is Thinking
         and part.signature is not None
         and part.opaque is not None
-        and part.opaque.dialect in _BINDING
+        and traits_of(part.opaque.dialect).binds_thinking
     )
 
 

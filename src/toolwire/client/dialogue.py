@@ -20,6 +20,7 @@ from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchangi
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
 from toolwire.client.options import RunOptions, check_able, check_kinds, check_options, names_of, value_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
+from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
 from toolwire.loop import Done, LoopLimits
 from toolwire.loop.steps import ANSWER, T_co
@@ -208,7 +209,7 @@ class Dialogue:
     def _model(self, settings: dict[str, Any]) -> str | None:
         """Take the model that a call names, or the client's."""
         model: str | None = settings.get("model") or self.model
-        if model is None and self.provider.dialect != "gemini":
+        if model is None and not traits_of(self.provider.dialect).names_model_in_path:
             raise InvalidField(
                 "model", "is missing: neither the client nor the call names one", path=self.provider.name
             )

@@ -12,6 +12,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, groupby, islice
 
 from msgspec import Struct
@@ -51,10 +52,16 @@ def _tests_of(bodies: Sequence[str]) -> Iterator[Test]:
     for start in range(0, len(bodies), _TOGETHER):
         together = bodies[start : start + _TOGETHER]
         try:
-            yield whole("|".join(together))
+            yield _compiled("|".join(together))
         except ValueError:
             if len(together) > 1:
                 yield from chain.from_iterable(_tests_of([body]) for body in together)
+
+
+@lru_cache(64)
+def _compiled(body: str) -> Test:
+    """Compile rules; those of a large `.gitignore` take milliseconds, and each listing reads the same ones."""
+    return whole(body)
 
 
 class Level(Struct, frozen=True):

@@ -11,7 +11,6 @@ Rules of this file:
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -56,7 +55,6 @@ class _Token(Struct):
     text: str
 
 
-@lru_cache(maxsize=4096)
 def engine(regex: str) -> Test:
     """Give the test of a regular expression by the linear engine; ValueError if it has none."""
     from jsonschema_rs import Draft202012Validator, ValidationError  # noqa: PLC0415 - loaded when first used

@@ -15,6 +15,7 @@ from toolwire.types import Encoded, Error, ErrorReply, Message, Request, Respons
 
 NAMES = ("openai-chat", "openai-responses", "anthropic", "gemini", "ollama")
 ALIASES: Mapping[str, str] = {"openai": "openai-chat", "responses": "openai-responses"}
+_NO_TRAITS = WireTraits(history_key="messages")
 
 
 class Dialect(Protocol):
@@ -22,7 +23,7 @@ class Dialect(Protocol):
 
     DIALECT: str
     TRAITS: WireTraits
-    """What is particular to the wire."""
+    """What is particular to the wire. Code outside the dialects asks for a trait, never for the name of a wire."""
     SETTING_PATHS: dict[str, str]
     """Where a body says a field of a request; `|` parts the places that one may have."""
 
@@ -102,6 +103,16 @@ def dialect(name: str | Dialect, **quirks: Unpack[QuirkOptions]) -> Dialect:
     """Give a dialect by its name or alias, or the dialect that was passed; quirks adapt it to a server."""
     found = _load(name) if isinstance(name, str) else name
     return _Tuned(found, tuned(PLAIN, quirks)) if quirks else found
+
+
+def untuned(dialect: Dialect) -> tuple[Dialect, Quirks]:
+    """Return a dialect without the quirks of its server, and the quirks."""
+    return (dialect.plain, dialect.quirks) if isinstance(dialect, _Tuned) else (dialect, PLAIN)
+
+
+def traits_of(name: str) -> WireTraits:
+    """Return the traits of the wire of this name. Any other name, such as that of an overlay, has no particulars."""
+    return _load(name).TRAITS if name in NAMES or name in ALIASES else _NO_TRAITS
 
 
 @cache

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, Wire, form_of, left_of, made_by, take
-from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.encoding.ledger import Ledger, Wire, left_of, made_by, take
+from toolwire.types import Error, ErrorKind, ErrorReply, Opaque
 from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
 _CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]{1,200}\Z", re.ASCII)
@@ -156,32 +157,29 @@ def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False
     return {**inner, "details": [new for one in details for new in (told if one is note else [one])]}
 
 
-def keep_error(body: Any, status: int | None, wire: Wire) -> Error:
-    """Keep a body whole that is no error of its dialect."""
-    return Error(kind_of_status(status), excerpt(body), status, opaque=wire.own({}, {"whole": body}))
+def keep_error(body: Any, status: int | None, opaque: Opaque) -> Error:
+    """Return the error of a `body` that is no error of its dialect. The spelling in `opaque` has the body."""
+    return Error(kind_of_status(status), excerpt(body), status, opaque=opaque)
 
 
-def kept_error(error: Error, dialect: str) -> ErrorReply | None:
-    """Give the body that was kept whole, for as long as the error says the same."""
-    form = form_of(error.opaque, dialect)
-    if "whole" in form and error.message == excerpt(form["whole"]):
-        return reply_of(error, form["whole"])
-    return None
+def kept_error(error: Error, body: Any | UnsetType) -> ErrorReply | None:
+    """Return a reply with the `body` that was no error of its dialect, as long as `error` has the same message."""
+    return reply_of(error, body) if body is not UNSET and error.message == excerpt(body) else None
 
 
 def open_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
-    """Take an error with its message out of a body: what is left of both, and the message."""
+    """Take the message of an error out of a `body`: return the unparsed keys of body and error, and the message."""
     inner = body.get("error") if type(body) is dict else None
     if type(inner) is not dict or type(inner.get("message")) is not str:
         return None
-    rest, left = body.copy(), inner.copy()
-    del rest["error"]
-    return rest, left, left.pop("message")
+    unparsed, inner = body.copy(), inner.copy()
+    del unparsed["error"]
+    return unparsed, inner, inner.pop("message")
 
 
-def join_left(rest: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
-    """Put what is left of an error back into what is left of its body."""
-    return {**rest, "error": left} if left else rest
+def join_unparsed(unparsed: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
+    """Return the `unparsed` keys of a body with those of the error within it, `inner`."""
+    return {**unparsed, "error": inner} if inner else unparsed
 
 
 def kind_of_words(status: int | None, message: str) -> ErrorKind:
@@ -211,17 +209,17 @@ def take_details(left: dict[str, Any], status: int | None, message: str) -> dict
     return {"kind": kind, "message": message, "status": status, "type": word, "code": code, "param": param}
 
 
-def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
-    """Write an error as OpenAI's servers and those that imitate them answer it."""
-    if (kept := kept_error(error, wire.dialect)) is not None:
-        return kept
+def encode_openai_error(error: Error, wire: Wire, message_key: str | None) -> ErrorReply:
+    """Write an error as servers of OpenAI and their imitators do.
+
+    With a `message_key`, the message stands in the body itself under this key.
+    """
     ledger = Ledger(wire, of="error")
-    form = form_of(error.opaque, wire.dialect)
-    inner: dict[str, Any] = {form.get("key", "message"): error.message}
+    inner: dict[str, Any] = {message_key or "message": error.message}
     for field in ("type", "param", "code"):
         if (value := getattr(error, field)) is not None:
             inner[field] = value
-    if "key" in form:
+    if message_key is not None:
         body = inner
     elif made_by(error.opaque, wire.dialect):
         body = {"error": tell_wait(left_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
@@ -234,7 +232,7 @@ def encode_openai_error(error: Error, wire: Wire) -> ErrorReply:
     ledger.replay(body, error.opaque)
     if error.request_id is not None:
         ledger.lose("request_id", "request_id", f"{wire.dialect} gives it in a header")
-    return reply_of(error, [body] if "listed" in form else body, ledger)
+    return reply_of(error, body, ledger)
 
 
 def excerpt(body: Any, limit: int = 500) -> str:

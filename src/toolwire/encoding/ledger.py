@@ -55,9 +55,23 @@ class Wire:
     """One wire format: its dialect's name, its grammars of names and ids, its cache marks, its mark on values.
 
     `cut_reasons` are the finish reasons that it has a word for which claims no good end.
+
+    - `knows_effort_alone`: the wire has no other word than effort for how much to think.
+    - `thinks_between_tools`: its models can think between tools alone.
+    - `takes_top_logprobs_alone`: `top_logprobs` needs no `logprobs` beside it.
     """
 
-    __slots__ = ("cache", "cut_reasons", "dialect", "ids", "names", "plain")
+    __slots__ = (
+        "cache",
+        "cut_reasons",
+        "dialect",
+        "ids",
+        "knows_effort_alone",
+        "names",
+        "plain",
+        "takes_top_logprobs_alone",
+        "thinks_between_tools",
+    )
 
     def __init__(
         self,
@@ -66,8 +80,15 @@ class Wire:
         ids: Grammar | None = None,
         cache: CacheMarks | None = None,
         cut_reasons: Iterable[str] = (),
+        *,
+        knows_effort_alone: bool = False,
+        thinks_between_tools: bool = False,
+        takes_top_logprobs_alone: bool = False,
     ) -> None:
         self.dialect: str = dialect
+        self.knows_effort_alone = knows_effort_alone
+        self.thinks_between_tools = thinks_between_tools
+        self.takes_top_logprobs_alone = takes_top_logprobs_alone
         self.names: Grammar | None = names
         self.ids: Grammar | None = ids
         self.cache: CacheMarks | None = cache
@@ -396,7 +417,6 @@ def _losses_of(dialect: str, of: Body) -> Mapping[str, Loss]:
     return {key: Loss(f"opaque.{key}", "opaque", "dropped", detail, weight) for key, weight in weights.items()}
 
 
-@lru_cache(1024)
 def join_path(steps: tuple[str | int, ...]) -> str:
     """Write steps as a path: names joined by dots, positions in brackets."""
     path = ""
@@ -456,21 +476,16 @@ def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:
     return left if isinstance(left, dict) else {}
 
 
-def open_body(body: Any, what: str, path: str = "", usual: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-    """Begin to read a body: a copy to take from, and a form that keeps a path other than the usual one."""
+def copy_body(body: Any, what: str) -> dict[str, Any]:
+    """Return a copy of `body`, to take from what is understood. Raise `InvalidBody` if it is no object."""
     if type(body) is not dict:
         raise InvalidBody(f"a {what}'s body must be a JSON object", path="$")
-    return body.copy(), {"path": path} if path and path != usual else {}
+    return body.copy()
 
 
-def open_request(body: Any, path: str, usual: str) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-    """Begin to read a request: what is left beside its `messages`, its form, and the messages."""
-    rest, form = open_body(body, "request", path, usual)
-    if type(messages := rest.get("messages")) is list:
-        del rest["messages"]
-        return rest, form, messages
-    form["no_messages"] = True
-    return rest, form, []
+def unusual_path(path: str, usual: str) -> str:
+    """Return the path that a request was sent to if it is another one than `usual`, else an empty one."""
+    return "" if path == usual else path
 
 
 def take(rest: dict[str, Any], key: str, kind: type) -> Any:
@@ -480,6 +495,11 @@ def take(rest: dict[str, Any], key: str, kind: type) -> Any:
         del rest[key]
         return value
     return None
+
+
+def take_constants(unparsed: dict[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the keys that have their `usual` value out of the `unparsed` ones, and return them."""
+    return {key: unparsed.pop(key) for key, value in usual.items() if unparsed.get(key) == value}
 
 
 def take_entries(rest: dict[str, Any], key: str) -> list[Any]:

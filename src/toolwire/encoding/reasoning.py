@@ -19,9 +19,9 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 UNTHINKING = frozenset({"disabled", "between_tools"})
 # Fields that say how much to think, as effort does.
 WITH_EFFORT = frozenset({"thinking", "thinking_budget"})
-# Wires that know no other word than effort. A budget of tokens becomes a level there: one that all of their models that
-# reason take, in the middle of what Messages and generateContent give for it (see `_BUDGETS` of both).
-_EFFORT_ALONE = frozenset({"openai-chat", "openai-responses"})
+# A budget of tokens becomes a level on a wire that knows no other word than effort: one that all models of Chat
+# Completions and Responses that reason take, in the middle of what Messages and generateContent give for it (see
+# `_BUDGETS` of both).
 _LEVELS = ((4096, "low"), (16384, "medium"), (float("inf"), "high"))
 # What asks a model to reason, and the values that ask for none of it.
 _REASONING: Mapping[str, Any] = {
@@ -58,7 +58,7 @@ def will_reason(request: Request, ledger: Ledger) -> bool | None:
 
 def without_progress_notes(request: Request, ledger: Ledger) -> Request:
     """Return `request` with thinking off where Messages only thinks between tools (anthropic 2.11.0, ThinkingTypes)."""
-    if request.thinking != "between_tools" or ledger.dialect == "anthropic":
+    if request.thinking != "between_tools" or ledger.wire.thinks_between_tools:
         return request
     ledger.lose("thinking", "thinking", f"{ledger.dialect} tells nothing between tools", "approximated", "minor")
     return replace(request, thinking="disabled")
@@ -84,7 +84,7 @@ def _without_reasoning(request: Request, ledger: Ledger) -> dict[str, Any]:
 
 def _as_effort(request: Request, ledger: Ledger) -> dict[str, Any]:
     """Say as an effort how much to think, where the model takes no number of tokens and no other word for it."""
-    family, budget, alone = family_of(request.model), request.thinking_budget, ledger.dialect in _EFFORT_ALONE
+    family, budget, alone = family_of(request.model), request.thinking_budget, ledger.wire.knows_effort_alone
     if budget == 0 or request.thinking in UNTHINKING:
         return _without_nothing(request, ledger)
     levelled = can_reason(request, ledger) if alone else family.thinking_budget is False
@@ -109,5 +109,5 @@ def _without_nothing(request: Request, ledger: Ledger) -> dict[str, Any]:
         for field in fields:
             ledger.lose(field, field, f"{request.model} reasons only where it is asked to", severity="formal")
         return dict.fromkeys(fields)
-    off = family.reasons and family.efforts and ledger.dialect in _EFFORT_ALONE
+    off = family.reasons and family.efforts and ledger.wire.knows_effort_alone
     return {**dict.fromkeys(fields), "effort": "none"} if off else {}

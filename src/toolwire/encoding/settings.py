@@ -2,8 +2,8 @@
 
 Rules of this file:
 - Only what is understood becomes a canonical field; everything else stays in the body's rest, to be replayed.
-- A spelling is kept, under its key in `Opaque.form`, only for as long as it still means the canonical value.
-- What a request does not say, and means by another key, its form has as `implied`.
+- The request's spelling has the settings as the client wrote them. One is written again only as long as it means the
+  canonical value.
 - A canonical setting that a dialect's table does not name is a loss; so no setting can be forgotten.
 """
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by
+from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of, spelling_of
 from toolwire.encoding.reasoning import (
     WITH_EFFORT,
     limit_reasoning,
@@ -26,6 +26,8 @@ from toolwire.encoding.reasoning import (
 from toolwire.encoding.request_fields import ABSENT, REQUEST_FIELDS
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Opaque, Output, Request, ServerTool, Severity
+from toolwire.types.spelling import RequestSpelling
+from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 from toolwire.wire.names import WORDS, Grammar, escape, shorten
 
 NUMBER = (int, float)
@@ -35,13 +37,11 @@ _NOT_SETTINGS = frozenset({"context", "opaque"})
 # All but the first and the last field of a request, which hold what is said and what was left.
 _FIELDS = tuple(name for name in Request.__struct_fields__ if name not in _NOT_SETTINGS)
 _values = attrgetter(*_FIELDS)
-# The wire on which top_logprobs stands without logprobs: what is asked for is in `include`.
-_TOP_ALONE = "openai-responses"
 _CHOICE = ("tool_choice", "parallel_tool_calls")
 
 
 class Understood(Struct):
-    """What a setting's value means: canonical fields, what is left of it, whether its spelling is kept."""
+    """The meaning of a setting's value: its canonical fields, the rest, and whether the value is stored as written."""
 
     fields: dict[str, Any]
     left: Any = ABSENT
@@ -62,7 +62,7 @@ class Setting(Struct, frozen=True):
     plain: bool = False
 
     def written(self, encode: Callable[[Request, Ledger], Any]) -> "Setting":
-        """Give the setting, read as it is, and written in another way."""
+        """Return the setting, read as it is, and written by `encode`."""
         return replace(self, encode=encode, plain=False)
 
 
@@ -83,7 +83,7 @@ def plain(key: str, field: str, *kinds: type) -> Setting:
 
 
 def checked(setting: Setting, takes: Callable[[Any], bool], why: str) -> Setting:
-    """Make a setting of which this wire takes some values; another one from elsewhere is lost, and `why` is said."""
+    """Make a setting of which this wire accepts some values; another one from elsewhere is lost, because of `why`."""
     field = setting.fields[0]
 
     def encode(request: Request, ledger: Ledger) -> Any:
@@ -158,16 +158,16 @@ def labels(*, stored: bool = False) -> Setting:
     """Make the setting of what an application notes of a request: texts, for some models only of what is `stored`."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        given = request.metadata or {}
+        metadata = request.metadata or {}
         if made_by(request.opaque, ledger.dialect):
-            return given
+            return metadata
         if stored and not request.store and family_of(request.model).unstored_metadata is False:
             ledger.lose("metadata", "metadata", f"{ledger.dialect} takes it of {request.model} only with `store`")
             return ABSENT
-        for key, value in given.items():
+        for key, value in metadata.items():
             if type(value) is not str:
                 ledger.lose(f"metadata.{key}", "metadata", f"{ledger.dialect} takes only strings, not {value!r}")
-        return {key: value for key, value in given.items() if type(value) is str}
+        return {key: value for key, value in metadata.items() if type(value) is str}
 
     return plain("metadata", "metadata", dict).written(encode)
 
@@ -181,11 +181,11 @@ def identifier(field: str) -> Setting:
     grammar = _NAMES_OF_USERS[field]
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        given: str = getattr(request, field)
-        if len(given) <= grammar.limit or made_by(request.opaque, ledger.dialect):
-            return given
+        value: str = getattr(request, field)
+        if len(value) <= grammar.limit or made_by(request.opaque, ledger.dialect):
+            return value
         ledger.lose(field, field, f"{ledger.dialect} takes at most {grammar.limit} characters", "approximated")
-        return shorten(given, grammar)
+        return shorten(value, grammar)
 
     return plain(field, field, str).written(encode)
 
@@ -194,9 +194,9 @@ def at_least(key: str, field: str, least: int) -> Setting:
     """Make a setting of a whole number that this wire wants not to be smaller."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
-        given = getattr(request, field)
-        if given >= least or made_by(request.opaque, ledger.dialect):
-            return given
+        value = getattr(request, field)
+        if value >= least or made_by(request.opaque, ledger.dialect):
+            return value
         ledger.lose(field, field, f"the least here is {least}", "approximated")
         return least
 
@@ -232,9 +232,9 @@ def lose_beside_schema(output: Output, ledger: Ledger) -> None:
 
 
 def legal_form(output: Output, ledger: Ledger) -> tuple[str, dict[str, Any] | None]:
-    """Give the name and the schema of an answer, from elsewhere, as OpenAI's two wires take them: it is an object's.
+    """Return the name and the schema of an answer, from elsewhere, as both wires of OpenAI accept them.
 
-    Another value stands in the one field of an object.
+    The schema is that of an object. Another value stands in the one field of an object.
     """
     schema = output.schema
     if schema is not None and not is_of_object(schema) and (wrapped := ledger.wrap(schema, "output.schema")):
@@ -286,7 +286,7 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     """
     opaque, choice, changed = request.opaque, request.tool_choice, dict[str, Any]()
     if opaque is not None and opaque.dialect == ledger.dialect:
-        return request if ledger.quirks.custom_tools else _respelled(request)
+        return request if ledger.quirks.custom_tools else _without_written_choice(request)
     request = without_progress_notes(request, ledger)
     if not declared:
         if choice is not None or request.parallel_tool_calls is not None:
@@ -294,7 +294,8 @@ def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
     elif choice is not None and choice.names is not None:
         changed = _settle_names(request, ledger)
     changed |= limit_reasoning(request, ledger)
-    if request.top_logprobs is not None and request.logprobs is not True and ledger.dialect != _TOP_ALONE:
+    alone = ledger.wire.takes_top_logprobs_alone
+    if request.top_logprobs is not None and request.logprobs is not True and not alone:
         ledger.lose("top_logprobs", "top_logprobs", "no logprobs are asked for", severity="minor")
         changed["top_logprobs"] = None
     return replace(request, **changed) if changed else request
@@ -307,26 +308,29 @@ def _without_choice(request: Request, ledger: Ledger) -> dict[str, Any]:
     return dict.fromkeys(chosen)
 
 
-def _respelled(request: Request) -> Request:
-    """Give a request without how its choice among tools was spelled: of custom tools, functions are made here."""
+def _without_written_choice(request: Request) -> Request:
+    """Return a request without its choice among tools as written: the custom tools in it become functions here."""
     opaque: Any = request.opaque
-    form = {key: given for key, given in (opaque.form or {}).items() if key != "tool_choice"}
-    return replace(request, opaque=replace(opaque, form=form))
+    spelling = shared_spelling_of(opaque, opaque.dialect, RequestSpelling)
+    if "tool_choice" not in spelling.settings:
+        return request
+    settings = {key: value for key, value in spelling.settings.items() if key != "tool_choice"}
+    return replace(request, opaque=replace(opaque, spelling=replace(spelling, settings=settings)))
 
 
 def _settle_names(request: Request, ledger: Ledger) -> dict[str, Any]:
     """Narrow a choice to those of its tools that are declared; no other one stands in for another server's tool."""
     choice: Any = request.tool_choice
-    servers = [tool for tool in request.tools if isinstance(tool, ServerTool)]
-    mine = [tool for tool in servers if tool.dialect == ledger.dialect]
-    declared = {tool.name for tool in request.tools if not isinstance(tool, ServerTool)} | {*_names_of(mine)}
+    server_tools = [tool for tool in request.tools if isinstance(tool, ServerTool)]
+    native = [tool for tool in server_tools if tool.dialect == ledger.dialect]
+    declared = {tool.name for tool in request.tools if not isinstance(tool, ServerTool)} | {*_names_of(native)}
     unknown = [name for name in choice.names if name not in declared]
     if not unknown:
         return {}
     names = [name for name in choice.names if name in declared]
     detail = f"no tool is declared as {', '.join(unknown)}"
     ledger.lose("tool_choice.names", "tool_choice", detail, "approximated")
-    if not names and not set(unknown).isdisjoint(_names_of(servers)):
+    if not names and not set(unknown).isdisjoint(_names_of(server_tools)):
         choice = replace(choice, mode="auto")
     return {"tool_choice": replace(choice, names=names or None)}
 
@@ -370,47 +374,51 @@ class Settings:
                 _lose_unknown(field, request, ledger)
 
     def paths(self, within: str = "") -> dict[str, str]:
-        """Say where in a body each canonical field stands."""
+        """Return the path in a body of each canonical field."""
         prefix = f"{within}." if within else ""
         firsts = {field: settings[0].key for field, settings in self.by_field.items()}
         return {field: f"{prefix}{key}" for field, key in firsts.items() if key}
 
-    def decode(self, rest: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Take what is understood out of what is left of a body: canonical fields, and spellings to keep."""
+    def decode(self, unparsed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take the settings out of the unparsed keys: return their canonical fields, and those to store as written."""
         fields: dict[str, Any] = {}
-        form: dict[str, Any] = {}
+        written: dict[str, Any] = {}
         known, by_key = self._fields, self.by_key
-        for key, value in list(rest.items()):
+        for key, value in list(unparsed.items()):
             if (field := known.get((key, type(value)))) is not None and field not in fields:
                 fields[field] = value
-                del rest[key]
+                del unparsed[key]
             elif key in by_key and (understood := by_key[key].decode(value)) is not None:
                 if not fields.keys().isdisjoint(understood.fields):
                     continue
                 fields |= understood.fields
                 if understood.keep:
-                    form[key] = value
+                    written[key] = value
                 if understood.left is ABSENT:
-                    del rest[key]
+                    del unparsed[key]
                 else:
-                    rest[key] = understood.left
-        return fields, form
+                    unparsed[key] = understood.left
+        return fields, written
 
 
 def _write(setting: Setting, request: Request, ledger: Ledger, body: dict[str, Any]) -> None:
     value = setting.encode(request, ledger)
     if value is not ABSENT:
         opaque = request.opaque
-        spelled = opaque is not None and opaque.dialect == ledger.dialect and (opaque.form or opaque.value)
-        body[setting.key] = _as_spelled(setting, value, request, opaque) if spelled else value  # type: ignore[arg-type]
+        has_more = opaque is not None and opaque.dialect == ledger.dialect and (opaque.spelling or opaque.value)
+        body[setting.key] = _as_written(setting, value, request, opaque) if has_more else value  # type: ignore[arg-type]
 
 
 def _lose_unknown(field: str, request: Request, ledger: Ledger) -> None:
     thinks = request.effort is not None or will_reason(request, ledger) is True
     carried = field in WITH_EFFORT and thinks and getattr(request, field) not in ("disabled", 0)
-    form = request.opaque.form if request.opaque is not None else None
-    carried = carried or (form is not None and form.get("implied") == field)
+    carried = carried or (field == "parallel_tool_calls" and _has_serial_functions(request))
     lose_setting(request, field, f"{ledger.dialect} has no such setting", ledger, carried=carried)
+
+
+def _has_serial_functions(request: Request) -> bool:
+    """Return True if one call at a time is not asked for, but implied by the `functions` of Chat Completions."""
+    return spelling_of(request.opaque, ChatRequestSpelling).has_serial_functions
 
 
 def nested(key: str, inner: Settings) -> Setting:
@@ -437,18 +445,19 @@ def nested(key: str, inner: Settings) -> Setting:
     return Setting(key, tuple(inner.by_field), decode, encode)
 
 
-def _as_spelled(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
+def _as_written(setting: Setting, value: Any, request: Request, opaque: Opaque) -> Any:
+    """Return a setting as its own wire wrote it while that means the same, else `value` with what was left of it."""
     key = setting.key
-    spelling = form_of(opaque, opaque.dialect).get(key, ABSENT)
-    if spelling is not ABSENT:
-        meant = setting.decode(spelling)
+    written = shared_spelling_of(opaque, opaque.dialect, RequestSpelling).settings.get(key, ABSENT)
+    if written is not ABSENT:
+        meant = setting.decode(written)
         if meant is not None and all(getattr(request, field) == meant.fields.get(field) for field in setting.fields):
-            return spelling
+            return written
     return merge(opaque.value.get(key), value)
 
 
 def merge(left: Any, value: Any) -> Any:
-    """Put what was left of an object beside what is understood of it, at every depth; the latter wins."""
+    """Add what was not understood of an object to what is understood of it, at every depth. The latter wins."""
     if not isinstance(left, dict) or not isinstance(value, dict):
         return value
     return {**left, **{key: merge(left.get(key), inner) for key, inner in value.items()}}

@@ -1,4 +1,4 @@
-"""What dialects write alike of tools: the walk over declarations, names, descriptions, and what no wire else takes."""
+"""The parts of a tool declaration that several dialects write in the same way, and the losses of the other parts."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -9,14 +9,15 @@ from toolwire.encoding.calls import lose_free_text
 from toolwire.encoding.ledger import Ledger, made_by
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.types import Request, ServerTool, Tool
+from toolwire.types.spelling.base import ToolSpelling
 
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
 
 def keep_tool(body: Any, dialect: str) -> ServerTool:
-    """Keep a declaration whole that is no function: the tool is the server's own."""
-    kind = body.get("type") if type(body) is dict else None
-    return ServerTool(kind if type(kind) is str else "", dialect, body)
+    """Return the tool of a declaration that is not a function: the server runs it, and `body` is not parsed."""
+    tool_type = body.get("type") if type(body) is dict else None
+    return ServerTool(tool_type if type(tool_type) is str else "", dialect, body)
 
 
 def encode_tools(
@@ -25,10 +26,10 @@ def encode_tools(
     encode: Callable[[Tool, Ledger], Any],
     offered: Collection[str] | None = None,
 ) -> list[Any]:
-    """Write the declarations of the tools that are offered: all, or those of these names."""
+    """Write the declarations of `tools`: of all of them, or only of those whose names are in `offered`."""
     bodies = []
-    for place, tool in enumerate(tools):
-        ledger.at = ("tools", place)
+    for index, tool in enumerate(tools):
+        ledger.at = ("tools", index)
         if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
             ledger.lose("", "tool_choice", "not offered, so that it is not called")
         elif not isinstance(tool, ServerTool):
@@ -42,38 +43,42 @@ def encode_tools(
 
 
 def functions_of(tools: Sequence[Tool | ServerTool]) -> Sequence[Any]:
-    """Give the declarations that are no server's own."""
+    """Return the tools that no server runs."""
     if ServerTool not in map(type, tools):
         return tools
     return [tool for tool in tools if isinstance(tool, Tool)]
 
 
 def limited(request: Request, ledger: Ledger, most: int) -> Request:
-    """Give a request from elsewhere without the tools that are more than this wire takes."""
+    """Return `request` with at most `most` tools, unless it was read from this wire."""
     tools = request.context.tools
     if len(tools) <= most or made_by(request.opaque, ledger.dialect):
         return request
-    for place in range(most, len(tools)):
-        ledger.lose(f"tools[{place}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")
+    for index in range(most, len(tools)):
+        ledger.lose(f"tools[{index}]", "tool_limit", f"{ledger.dialect} takes at most {most} tools")
     return replace(request, context=replace(request.context, tools=tools[:most]))
 
 
 def lose_server_tool(tool: ServerTool, ledger: Ledger) -> None:
-    """Lose a tool that another provider runs."""
+    """Report the loss of a tool that another provider runs."""
     ledger.lose("", "server_tool", f"only {tool.dialect} runs {tool.type}")
 
 
+def is_escaped(tool: Tool) -> bool:
+    """Return True if the declaration of `tool` had an escaped name."""
+    spelling = None if tool.opaque is None else tool.opaque.spelling
+    return isinstance(spelling, ToolSpelling) and spelling.is_escaped
+
+
 def begin_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    """Write the name of a tool, as it came or as the wire takes it, and its description."""
-    opaque, names, description = tool.opaque, ledger.names, tool.description
-    mine = opaque is not None and opaque.dialect == ledger.dialect
-    verbatim = mine and "escaped" not in (opaque.form or ())  # type: ignore[union-attr]
-    name = names.keep(tool.name) if verbatim else names.write(tool.name)
-    return {"name": name} if description is None else {"name": name, "description": description}
+    """Write the name and the description of `tool`. The name of a tool of this wire is written as it was read."""
+    is_native = made_by(tool.opaque, ledger.dialect) and not is_escaped(tool)
+    name = ledger.names.keep(tool.name) if is_native else ledger.names.write(tool.name)
+    return {"name": name} if tool.description is None else {"name": name, "description": tool.description}
 
 
 def as_function(tool: Tool, ledger: Ledger) -> Tool:
-    """Give a tool of free text as a function of one text, where each takes an object; its grammar is told in words."""
+    """Return a tool of free text as a function with one text parameter. Its description states its grammar."""
     lose_free_text(ledger)
     ledger.lose_fields(tool, "custom_tool", "parameters")
     words = [] if tool.description is None else [tool.description]
@@ -84,32 +89,38 @@ def as_function(tool: Tool, ledger: Ledger) -> Tool:
         case {"type": "text"}:
             ledger.lose("format", "custom_tool", "any text is taken", severity="formal")
         case _:
-            ledger.lose_fields(tool, "custom_tool", "format")
+            lose_format(tool, ledger)
     description = "\n\n".join(words) if words else None
     return replace(tool, custom=False, format=None, parameters=_FREE_TEXT, description=description)
 
 
 def lose_strict(tool: Tool, ledger: Ledger) -> None:
-    """Lose that calls are held to a tool's schema, where nothing does that; false asks for nothing."""
+    """Report the loss of `strict`, on a wire that cannot ask for it. The loss of `false` is only formal."""
     if tool.strict is not None:
         detail = f"{ledger.dialect} does not hold the calls of one tool to its schema"
         ledger.lose("strict", "strict", detail, severity=None if tool.strict else "formal")
 
 
+def lose_format(tool: Tool, ledger: Ledger) -> None:
+    """Lose the form that a custom tool's text must have, where none can be given."""
+    if tool.plain_format:
+        ledger.lose("format", "custom_tool", f"{ledger.dialect} has no place for it")
+
+
 def lose_metadata(tool: Tool, ledger: Ledger) -> None:
-    """Lose what an application keeps beside a tool, which is for no server."""
+    """Report the loss of the metadata of an application, which no server receives."""
     if tool.plain_metadata:
         ledger.lose("metadata", "tool_metadata", "metadata stays here")
 
 
 def read_allowed(tools: Sequence[Any], name_of: Callable[[Any], str | None]) -> tuple[list[str], list[Any]]:
-    """Tell apart what a choice allows: the names of tools that are called here, and all others, as they came."""
+    """Return the names of the client's tools that a choice allows, and the entries of the other allowed tools."""
     named = [(name_of(tool), tool) for tool in tools]
     return [name for name, _ in named if name is not None], [tool for name, tool in named if name is None]
 
 
 def write_choice(request: Request, ledger: Ledger, entry: Callable[[str, str], Any], allow: Callable[..., Any]) -> Any:
-    """Write a choice as OpenAI's two wires do: a mode; else one tool, or a list of those that are allowed."""
+    """Write a tool choice as both wires of OpenAI do: a mode, one tool, or a list of allowed tools."""
     choice = request.tool_choice
     if choice is None:
         return ABSENT

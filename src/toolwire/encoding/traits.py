@@ -23,14 +23,58 @@ class WireTraits(Struct, frozen=True, kw_only=True):
     """Whether clients may send one turn of the model as several messages."""
     has_response_ids: bool = False
     """Whether a response has an id."""
+    response_id_prefix: str = ""
+    """How the ids of responses begin that servers generate."""
     has_response_times: bool = False
     """Whether a response names the time at which it was created."""
+    has_durations: bool = False
+    """Whether a response says how long it took. Clients divide by these numbers."""
     stores_responses: bool = False
     """Whether servers store a response unless the request forbids it."""
+    names_model_in_path: bool = False
+    """Whether the path of a request names the model."""
+    stream_verb: str = ""
+    """The end of a path that asks for a stream, where the path says so and not the body."""
+    streams_by_default: bool = False
+    """Whether servers stream unless the request forbids it."""
+    streams_usage_on_request: bool = False
+    """Whether a stream reports usage only if the request asks for it."""
+    streams_arrays: bool = False
+    """Whether a stream is one JSON array unless the request asks for server-sent events."""
+    stream_type: str = "text/event-stream; charset=utf-8"
+    """The content type of a stream."""
+    ends_frames_with_blank_line: bool = True
+    """Whether a blank line ends a frame of a stream. Otherwise the end of the line does."""
+    has_comments: bool = False
+    """Whether clients skip comments in a stream."""
+    keep_alive: bytes = b""
+    """The bytes that keep a silent stream open. Empty if clients know none."""
+    ending_field: bytes = b""
+    """The field of a frame that ends an answer, where a stream has no last frame of its own."""
+    request_id_header: str = "x-request-id"
+    """The response header in which SDKs read the id of a request."""
+    count_field: str = "input_tokens"
+    """The field of a token count."""
+    count_object: str = ""
+    """The `object` of a token count, where it has one."""
+    other_api: str = ""
+    """The API whose other endpoints (embeddings, images) its servers offer. Empty if no other wire belongs to it."""
+    result_link: str = "tool_call_id"
+    """The field of a `ToolResult` that links it to its call. Empty if the order alone does."""
+    describes_keywords: bool = False
+    """Whether a declaration from another wire has its keywords in descriptions, because servers drop them."""
+    continues_turns: bool = False
+    """Whether models continue an assistant turn at the end of a request. Some families still refuse it."""
+    binds_thinking: bool = False
+    """Whether signed thinking is only valid while the results before it are unchanged."""
+    requires_thinking_before_calls: bool = False
+    """Whether a request with a thinking budget is refused if its calls were made without thinking."""
     shows_foreign_thinking: bool = False
     """Whether clients are shown the thinking of another wire's model, under a signature of ours."""
     has_billing_line: bool = False
     """Whether clients begin the system prompt with a line by which their own vendor bills."""
+    wraps_output: bool = False
+    """Whether servers take a schema of an answer only if it is an object's; another value is a field of one."""
     settings_by_history: frozenset[str] = frozenset()
     """The fields of a `Request` whose encoding depends on the messages of the request."""
     losses_after_history: frozenset[str] = frozenset()

@@ -18,9 +18,10 @@ from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from toolwire.dialects import traits_of
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
@@ -29,6 +30,7 @@ from toolwire.gateway.endings import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
+from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes, Upward
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
@@ -55,7 +57,6 @@ _LOSSES = "/toolwire/requests/"
 # What may be done with a stored answer.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
 # Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
-_REQUEST_IDS = {"anthropic": b"request-id"}
 _FIGURES = "text/plain; version=1.0.0; charset=utf-8"
 _OPEN = frozenset({"/health", "/ready"})
 _ASKS_FIRST = "access-control-request-method"
@@ -105,16 +106,16 @@ class Gateway:
         limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
         *,
         places: Places = Places(),  # noqa: B008 - frozen
-        seen: Callable[[dict[str, Any]], None] | None = None,
+        seen: Callable[[RequestRecord], None] | None = None,
     ) -> None:
         self.tools: Tools = tools
         self.limits: BodyLimits = limits
         self.places: Places = places
-        self.seen: Callable[[dict[str, Any]], None] | None = seen
+        self.seen: Callable[[RequestRecord], None] | None = seen
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
-        self.watchers: list[Callable[[dict[str, Any]], None]] = []
+        self.watchers: list[Callable[[RequestRecord], None]] = []
         self.figures: Callable[[], bytes] | None = None
 
     def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
@@ -233,23 +234,22 @@ class _Request:
         watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
         if not watchers:
             return
-        record = {
-            "request": self.identity,
-            "key": self.owner,
-            "path": self.path[:200],
-            "wire": self.wire,
-            "status": served.status,
-            "model": served.model[:200],
-            "goal": served.goal,
-            "ending": served.ending,
-            "seconds": round(seconds, 6),
-            "input_tokens": tokens.input if tokens is not None else None,
-            "output_tokens": tokens.output if tokens is not None else None,
-            "guessed": tokens is not None and tokens.guessed,
-            "cost": served.cost / NANO,
-        }
-        if served.legs:
-            record["went_on"] = [leg.goal for leg in served.legs]
+        record = RequestRecord(
+            request=self.identity,
+            key=self.owner,
+            path=self.path[:200],
+            wire=self.wire,
+            status=served.status,
+            model=served.model[:200],
+            goal=served.goal,
+            ending=served.ending,
+            seconds=round(seconds, 6),
+            input_tokens=tokens.input if tokens is not None else None,
+            output_tokens=tokens.output if tokens is not None else None,
+            guessed=tokens is not None and tokens.guessed,
+            cost=served.cost / NANO,
+            went_on=[leg.goal for leg in served.legs] or UNSET,
+        )
         for watch in watchers:
             watch(record)
 
@@ -425,7 +425,7 @@ class _Request:
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         said.append((b"x-toolwire-request", self.identity.encode()))
-        said.append((_REQUEST_IDS.get(self.wire, b"x-request-id"), self.identity.encode()))
+        said.append((traits_of(self.wire).request_id_header.encode(), self.identity.encode()))
         if self.page:
             said += ((b"access-control-allow-origin", self.page.encode("latin-1")), (b"vary", b"origin"))
             said.append((b"access-control-expose-headers", _SHOWN))
@@ -489,10 +489,9 @@ class _Request:
             await self._lead(asked, body)
             return
         tokens = max(1, sum(len(bytes(value)) for name, value in members.items() if name != "model") // 4)
-        told: dict[str, Any] = {"totalTokens": tokens} if asked.dialect == "gemini" else {"input_tokens": tokens}
-        if asked.dialect == "openai-responses":
-            told = {"object": "response.input_tokens", **told}
-        await self._reply(200, _write(told), **{"x-toolwire-estimate": "1"})
+        traits = traits_of(asked.dialect)
+        kind = {"object": traits.count_object} if traits.count_object else {}
+        await self._reply(200, _write({**kind, traits.count_field: tokens}), **{"x-toolwire-estimate": "1"})
 
     async def _answer_ours(self) -> None:
         """Answer a path of ours; anything else is nobody's."""

@@ -31,7 +31,7 @@ from toolwire.gateway.passing import (
 )
 from toolwire.gateway.prices import used
 from toolwire.gateway.routes import Goal
-from toolwire.gateway.stored import WIRE, text_of, whole
+from toolwire.gateway.stored import text_of, whole
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
 from toolwire.gateway.wording import wording
 from toolwire.providers.addressing import url_of
@@ -46,8 +46,6 @@ T = TypeVar("T")
 BRIEFLY = 0.2
 """Seconds after which a provider that was away for a moment may be asked again."""
 
-# How the vendors' ids of answers begin. Claude Code takes answers of one id for one (2.1.197).
-_ID_PREFIXES = {"openai-chat": "chatcmpl-", "openai-responses": "resp_", "anthropic": "msg_"}
 _PASSING = frozenset({401, 402, 403, 408, 409, 429})  # what another provider may do better
 _TAKEN = Loss("messages", "signature", "dropped", "made by another provider", "minor")
 _UNBUDGETED = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
@@ -151,7 +149,7 @@ class Attempt:
 
     def _recall(self) -> None:
         """Bring what a request goes on from, where its provider does not hold it."""
-        if self.wire.DIALECT == WIRE and self.incoming.asked.action == "answer":
+        if self.wire.TRAITS.stores_responses and self.incoming.asked.action == "answer":
             incoming = self.incoming
             body = whole(incoming.turns, incoming.body, self.goal.provider, incoming.items)
             if body is not None:
@@ -168,7 +166,7 @@ class Attempt:
         """Return the path and the bytes that name the provider's model."""
         incoming, model = self.incoming, self.goal.model
         members = self.members if body is incoming.body else members_of(body)
-        if incoming.asked.dialect != "gemini":
+        if not self.wire.TRAITS.names_model_in_path:
             named = with_model(body, members, model)
             return incoming.path, body if model == text_of(self.members["model"]) else named
         verb = incoming.path.rpartition(":")[2]
@@ -181,13 +179,14 @@ class Attempt:
 
     async def _without_others(self, body: bytes) -> bytes:
         """Take out what other providers have thought; the bytes stay where there is none."""
-        taken = await self._apart(without_shown, self.wire.DIALECT, body, self.members)
+        taken = await self._apart(without_shown, self.wire.TRAITS, body, self.members)
         if self.shares_wire and await self._apart(may_be_signed, taken):
             taken = await self._without_others_signatures(taken)
         if taken is body:
             return body
         self.request_losses = (_TAKEN,)
-        settled = await self._apart(without_budget, taken) if self.wire.DIALECT == "anthropic" else taken
+        needs_thinking = self.wire.TRAITS.requires_thinking_before_calls
+        settled = await self._apart(without_budget, taken) if needs_thinking else taken
         if settled is not taken:
             self.request_losses = (_TAKEN, _UNBUDGETED)
         return settled
@@ -216,8 +215,8 @@ class Attempt:
         try:
             if self.exchange is None:
                 self.exchange = await self.exchange_with(self.goal)
-                if found := await memory.find(incoming.owner, self.exchange.asks):
-                    self.exchange.remember(found)
+                if found := await memory.find(incoming.owner, self.exchange.memory_keys):
+                    self.exchange.use_memory(found)
             encoded, body = await self._apart(_encoded, self.exchange)
             if self.strict:
                 translate.refuse(encoded.losses)
@@ -274,7 +273,7 @@ class Attempt:
         if self.passes and answer.status >= 400 and not isinstance(read, str):
             return told
         if self.exchange is not None and answer.status >= 400 and body:
-            told.unread = self.exchange.leave(said)
+            told.unread = self.exchange.drop_refused_thinking(said)
             reply = self.exchange.error(status, body, answer.headers)
         else:
             reply = self.wire.encode_error(error_of(provider, answer, read, secrets))
@@ -294,7 +293,7 @@ class Attempt:
             model=goal.model,
             over=wording(goal.provider, goal.format),
             translation_cache=cache,
-            response_id=_ID_PREFIXES.get(self.wire.DIALECT, "") + incoming.identity.removeprefix("tw_"),
+            response_id=self.wire.TRAITS.response_id_prefix + incoming.identity.removeprefix("tw_"),
             now=self._now,
         )
 

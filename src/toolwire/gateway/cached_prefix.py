@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import ResumableDialect
+from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import Quirks
 from toolwire.encoding.repair import BEGINNING, is_legal
 from toolwire.encoding.traits import WireTraits
@@ -41,6 +42,8 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.types.encoded import Written
+from toolwire.types.spelling import RequestSpelling
+from toolwire.types.spelling.gemini import GeminiRequestSpelling
 from toolwire.wire.bodies import place_of, read_body
 from toolwire.wire.names import escape, was_made
 
@@ -54,8 +57,6 @@ _MOST_TOOLS = 128
 _TOOL_SIZE = 8_000
 """Estimated bytes of a stored tool declaration."""
 _STREAM_SETTINGS = ("stream", "stream_options")
-# Spellings of a request that can be written only when all of its messages are known.
-_UNUSUAL_FORMS = frozenset({"begun", "one", "no_contents", "no_messages", "no_input", "layout", "items"})
 
 
 class Wires(Struct, frozen=True):
@@ -412,9 +413,9 @@ class Translation(Struct, frozen=True):
 
     def has_independent_settings(self) -> bool:
         """Return True if no setting of the request is written depending on its messages."""
-        request, opaque = self.request, self.request.opaque
-        form = (opaque.form if opaque is not None else None) or {}
-        if len(request.tools) > _MOST_TOOLS or request.provider_state or not _UNUSUAL_FORMS.isdisjoint(form):
+        request = self.request
+        spelling = shared_spelling_of(request.opaque, self.wires.source.DIALECT, RequestSpelling)
+        if len(request.tools) > _MOST_TOOLS or request.provider_state or spelling.needs_all_messages:
             return False
         return all(getattr(request, field) is None for field in self.wires.target.TRAITS.settings_by_history)
 
@@ -422,7 +423,8 @@ class Translation(Struct, frozen=True):
         """Return the parts of the request by which its answer is read."""
         stream_settings = {name: self.body[name] for name in _STREAM_SETTINGS if name in self.body}
         tools, output = [tool for tool in self.request.tools if is_minded(tool)], self.request.output
-        opaque = Opaque(self.wires.source.DIALECT, {}, {"word": True}) if asks_for_word(self.request) else None
+        spelling = GeminiRequestSpelling(has_enum_output=True) if asks_for_word(self.request) else None
+        opaque = None if spelling is None else Opaque(self.wires.source.DIALECT, {}, spelling=spelling)
         return _AnswerSettings(tools, stream_settings, output if asks_for_value(output) else None, opaque)
 
     def translate_from(self, items: list[Any], start: "_PrefixEnd") -> tuple[_Decoded, _EncodedMessages] | None:

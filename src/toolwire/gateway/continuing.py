@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import Dialect
+from toolwire.dialects import Dialect, traits_of
 from toolwire.encoding.families import family_of
 from toolwire.encoding.finish import ending
 from toolwire.gateway.routes import Goal
@@ -56,10 +56,6 @@ GO_ON = (
     "The connection was lost in the middle of your answer. Go on exactly where it ends: write only what follows, "
     "repeat nothing of it, and say nothing about this."
 )
-# Whose model goes on with a turn that a request has begun. Messages: but for the families that refuse it. Ollama: its
-# maintainers in github.com/ollama/ollama/issues/6778. Gemini: some models of 2026-07 refuse it with a 400.
-_PREFILLS = frozenset({"anthropic", "ollama"})
-_COMMENTS = frozenset({"openai-chat", "openai-responses", "anthropic"})
 _PASSING = frozenset({"server", "overloaded", "timeout", "rate_limit", "unknown"})
 _WORDS = (RefusalDelta, ThinkingDelta)
 _ENDS = (PartEnd, ChoiceEnd, MessageEnd)
@@ -273,7 +269,7 @@ def _prefills(goal: Goal, request: Request) -> bool:
         or request.effort is not None
         or request.thinking not in (None, "disabled", "between_tools")
     )
-    return goal.provider.dialect in _PREFILLS and family.prefill is not False and not thinks
+    return traits_of(goal.provider.dialect).continues_turns and family.prefill is not False and not thinks
 
 
 class GoingOn(Struct):
@@ -321,4 +317,4 @@ def seam(broken: Goal, goal: Goal, text: str) -> Loss:
 
 def comment(wire: Dialect, loss: Loss) -> bytes:
     """Write a seam as a comment between two events, where a wire has comments."""
-    return f": toolwire: {loss.detail}\n\n".encode() if wire.DIALECT in _COMMENTS else b""
+    return f": toolwire: {loss.detail}\n\n".encode() if wire.TRAITS.has_comments else b""

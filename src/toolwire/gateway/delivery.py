@@ -35,21 +35,14 @@ from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
 from toolwire.gateway.routes import Goal
 from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
-from toolwire.translation.exchange import Exchange, ExchangedStream
+from toolwire.translation.exchange import Exchange
+from toolwire.translation.exchange_answer import ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
 from toolwire.translation.translate import read_error
 from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Response, Text, Thinking, ToolCall
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
-_TIMED = "ollama"  # says how long an answer took
-_STREAMS = {"ollama": "application/x-ndjson"}
-_EVENTS = "text/event-stream; charset=utf-8"
-_KEEP_ALIVES = {
-    "openai-chat": b": waiting\n\n",
-    "openai-responses": b": waiting\n\n",
-    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
-}
 _BROKE = "the provider's answer broke off"
 _NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
 _PART = 16_384  # bytes of an answer that are translated and sent at a time
@@ -246,7 +239,7 @@ class Delivery:
             served.status, served.ending = reply.status, "error"
             return reply.json
         self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)
-        if self.wire.DIALECT == _TIMED:
+        if self.wire.TRAITS.has_durations:
             return msgspec.json.encode({**encoded.body, **self._taken()})
         return encoded.json
 
@@ -282,8 +275,8 @@ class Delivery:
     async def _keep(self) -> None:
         """Keep what an answer has that its client's wire has no place for."""
         exchange = self.attempt.exchange
-        if exchange is not None and exchange.learned:
-            await self.tools.memory.keep(self.incoming.owner, exchange.learned)
+        if exchange is not None and exchange.memory_updates:
+            await self.tools.memory.keep(self.incoming.owner, exchange.memory_updates)
 
     async def _deliver_stream(self, first: bytes) -> None:
         """Give an answer that comes in pieces."""
@@ -292,9 +285,9 @@ class Delivery:
         array = stream_quirks(self.wire.DIALECT, {}, attempt.full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
         stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
-        if isinstance(stream, ExchangedStream) and self.wire.DIALECT == _TIMED:
-            stream.at_end = lambda: Opaque(_TIMED, self._taken())
-        pulse = await self._begin_stream(first, JSON if array else _STREAMS.get(self.wire.DIALECT, _EVENTS))
+        if isinstance(stream, ExchangedStream) and self.wire.TRAITS.has_durations:
+            stream.at_end = lambda: Opaque(self.wire.DIALECT, self._taken())
+        pulse = await self._begin_stream(first, JSON if array else self.wire.TRAITS.stream_type)
         finished = False
         try:
             if seams is not None and isinstance(stream, ExchangedStream):
@@ -348,7 +341,7 @@ class Delivery:
         shown = self.attempt.exchange
         head = self._head(kind_of(self.answer.headers, usual, self._secrets) if shown is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
-        waiting = None if shown is None else _KEEP_ALIVES.get(self.wire.DIALECT)
+        waiting = None if shown is None else self.wire.TRAITS.keep_alive or None
         if waiting is not None and _says_nothing(first):  # `_first` has waited as long as the pulse does
             await self.client.send(waiting, True)
         return Pulse(self.tools.keep_alive, self.client, waiting)
@@ -383,7 +376,8 @@ class Delivery:
 
     def _hold(self, stream: ExchangedStream | PassedStream, said: bytes) -> bool:
         """Hold the end of a stream back until its calls are recorded; return True if these bytes belong to it."""
-        ends = stream.whole or (self.wire.DIALECT == "gemini" and b'"finishReason"' in said)
+        field = self.wire.TRAITS.ending_field
+        ends = stream.whole or (field != b"" and field in said)
         if ends or self._held:
             self._held += said
             return True
@@ -432,7 +426,7 @@ class Delivery:
             attempt.goal, attempt.exchange = leg.goal, await attempt.exchange_with(leg.goal)
             self._secrets |= self.tools.secrets_of(leg.goal.provider)
             self._masking = MaskedStream(self._secrets)
-            said = stream.tell(seams.join(attempt.exchange.target.decode_stream(), leg.left))
+            said = stream.encode_events(seams.join(attempt.exchange.target.decode_stream(), leg.left))
             stream = attempt.exchange.stream(stream, seams.begun)
             words = self._masking.feed(said + comment(self.wire, told))
 

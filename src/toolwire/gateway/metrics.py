@@ -11,12 +11,13 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from itertools import accumulate
-from typing import Any
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
+
+from toolwire.gateway.request_record import RequestRecord
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _BOUNDS = (*map(floatToGoString, _SECONDS), "+Inf")
@@ -50,20 +51,20 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def watch(self, record: dict[str, Any]) -> None:
+    def watch(self, record: RequestRecord) -> None:
         """Count a request."""
-        wire, seconds = record["wire"], record["seconds"]
-        place = wire, record["goal"].partition("/")[0], record["status"], record["ending"]
+        wire, seconds = record.wire, record.seconds
+        place = wire, record.provider, record.status, record.ending
         labels = self._labels.get(place) or self._labelled(place)
         self._requests[labels] += 1
         times = self._times[wire]
         times.counts[bisect_left(_SECONDS, seconds)] += 1
         times.sum += seconds
-        if record["input_tokens"] is not None:
+        if record.input_tokens is not None:
             spent = self._spent[labels[1]]
-            spent.read += record["input_tokens"]
-            spent.written += record["output_tokens"]
-            spent.cost += record["cost"]
+            spent.read += record.input_tokens
+            spent.written += record.output_tokens or 0
+            spent.cost += record.cost
 
     def _labelled(self, place: tuple[str, str, int, str]) -> tuple[str, ...]:
         wire, provider, status, ending = place
@@ -96,7 +97,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-def spans() -> Callable[[dict[str, Any]], None] | None:
+def spans() -> Callable[[RequestRecord], None] | None:
     """Give what makes a span of each request, where an SDK of OpenTelemetry was loaded: `opentelemetry-instrument`."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
@@ -104,26 +105,25 @@ def spans() -> Callable[[dict[str, Any]], None] | None:
 
     tracer = trace.get_tracer("toolwire.gateway")
 
-    def watch(record: dict[str, Any]) -> None:
-        end = time.time_ns()
-        provider, _, model = record["goal"].partition("/")
+    def watch(record: RequestRecord) -> None:
+        end, model = time.time_ns(), record.provider_model
         told = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": provider,
+            "gen_ai.provider.name": record.provider,
             "gen_ai.request.model": model,
-            "gen_ai.usage.input_tokens": record["input_tokens"],
-            "gen_ai.usage.output_tokens": record["output_tokens"],
-            "http.response.status_code": record["status"],
-            "toolwire.request": record["request"],
-            "toolwire.wire": record["wire"],
-            "toolwire.ending": record["ending"],
-            "toolwire.key": record["key"],
+            "gen_ai.usage.input_tokens": record.input_tokens,
+            "gen_ai.usage.output_tokens": record.output_tokens,
+            "http.response.status_code": record.status,
+            "toolwire.request": record.request,
+            "toolwire.wire": record.wire,
+            "toolwire.ending": record.ending,
+            "toolwire.key": record.key,
         }
-        start = end - int(record["seconds"] * 1e9)
+        start = end - int(record.seconds * 1e9)
         span = tracer.start_span(f"chat {model}".strip(), kind=trace.SpanKind.SERVER, start_time=start)
         span.set_attributes({name: value for name, value in told.items() if value not in (None, "")})
-        if record["ending"] not in ("answer", "continued"):
-            span.set_status(trace.StatusCode.ERROR, record["ending"])
+        if record.ending not in ("answer", "continued"):
+            span.set_status(trace.StatusCode.ERROR, record.ending)
         span.end(end)
 
     return watch

@@ -19,6 +19,7 @@ import msgspec
 from toolwire.dialects import Dialect
 from toolwire.dialects.anthropic.messages import runs_unthought
 from toolwire.encoding.finish import ending
+from toolwire.encoding.traits import WireTraits
 from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
 from toolwire.translation.shown import FOREIGN
@@ -69,13 +70,12 @@ def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
     return body[:start] + msgspec.json.encode(model) + body[end:]
 
 
-def without_shown(wire: str, body: bytes, members: dict[str, Any]) -> bytes:
+def without_shown(traits: WireTraits, body: bytes, members: dict[str, Any]) -> bytes:
     """Give a body without what other wires' models have thought, of which its own vendor knows nothing."""
-    match wire:
-        case "anthropic" if _FOREIGN in body:
-            return _filtered(body, members, "messages", _unshown_message)
-        case "openai-responses" if b'"rs_' in body and _MADE.search(body) is not None:
-            return _filtered(body, members, "input", _unshown_item)
+    if traits.shows_foreign_thinking and _FOREIGN in body:
+        return _filtered(body, members, traits.history_key, _unshown_message)
+    if "reasoning" in traits.model_items and b'"rs_' in body and _MADE.search(body) is not None:
+        return _filtered(body, members, traits.history_key, _unshown_item)
     return body
 
 
@@ -216,7 +216,7 @@ class OtherAnswer:
 def error_frames(dialect: Dialect, error: Error) -> bytes:
     """Write an error that ends a stream whose lines are whole so far."""
     encoder = dialect.encode_stream()
-    gap = b"" if dialect.DIALECT == "ollama" else b"\n"  # it ends a frame whose lines are whole
+    gap = b"\n" if dialect.TRAITS.ends_frames_with_blank_line else b""  # it ends a frame whose lines are whole
     return gap + encoder.feed(ErrorEnd(error)) + encoder.close()
 
 

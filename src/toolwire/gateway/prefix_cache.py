@@ -8,7 +8,7 @@ Rules of this file:
   the next ones are stored less and less often.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import Any
 
@@ -27,7 +27,6 @@ from toolwire.gateway.cached_prefix import (
     read_extension,
     write_extension,
 )
-from toolwire.schema.fitting import KNOWN
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.types import Context, Encoded, Message, Request, ToolCall
 from toolwire.work.keeping import Holding, Share
@@ -48,7 +47,7 @@ class PrefixCache:
     """The translated conversations of all owners, in up to `limit` bytes. With 0 it stores nothing."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit: int = limit
         self._entries = Holding(limit)
         self._heads, self._edges = _Counters(), _Counters()
 
@@ -93,7 +92,7 @@ class OwnerCache:
     """The translated conversations of one owner."""
 
     def __init__(self, owner: str, entries: Share, heads: _Counters, edges: _Counters) -> None:
-        self.entries = entries
+        self.entries: Share = entries
         self._owner, self._heads, self._edges = owner, heads, edges
 
     def look_up(
@@ -195,16 +194,6 @@ class _Lookup(Struct):
         if prefix is not extension.prefix:
             self._cache.store(self._key, self._data, prefix, extension.prefix)
         return encoded
-
-    def encode(self, request: Request, target: Dialect, quirks: Mapping[str, Any]) -> Encoded:
-        """Encode the whole request. Tool schemas that were adapted before are reused."""
-        if not request.context.tools and request.output is None:
-            return target.encode_request(request, **quirks)
-        token = KNOWN.set(self._cache.entries)
-        try:
-            return target.encode_request(request, **quirks)
-        finally:
-            KNOWN.reset(token)
 
     def store(self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks) -> None:
         """Store the prefixes of a translated request that are due."""

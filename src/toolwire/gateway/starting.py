@@ -25,6 +25,7 @@ from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
+from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes, Upward, providers_of
 from toolwire.gateway.turn import CONNECTED_SECONDS, INTAKE, Tools
 from toolwire.providers import PROVIDERS, Provider
@@ -213,7 +214,7 @@ def reload(gateway: Gateway, path: str | None) -> bool:
     return True
 
 
-def _log(record: dict[str, Any]) -> None:
+def _log(record: RequestRecord | dict[str, Any]) -> None:
     """Write a line of the log; where nobody reads it any more, requests are answered all the same."""
     with contextlib.suppress(OSError):
         sys.stderr.write(msgspec.json.encode(record).decode() + "\n")

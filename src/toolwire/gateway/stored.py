@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from toolwire.dialects import dialect
+from toolwire.dialects import dialect, traits_of
 from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
 from toolwire.gateway.headers import kind_of
 from toolwire.gateway.masking import MaskedStream, ProviderSecrets
@@ -79,7 +79,7 @@ def whole(
         return None
     read = read_body(body)
     items = [item for kept in reversed(missing) for item in kept.items]
-    if provider.dialect == WIRE:
+    if traits_of(provider.dialect).stores_responses:
         items = [_unnamed(item) for item in items if not _is_bare(item)]
     given = as_items(read.get("input"))
     told = [_said(one) for item in (*items, *given) for one in _recalled(item, known, provider)]
@@ -94,7 +94,7 @@ def whole(
 
 def _recalled(item: Any, known: Mapping[str, StoredItem], provider: Provider) -> Iterator[Any]:
     """Give the item that one refers to, where the provider does not hold it."""
-    name, own = reference_in(item), provider.dialect == WIRE
+    name, own = reference_in(item), traits_of(provider.dialect).stores_responses
     kept = None if name is None else known.get(name)
     if name is None or (own and (kept is None or (kept.there and kept.maker == provider.name))):
         yield item

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.dialects import dialect
+from toolwire.dialects import dialect, traits_of
 from toolwire.errors import ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Reservation
@@ -32,7 +32,6 @@ from toolwire.gateway.turn import Answering, Incoming, Served, Tools
 from toolwire.translation.paths import Asked
 from toolwire.wire.bodies import members_of
 
-_OPENAI = {"openai-chat", "openai-responses"}
 _OF_ONE = frozenset({"lossy", "previous_response_not_found"})  # another may lose nothing, or hold what one does not
 _OF_OUR_KEYS = frozenset({401, 402, 403})  # what providers say of keys that are not the client's
 _PATIENCE = 2.0  # seconds that a provider may ask to wait, to be asked again for one request
@@ -52,7 +51,7 @@ async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Serv
     longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
     place = _place(tools, incoming)
     if place is not None:
-        foreign = any(goal.provider.dialect != WIRE for goal in goals)
+        foreign = any(not traits_of(goal.provider.dialect).stores_responses for goal in goals)
         _check_background(incoming, members, foreign=foreign)
         incoming.turns = await _earlier(place, incoming, members, foreign=foreign)
         inputs = [members.get("input") or b"", *(kept.asked for kept in incoming.turns)]
@@ -78,7 +77,7 @@ def way_of(routes: Routes, key: Key | None, name: str) -> FoundRoute:
 
 def _place(tools: Tools, incoming: Incoming) -> Turns | None:
     """Say where the turns are that a request may go on from, and where its answer is kept."""
-    if incoming.asked.dialect != WIRE or incoming.asked.action != "answer":
+    if not traits_of(incoming.asked.dialect).stores_responses or incoming.asked.action != "answer":
         return None
     return Turns([MemoryPart(tools.memory), *filter(None, [incoming.held])], incoming.owner)
 
@@ -318,4 +317,5 @@ def _told_of(failures: list[Failure]) -> Failure:
 
 def _knows(there: str, asked: Asked) -> bool:
     """Whether a provider knows what is no request to a model: it is of the wire, or of the same vendor."""
-    return asked.dialect == there or (asked.action == "other" and {asked.dialect, there} <= _OPENAI)
+    api = traits_of(asked.dialect).other_api
+    return asked.dialect == there or (asked.action == "other" and api != "" and api == traits_of(there).other_api)

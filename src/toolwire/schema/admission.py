@@ -14,7 +14,6 @@ Rules of this file:
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
@@ -117,10 +116,10 @@ def admit(schema: Any) -> Admitted:
         root = root._replace(node=_respelled(root))
         every = list(places(root))
     _refuse_other_roots(root.node)
-    refers, weights = False, [0]
+    refers, weights, harmless = False, [0], set[str]()
     for place in every:
         if type(place.node) is dict:
-            _look_at(place.node, place.path, draft)
+            _look_at(place.node, place.path, draft, harmless)
             refers = refers or not place.node.keys().isdisjoint(REFERENCES)
             weights += _weights(place.node, place.path)
         elif type(place.node) is not bool:
@@ -196,15 +195,19 @@ def _respelled_below(place: Subschema, keyword: str, value: Any) -> Any:
     return value
 
 
-def _look_at(node: Schema, path: str, draft: str) -> None:
-    """Refuse one subschema that is ill-formed, misspelled or cannot be met."""
+def _look_at(node: Schema, path: str, draft: str, harmless: set[str]) -> None:
+    """Reject one subschema that is ill-formed, misspelled or cannot be met.
+
+    `harmless` collects the unknown keywords of the schema that resemble no known one: each is compared once.
+    """
     present(node, path)
-    for keyword in node.keys() - _KNOWN:
+    for keyword in node.keys() - _KNOWN - harmless:
         if meant := _resembled(keyword):
             raise InvalidSchema(
                 f"{keyword!r} is not a keyword and would be ignored; did you mean {meant!r}?",
                 path=inside(path, keyword),
             )
+        harmless.add(keyword)
     if path and "$schema" in node:
         _draft_of(node, path)
     if unknown := sorted(node.keys() & _UNKNOWN_TO[draft]):
@@ -221,7 +224,6 @@ def _look_at(node: Schema, path: str, draft: str) -> None:
             raise InvalidSchema(f"{low} {node[low]} leaves nothing below {high} {node[high]}", path=inside(path, low))
 
 
-@lru_cache(maxsize=4096)
 def _resembled(keyword: str) -> str:
     """Find the keyword that a word was probably meant for; none for an annotation."""
     if keyword.startswith(("x-", "X-")) or len(keyword) > _LONGEST:
@@ -236,14 +238,15 @@ def _weights(node: Schema, path: str) -> list[int]:
     """Weigh the patterns of a subschema; refuse those that repeat too much."""
     patterns = [("pattern", node["pattern"])] if "pattern" in node else []
     patterns += (("patternProperties", pattern) for pattern in node.get("patternProperties", ()))
-    for keyword, pattern in patterns:
-        if weight(pattern) > MAX_WEIGHT:
+    weights = [weight(pattern) for _, pattern in patterns]
+    for (keyword, pattern), heavy in zip(patterns, weights, strict=True):
+        if heavy > MAX_WEIGHT:
             raise InvalidSchema(
                 f"the pattern {pattern[:_SHOWN]!r} repeats too much: more than {MAX_WEIGHT:,} characters, "
                 "once it is written out",
                 path=inside(path, keyword),
             )
-    return [weight(pattern) for _, pattern in patterns]
+    return weights
 
 
 _Edges = dict[int, list[int]]

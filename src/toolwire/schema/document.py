@@ -22,8 +22,6 @@ MAX_DEPTH = 100
 MAX_NESTING = 256
 MAX_SIZE = 100_000
 _MAX_BITS = 4096
-# What is written in fewer bytes holds no number of so many bits.
-_SHORT = 1200
 TEXT_UNIT = 64
 _COMPARISONS = 20_000
 _ROOT = "#"
@@ -112,12 +110,6 @@ def measure(value: Any, path: str = "") -> int:
     raise too_deep(path)
 
 
-def size_at_most(written: bytes) -> int:
-    """Say how large a schema is at most by how it is written, where that is short; 0 where it has to be measured."""
-    short = len(written) < _SHORT and written.count(b"{") + written.count(b"[") < MAX_NESTING
-    return len(written) if short else 0
-
-
 def _anchors(root: Schema) -> dict[str, Any]:
     """Every `$anchor` of a document, the first one of a name."""
     anchors: dict[str, Any] = {}
@@ -162,14 +154,10 @@ def _definition(name: str) -> str:
 
 
 class RootSchema:
-    """A root schema, what its references point to, which of them a fit keeps, and what writing out the others costs.
-
-    Of a root that is `at_most` so large, its size is only measured where it comes to it.
-    """
+    """A root schema, what its references point to, which of them a fit keeps, and what writing out the others costs."""
 
     __slots__ = (
         "_anchors",
-        "_at_most",
         "_base",
         "_defined",
         "_found",
@@ -182,14 +170,12 @@ class RootSchema:
         "root",
     )
 
-    def __init__(self, root: Schema, at_most: int = 0, allowance: Allowance | None = None) -> None:
+    def __init__(self, root: Schema, allowance: Allowance | None = None) -> None:
         self.root: Schema = root
         self.allowance: Allowance = Allowance() if allowance is None else allowance
-        self.allowance.grow(at_most)
         self._found: dict[str, Any] = {}
         self.pending: deque[tuple[str, str]] = deque()
-        self._at_most = at_most
-        self._spent = at_most
+        self._spent = 0
         self._sizes: dict[str, int] = {}
         self._anchors: dict[str, Any] | None = None
         base, defs = root.get("$id"), root.get("$defs")
@@ -201,9 +187,6 @@ class RootSchema:
     def spend(self, size: int, path: str) -> None:
         """Count what is written out once more; refuse what would grow past the limit."""
         self._spent += size
-        if self._spent > MAX_SIZE and self._at_most:
-            self._spent += measure(self.root) - self._at_most
-            self._at_most = 0
         if self._spent > MAX_SIZE:
             raise _too_large(path)
 

@@ -18,7 +18,6 @@ Rules of this file:
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ import msgspec
 from toolwire.errors import InvalidSchema
 from toolwire.schema.combining import any_of, conjoin, flatten, merge, unite
 from toolwire.schema.conformance import fit_quickly
-from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, Allowance, RootSchema, Site, size_at_most, too_deep
+from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, Allowance, RootSchema, Site, too_deep
 from toolwire.schema.draft import as_list, exact, is_kind, is_number, kind_of, present, replace
 from toolwire.schema.targets import (
     BY_NAME,
@@ -46,9 +45,6 @@ from toolwire.schema.targets import (
     may_go,
 )
 
-KNOWN: ContextVar[Any] = ContextVar("KNOWN", default=None)
-"""What was fitted before, for as long as bodies of JSON are read that may share it; None shares nothing."""
-
 _REFUSED = {name: CONSTRAINTS - target.root_keywords for name, target in ROOTS.items()}
 _write_json = msgspec.json.Encoder().encode
 _read_json = msgspec.json.Decoder().decode
@@ -66,36 +62,14 @@ def fit(schema: Schema, target: str, allowance: Allowance | None = None) -> Fitt
         raise ValueError(f"unknown target {target!r}; known: {', '.join(TARGETS)}")
     if (fitted := fit_quickly(schema, rules)) is not None:
         return fitted
-    known, allowance = KNOWN.get(), Allowance() if allowance is None else allowance
-    return _fit(schema, rules, allowance) if known is None else _fit_again(schema, rules, allowance, known)
+    return _fit(schema, rules, Allowance() if allowance is None else allowance)
 
 
-def _fit_again(schema: Schema, rules: Target, allowance: Allowance, known: Any) -> Fitted:
-    """Fit a schema that may have been fitted before: bytes are kept, so that what is given is nobody else's."""
-    key = rules.name, _write_json(schema)
-    found = known.get(key)
-    if found is not None:
-        written, notes, values, comparisons = found
-        if allowance.values >= values and allowance.comparisons >= comparisons:
-            allowance.values -= values
-            allowance.comparisons -= comparisons
-            return Fitted(schema if written is None else _read_json(written), notes)
-    values, comparisons = allowance.values, allowance.comparisons
-    fitted = _fit(schema, rules, allowance, size_at_most(key[1]))
-    written = None if fitted.schema is schema else _write_json(fitted.schema)
-    cost = values - allowance.values, comparisons - allowance.comparisons
-    if allowance.comparisons >= 0:
-        size = len(key[1]) + len(written or b"") + 200 * len(fitted.notes)
-        known.put(key, (written, fitted.notes, *cost), size)
-    return fitted
-
-
-def _fit(schema: Any, rules: Target, allowance: Allowance, at_most: int = 0) -> Fitted:
+def _fit(schema: Any, rules: Target, allowance: Allowance) -> Fitted:
     if not isinstance(schema, dict):
         raise InvalidSchema(f"the parameters of a tool are a JSON Schema object, not {type(schema).__name__}")
-    document = RootSchema(schema, at_most, allowance)
-    if not at_most:
-        document.open()
+    document = RootSchema(schema, allowance)
+    document.open()
     site = Site(rules, document, [], root=True)
     written = _fit_root(schema, site)
     document.refuse_cycles(rules)
@@ -123,7 +97,7 @@ def fit_root(schema: Schema, target: str, allowance: Allowance | None = None) ->
     simple = refused.isdisjoint(schema)
     if simple and given == "object" and (type(schema.get("properties")) is dict or not rules.listed):
         return Fitted(schema)
-    document = RootSchema(schema, allowance=allowance)
+    document = RootSchema(schema, allowance)
     view, site = schema, Site(rules, document, [], root=True)
     if not simple:
         document.open()

@@ -8,7 +8,6 @@ Rules of this file:
 
 import re
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ _STEPS = 10_000
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\(|\)|\{(\d{0,9})(?:,(\d{0,9}))?\}|[\s\S]", re.DOTALL)
 
 
-@lru_cache(maxsize=1024)
 def weight(pattern: str) -> int:
     """Count the single characters that a pattern looks for, once its repetitions are written out."""
     groups: list[int] = [0]

@@ -38,7 +38,6 @@ _ROOTS = tuple(
 _SIGNED = bytes.maketrans(b"=:", b"==")
 _UNSIGNED = bytes(set(range(128)) - set(string.ascii_letters.encode() + string.digits.encode() + b"=:"))
 
-_KEPT = 64  # names that are shorter are not read again
 
 States = frozenset[tuple[int, int]]
 NOWHERE: States = frozenset()
@@ -46,17 +45,10 @@ NOWHERE: States = frozenset()
 
 def plain(name: str) -> str:
     """Give a name by its letters and digits alone; one that has none stays as it is."""
-    return _plain_again(name) if len(name) < _KEPT else _plain(name)
-
-
-def _plain(name: str) -> str:
     if name.isascii():
         return name.lower().translate(_APART) or name
     shown = unicodedata.normalize("NFKC", name).translate(_LIKE).casefold()
     return "".join(filter(str.isalnum, shown)) or name
-
-
-_plain_again = lru_cache(maxsize=4096)(_plain)
 
 
 def usual(spelling: str) -> str | None:

@@ -37,22 +37,24 @@ def numbered(entries: list[Any]) -> list[Any]:
     return entries
 
 
-def order_of(entries: Sequence[dict[str, Any]]) -> list[int] | None:
-    """Return the positions of `entries` in the order of their numbers; None if they stand in that order."""
+def order_of(entries: Sequence[dict[str, Any]]) -> tuple[int, ...]:
+    """Return the positions of `entries` in the order of their numbers; none if they stand in that order."""
+    if len(entries) < 2:
+        return ()
     numbers = numbers_of(entries)
     odd = [index_of(entry.get("index")) is None for entry in entries]
     order = sorted(range(len(entries)), key=lambda position: (rank(numbers[position]), odd[position]))
-    return None if order == list(range(len(entries))) else order
+    return () if order == list(range(len(entries))) else tuple(order)
 
 
-def in_order(values: Sequence[Any], order: Sequence[int]) -> list[Any]:
-    """Return `values` in an order of their positions."""
-    return [values[position] for position in order]
+def in_order(values: list[Any], order: Sequence[int]) -> list[Any]:
+    """Return `values` in an `order` of their positions; without one, as they are."""
+    return [values[position] for position in order] if order else values
 
 
-def as_they_stood(values: Sequence[Any], order: Sequence[int] | None) -> list[Any]:
+def as_they_stood(values: list[Any], order: Sequence[int]) -> list[Any]:
     """Return `values` as they stood before `in_order`; as they are if there are other ones by now."""
-    if order is None or len(order) != len(values):
-        return list(values)
+    if not order or len(order) != len(values):
+        return values
     before = dict(zip(order, values, strict=True))
     return [before[position] for position in range(len(values))]

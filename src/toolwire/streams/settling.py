@@ -9,7 +9,6 @@ Rules of this file:
   again; `raw` is still what came.
 """
 
-from functools import lru_cache
 from operator import is_
 from typing import Any, TypeVar
 
@@ -22,7 +21,6 @@ from toolwire.wire.names import WORDS, Grammar, escape, next_id, was_made
 
 # What a name of a tool may be, on the wires that limit it; the first takes the fewest.
 _GRAMMARS = (Grammar(WORDS, 64), Grammar(WORDS, 128), Grammar("A-Za-z0-9_.:-", 128, first="A-Za-z_"))
-_escape_again = lru_cache(1024)(escape)  # the names of tools come again and again
 _Named = TypeVar("_Named", ToolCall, CallStart)
 
 
@@ -101,7 +99,7 @@ class Settling:
 
 def is_respelled(name: str) -> bool:
     """Whether any wire writes a tool's name in another way."""
-    return len(name) > _GRAMMARS[0].limit or _escape_again(name, _GRAMMARS[0]) != name
+    return len(name) > _GRAMMARS[0].limit or escape(name, _GRAMMARS[0]) != name
 
 
 def _written_names(request: Request) -> dict[str, str]:

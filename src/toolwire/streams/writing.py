@@ -197,7 +197,7 @@ class StreamEncoder:
         known = self._shell_before.opaque if self._shell_before is not None else None
         opaque = response.opaque
         if opaque is not None and known is not None and type(opaque.value) is dict:
-            opaque = Opaque(opaque.dialect, news_of(known.value, opaque.value), opaque.form)
+            opaque = replace(opaque, value=news_of(known.value, opaque.value))
         self.encode_shell(replace(response, opaque=opaque))
         self._shell_before = response
 

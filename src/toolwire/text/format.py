@@ -1,7 +1,7 @@
 """A format as users hold it: by its name or from a table, and what it reads and writes."""
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from toolwire.streams.accumulation import accumulate
@@ -92,7 +92,7 @@ class Format:
         return Written(text, tuple(writer.losing.losses))
 
 
-@cache
+@lru_cache(64)
 def _marked(row: Row) -> Marked:
     return Marked(row)
 

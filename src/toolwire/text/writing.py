@@ -9,7 +9,7 @@ Rules of this file:
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -67,7 +67,7 @@ class _Losing:
         self.losses.append(Loss(where, concept, action, detail, severity))
 
 
-@cache
+@lru_cache(64)
 def _escaping(row: Row) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of the marks of a format and of the turns around it, and of those that a backslash breaks."""
     pairs = (*row.pairs, row.thinking or ())

@@ -6,7 +6,7 @@ Rules of this file:
 - A cache only saves time: without it, an exchange sends the same bytes and reports the same losses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from toolwire.dialects import Dialect
@@ -58,9 +58,6 @@ class CacheLookup(Protocol):
 
     def find(self) -> CachedRequest | None:
         """Return the request if the cache has a beginning of it."""
-
-    def encode(self, request: Request, target: Dialect, quirks: Mapping[str, Any]) -> Encoded:
-        """Encode the whole request for `target`. Tool schemas that were adapted before are reused."""
 
     def store(self, body: dict[str, Any], request: Request, encoded: Encoded, quirks: Quirks) -> None:
         """Store the translated request, so that longer ones can be found by it."""

@@ -22,13 +22,6 @@ from toolwire.wire.names import was_made
 __all__ = ["decode_tool_calls", "encode_definitions", "encode_result", "encode_results"]
 
 _UNKNOWN = "unknown"
-# What links a result to its call: the id; in Gemini the name; in Ollama the order alone.
-_LINKS = {
-    "openai-chat": "tool_call_id",
-    "openai-responses": "tool_call_id",
-    "anthropic": "tool_call_id",
-    "gemini": "name",
-}
 _HISTORIES = ("messages", "contents", "input")
 _ANSWERS = ("choices", "candidates")
 _CALL_KINDS = frozenset({"tool_use", "function_call", "custom_tool_call"})
@@ -42,7 +35,7 @@ def encode_definitions(tools: Iterable[Tool | ServerTool | Mapping[str, Any]], p
     declared = Context(tools=list(tools)).tools
     for place, tool in enumerate(declared):
         _check_depth(tool, f"tools[{place}]")
-    if target.DIALECT == "ollama":
+    if target.TRAITS.describes_keywords:
         declared = [_as_it_is(tool, target) for tool in declared]
     return _fragment(Context(tools=declared), target).get("tools", [])  # type: ignore[no-any-return]
 
@@ -70,13 +63,13 @@ def encode_result(result: ToolResult, provider: str) -> dict[str, Any]:
 def encode_results(results: Sequence[ToolResult], provider: str) -> list[dict[str, Any]]:
     """Write results as the messages that bring them to a provider: one message for all if the provider wants that."""
     target = _dialect(provider)
-    link = _LINKS.get(target.DIALECT)
+    link = target.TRAITS.result_link
     for index, result in enumerate(results):
         if not isinstance(result, ToolResult):
             raise InvalidField(f"results[{index}]", f"must be a ToolResult, not {type(result).__name__}")
-        if link is not None and getattr(result, link) is None:
+        if link and getattr(result, link) is None:
             raise MissingFields(f"a result for {provider}", [link])
-    if link is None:
+    if not link:
         results = [replace(result, tool_call_id=None, name=None) for result in results]
     body = _fragment(Context(messages=[Message("tool", [result]) for result in results]), target)
     bodies = next(body[key] for key in _HISTORIES if key in body)

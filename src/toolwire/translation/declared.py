@@ -13,11 +13,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from toolwire.encoding.finish import cut_off
+from toolwire.encoding.ledger import spelling_of
+from toolwire.encoding.tools import is_escaped
 from toolwire.streams.settling import is_respelled
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
+from toolwire.types.spelling.openai_chat import ChatToolSpelling
+from toolwire.types.spelling.openai_responses import ResponsesToolSpelling
 from toolwire.wire.arguments import BROKEN, argument_text
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
@@ -27,8 +31,6 @@ _WORDS = re.compile(
 )
 _LONGEST_OPENING = 256
 _LONGEST_ESCAPE = len(r"\ud83d\ude00")
-# What the form of a declaration says of its calls.
-_CALLED = ("space", "own")
 
 
 class _Text:
@@ -73,20 +75,28 @@ class _Declared:
 
     def __init__(self, tool: Tool) -> None:
         self.tool: Tool = tool
-        opaque = tool.opaque
-        form: Mapping[str, Any] = (opaque.form if opaque is not None else None) or {}
-        self.dialect = opaque.dialect if opaque is not None else ""
-        self.is_legacy = form.get("key") == "functions"
-        self.form = {key: form[key] for key in _CALLED if key in form}
-        if self.is_legacy:
-            self.form["key"] = "function_call"
-        self.is_own, self.is_escaped = "own" in form, "escaped" in form
+        self.dialect = "" if tool.opaque is None else tool.opaque.dialect
+        self.is_deprecated_function: bool = spelling_of(tool.opaque, ChatToolSpelling).is_deprecated_function
+        self.builtin: str | None = spelling_of(tool.opaque, ResponsesToolSpelling).builtin
+        self.form = self._call_form()
+
+    def _call_form(self) -> dict[str, Any]:
+        """Return the form of the calls of this tool."""
+        name = spelling_of(self.tool.opaque, ResponsesToolSpelling).qualified_name
+        form: dict[str, Any] = {} if name is None else {"space": [*astuple(name)]}
+        if self.builtin is not None:
+            form["own"] = self.builtin
+        return {"key": "function_call"} if self.is_deprecated_function else form
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
         """Mark a call as one of this tool; what its own wire said of it stays beside that."""
         own = opaque is not None and opaque.dialect == self.dialect
         known = opaque.form if own else None  # type: ignore[union-attr]
-        if not self.form or (own and self.is_legacy) or (known is not None and self.form.keys() <= known.keys()):
+        if (
+            not self.form
+            or (own and self.is_deprecated_function)
+            or (known is not None and self.form.keys() <= known.keys())
+        ):
             return opaque
         return Opaque(self.dialect, {}, {**self.form, "made": opaque})
 
@@ -95,21 +105,21 @@ class _Declared:
         call = replace(call, name=self.tool.name) if call.name != self.tool.name else call
         if self.tool.custom and not call.custom:
             call = _as_text(call, text)
-        if not self.is_own:
+        if self.builtin is None:
             marked = self.mark(call.opaque)
-            return replace(call, opaque=marked, id=None if self.is_legacy and marked is not call.opaque else call.id)
-        problem = self._problem(call)
+            has_no_id = self.is_deprecated_function and marked is not call.opaque
+            return replace(call, opaque=marked, id=None if has_no_id else call.id)
+        problem = self._problem(call, self.builtin)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
-        arguments = {**_ALWAYS.get(self.form["own"], {}), **call.plain_arguments}
+        arguments = {**_ALWAYS.get(self.builtin, {}), **call.plain_arguments}
         return replace(call, arguments=arguments, opaque=self.mark(call.opaque))
 
-    def _problem(self, call: ToolCall) -> str | None:
+    def _problem(self, call: ToolCall, builtin: str) -> str | None:
         """Say why a call cannot be said as one of a wire's own tool."""
         if not call.runs:
             return call.error or "cut off before it was whole"
-        kind = self.form["own"]
-        return None if _fits(kind, call.plain_arguments) else f"{kind} takes {_TAKES[kind]}"
+        return None if _fits(builtin, call.plain_arguments) else f"{builtin} takes {_TAKES[builtin]}"
 
 
 _TAKES = {
@@ -151,7 +161,7 @@ class Returning:
 
     def __init__(self, declared: Mapping[str, _Declared]) -> None:
         self._declared = declared
-        self.names: tuple[str, ...] = tuple(one.tool.name for one in declared.values() if not one.is_escaped)
+        self.names: tuple[str, ...] = tuple(one.tool.name for one in declared.values() if not is_escaped(one.tool))
         self._open: dict[int, tuple[_Declared, _Text | None]] = {}
 
     def response(self, response: Response) -> Response:
@@ -190,7 +200,7 @@ class Returning:
     def _go_on(self, event: CallDelta | CallEnd, declared: _Declared, text: _Text | None) -> list[Event]:
         if isinstance(event, CallDelta):
             words = event.fragment if text is None else text.feed(event.fragment)
-            return [] if declared.is_own or not words else [replace(event, fragment=words)]
+            return [] if declared.builtin is not None or not words else [replace(event, fragment=words)]
         del self._open[event.key]
         call = declared.call(event.call, text)
         last = "" if text is None else _after(text.told, call.raw or "")
@@ -216,9 +226,15 @@ def is_minded(tool: Any) -> bool:
 
 
 def _comes_back_otherwise(tool: Tool) -> bool:
-    return tool.custom or is_respelled(tool.name) or _is_marked(tool.opaque)
+    """Return True if a call of `tool` from another wire has to be changed for the client."""
+    return tool.custom or is_respelled(tool.name) or _has_own_calls(tool.opaque)
 
 
-def _is_marked(opaque: Opaque | None) -> bool:
-    form = opaque.form if opaque is not None else None
-    return form is not None and (form.get("key") == "functions" or not form.keys().isdisjoint(_CALLED))
+def _has_own_calls(opaque: Opaque | None) -> bool:
+    """Return True if the declaration of a tool says how the wire spells its calls."""
+    match None if opaque is None else opaque.spelling:
+        case ChatToolSpelling(is_deprecated_function=is_deprecated_function):
+            return is_deprecated_function
+        case ResponsesToolSpelling(qualified_name=name, builtin=builtin):
+            return name is not None or builtin is not None
+    return False

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec.structs import replace
 
+from toolwire.dialects import Dialect
+from toolwire.encoding.ledger import spelling_of
 from toolwire.schema.wrapping import VALUE, is_of_object
 from toolwire.types import Choice, Event, Output, PartEnd, PartStart, Request, Response, Text, TextDelta
+from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
-# The schema of an answer is an object's (OpenAI, "Structured model outputs", supported schemas, 2026-11-23).
-_OF_OBJECTS = frozenset({"openai-chat", "openai-responses"})
 _OPENING = re.compile(rf'\s*\{{\s*"{VALUE}"\s*:\s*(?=\S)')
 _OPENED = f'{{"{VALUE}":'
 _read = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -142,16 +143,17 @@ def asks_for_value(output: Output | None) -> bool:
     )
 
 
-def unwrapping(request: Request, source: str, target: str) -> Unwrapping | None:
-    """Give the way back of an answer between these wires; None where it stands in no object, and is no word."""
+def unwrapping(request: Request, source: Dialect, target: Dialect) -> Unwrapping | None:
+    """Return what takes an answer out of its object on the way to `source`; None if it is in none, and is no word."""
     word = asks_for_word(request)
-    changed = source != target and (word or target in _OF_OBJECTS) and asks_for_value(request.output)
-    return Unwrapping(word=word) if changed else None
+    if source.DIALECT == target.DIALECT or not (word or target.TRAITS.wraps_output):
+        return None
+    return Unwrapping(word=word) if asks_for_value(request.output) else None
 
 
 def asks_for_word(request: Request) -> bool:
-    """Whether a word is asked for that is no JSON: the dialect that read the request notes so."""
-    return request.opaque is not None and "word" in (request.opaque.form or {})
+    """Return True if the answer that is asked for is a bare word and no JSON (`text/x.enum` of generateContent)."""
+    return spelling_of(request.opaque, GeminiRequestSpelling).has_enum_output
 
 
 def _choice(choice: Choice, read: Callable[[str], str]) -> Choice:

@@ -14,6 +14,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from toolwire.dialects import traits_of
+
 Action = Literal[
     "answer", "count", "models", "model", "version", "retrieve", "items", "cancel", "compact", "conversation", "other"
 ]
@@ -129,18 +131,19 @@ def methods_of(asked: Asked) -> tuple[str, ...]:
 
 def wants_stream(dialect: str, body: Any, path: str = "") -> bool:
     """Whether a request asks for a stream: Gemini says it in the path, Ollama streams unless told not to."""
-    if dialect == "gemini":
-        return ":streamGenerateContent" in path
+    traits = traits_of(dialect)
+    if traits.stream_verb:
+        return traits.stream_verb in path
     said = body.get("stream") if type(body) is dict else None
-    return dialect == "ollama" if said is None else said is True
+    return traits.streams_by_default if said is None else said is True
 
 
 def stream_quirks(dialect: str, body: Any, path: str = "") -> dict[str, Any]:
     """Say in which form a client wants its stream: whether it asked for usage, or for an array."""
-    match dialect:
-        case "openai-chat":
-            options = body.get("stream_options") if type(body) is dict else None
-            return {"stream_usage": type(options) is dict and options.get("include_usage") is True}
-        case "gemini":
-            return {"stream_array": "alt=sse" not in path.partition("?")[2].split("&")}
+    traits = traits_of(dialect)
+    if traits.streams_usage_on_request:
+        options = body.get("stream_options") if type(body) is dict else None
+        return {"stream_usage": type(options) is dict and options.get("include_usage") is True}
+    if traits.streams_arrays:
+        return {"stream_array": "alt=sse" not in path.partition("?")[2].split("&")}
     return {}

@@ -49,6 +49,8 @@ def request(
 
 def where_they_stand(losses: tuple[Loss, ...], body: dict[str, Any], paths: Mapping[str, str]) -> tuple[Loss, ...]:
     """Name lost settings by their place in the source's body."""
+    if not losses:
+        return losses
     named: list[Loss] | None = None
     steps = max((field.count(".") for field in paths), default=0) + 1
     for place, loss in enumerate(losses):

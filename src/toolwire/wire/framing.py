@@ -73,15 +73,17 @@ class EventStream:
     """Server-sent events to frames.
 
     Events of the usual shape that came whole take a short way, and so do comments; all others are read line by line.
+    `_idle` says that a new event may begin with the next byte.
     """
 
-    __slots__ = ("_data", "_id", "_lines", "_name", "_size", "last_id", "limit", "retry")
+    __slots__ = ("_data", "_id", "_idle", "_lines", "_name", "_size", "last_id", "limit", "retry")
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit: int = limit
         self.last_id: str = ""
         self.retry: int | None = None
         self._lines = _LineSplitter()
+        self._idle = False
         self._name = b""
         self._id = ""
         self._data: list[bytes] = []
@@ -91,7 +93,7 @@ class EventStream:
         """Give the frames that these bytes end."""
         frames: list[Frame] = []
         place, end = 0, len(data)
-        if end <= self.limit and self._is_idle() and b"\r" not in data:
+        if self._idle and end <= self.limit and b"\r" not in data:
             while place < end and (usual := _USUAL.match(data, place)) is not None:
                 if usual.lastindex is not None:
                     frames.append(usual.groups(b""))  # type: ignore[arg-type]
@@ -100,14 +102,9 @@ class EventStream:
             self._read_lines(data[place:], frames)
         return frames
 
-    def _is_idle(self) -> bool:
-        """Return True if a new event may begin with the next byte."""
-        lines = self._lines
-        begun = self._data or self._name or lines.held or lines.after_return or self._id != self.last_id
-        return lines.begun and not begun
-
     def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
-        for line in self._lines.split(data):
+        self._idle, splitter = False, self._lines
+        for line in splitter.split(data):
             if len(line) > self.limit:
                 raise FrameTooLarge(self.limit, frames)
             if not line:
@@ -122,8 +119,10 @@ class EventStream:
                 frames.append((STRAY, line))
             if self._size > self.limit:
                 raise FrameTooLarge(self.limit, frames)
-        if len(self._lines.held) > self.limit:
+        if len(splitter.held) > self.limit:
             raise FrameTooLarge(self.limit, frames)
+        begun = self._data or self._name or splitter.held or splitter.after_return or self._id != self.last_id
+        self._idle = splitter.begun and not begun
 
     def _read_field(self, line: bytes) -> bool:
         """Read a field, or a comment; whether the line is one."""

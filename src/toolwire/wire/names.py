@@ -93,11 +93,6 @@ def escape(name: str, grammar: Grammar) -> str:
     return written if name and grammar.takes(written) else shorten(name, grammar)
 
 
-# The names of tools come again and again.
-_USUAL = 65
-_escape_again = lru_cache(1024)(escape)
-
-
 def restore(written: str, grammar: Grammar | None) -> str:
     """Read back what `escape` wrote; anything else is a name of its own."""
     if "__tw" not in written or grammar is None:
@@ -180,10 +175,7 @@ class Names(Struct):
         if (written := self.given.get(name)) is not None:
             return written
         grammar, turn = self.grammar, 0
-        if grammar is None:
-            written = name
-        else:
-            written = _escape_again(name, grammar) if len(name) < _USUAL else escape(name, grammar)
+        written = name if grammar is None else escape(name, grammar)
         while self.taken.setdefault(written, name) != name:
             turn += 1
             written = shorten(name, grammar, turn)  # type: ignore[arg-type]

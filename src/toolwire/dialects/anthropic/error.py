@@ -4,7 +4,7 @@ from typing import Any
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
-    join_left,
+    join_unparsed,
     keep_error,
     kept_error,
     kind_of_status,
@@ -13,8 +13,9 @@ from toolwire.encoding.errors import (
     tell_length,
     timed,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take, take_constants
 from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.types.spelling.anthropic import MessagesErrorSpelling
 
 # anthropic 2.11.0, types/shared/error_object.py (2026-11-20).
 _KIND_OF_TYPE: dict[object, ErrorKind] = {
@@ -43,27 +44,28 @@ _KIND_OF_WORDS: dict[str, ErrorKind] = {
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
     if (opened := open_error(body)) is None:
-        return keep_error(body, status, WIRE)
-    rest, left, message = opened
-    form = {"said": {"type": rest.pop("type")}} if rest.get("type") == "error" else None
-    word, request_id = take(left, "type", str), take(rest, "request_id", str)
+        return keep_error(body, status, WIRE.mark({}, MessagesErrorSpelling(body=body)))
+    unparsed, inner, message = opened
+    spelling = MessagesErrorSpelling(constants=take_constants(unparsed, {"type": "error"}))
+    word, request_id = take(inner, "type", str), take(unparsed, "request_id", str)
     kind = _KIND_OF_TYPE.get(word) or kind_of_status(status)
     if kind == "invalid_request":
         kind = next((known for words, known in _KIND_OF_WORDS.items() if words in message), kind)
-    return Error(kind, message, status, word, request_id=request_id, opaque=WIRE.own(join_left(rest, left), form))
+    opaque = WIRE.mark(join_unparsed(unparsed, inner), spelling)
+    return Error(kind, message, status, word, request_id=request_id, opaque=opaque)
 
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
-    if (kept := kept_error(error, DIALECT)) is not None:
+    if (kept := kept_error(error, spelling_of(error.opaque, MessagesErrorSpelling).body)) is not None:
         return kept
     ledger = Ledger(WIRE, of="error")
-    mine = made_by(error.opaque, DIALECT)
-    word = error.type if mine else _TYPE_OF_KIND.get(error.kind, "api_error")
+    is_native = made_by(error.opaque, DIALECT)
+    word = error.type if is_native else _TYPE_OF_KIND.get(error.kind, "api_error")
     message = tell_length(error, _LONG, ledger)
     inner: dict[str, Any] = {"message": message} if word is None else {"type": word, "message": message}
     inner = left_of(error.opaque, DIALECT, "error") | inner
-    body: dict[str, Any] = {"error": inner} if mine else {"type": "error", "error": inner}
+    body: dict[str, Any] = {"error": inner} if is_native else {"type": "error", "error": inner}
     if error.request_id is not None:
         body["request_id"] = error.request_id
     for field in ("code", "param"):

@@ -20,12 +20,20 @@ WIRE = Wire(
     ids=Grammar(WORDS, 256, distinct=True),
     cache=CacheMarks("cache_control", "type", "ephemeral", ("5m", "1h")),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "malformed_tool_call", "pause"),
+    thinks_between_tools=True,
 )
 TRAITS = WireTraits(
     history_key="messages",
     repeats_call_ids=True,
     splits_turns=True,
     has_response_ids=True,
+    response_id_prefix="msg_",
+    has_comments=True,
+    keep_alive=b'event: ping\ndata: {"type":"ping"}\n\n',
+    request_id_header="request-id",
+    continues_turns=True,
+    binds_thinking=True,
+    requires_thinking_before_calls=True,
     shows_foreign_thinking=True,
     has_billing_line=True,  # Claude Code (2.1.197)
     settings_by_history=frozenset({"thinking", "thinking_budget"}),

@@ -10,7 +10,7 @@ from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks,
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_request, take, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
@@ -30,6 +30,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request, Text
+from toolwire.types.spelling.anthropic import MessagesRequestSpelling
 
 PATH = "/v1/messages"
 BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
@@ -48,64 +49,74 @@ _TIERS = {"auto": "auto", "standard_only": "standard_only", "default": "standard
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form, turns = open_request(body, path, PATH)
-    if is_begun(turns, BEGUN):
-        form["begun"], turns = True, turns[1:]
-    system = rest.get("system")
-    if system is not None:
-        system = decode_parts(rest.pop("system")) if type(system) is list and system else take(rest, "system", str)
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
-    beside = rest.pop("output_format") if "output_format" in rest and _may_move(rest) else None
-    if beside is not None:
-        rest["output_config"] = {**rest.get("output_config", {}), "format": beside}
-    fields, spelled = _SETTINGS.decode(rest)
-    if beside is not None:
-        form["beside"] = True
-        _move_out(rest)
-    context = Context(system, decode_messages(turns), tools)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+    unparsed = copy_body(body, "request")
+    turns = take(unparsed, "messages", list)
+    has_opening_turn = turns is not None and is_begun(turns, BEGUN)
+    system = _take_system(unparsed)
+    tools = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
+    has_output_format = "output_format" in unparsed and _may_move(unparsed)
+    if has_output_format:
+        unparsed["output_config"] = {**unparsed.get("output_config", {}), "format": unparsed.pop("output_format")}
+    fields, settings = _SETTINGS.decode(unparsed)
+    if has_output_format:
+        _move_out(unparsed)
+    spelling = MessagesRequestSpelling(
+        path=unusual_path(path, PATH),
+        has_no_messages=turns is None,
+        settings=settings,
+        has_opening_turn=has_opening_turn,
+        has_output_format=has_output_format,
+    )
+    context = Context(system, decode_messages((turns or [])[has_opening_turn:]), tools)
+    return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
+
+
+def _take_system(unparsed: dict[str, Any]) -> str | list[Part] | None:
+    """Take the system prompt out of the unparsed keys. An empty list stays."""
+    blocks = take_entries(unparsed, "system")
+    return decode_parts(blocks) if blocks else take(unparsed, "system", str)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     context, opaque = request.context, request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    form = form_of(opaque, DIALECT) if mine else {}
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    spelling = spelling_of(opaque, MessagesRequestSpelling)
     tools = encode_tools(context.tools, ledger, encode_tool) if context.tools else []
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
-    if "beside" in form:
+    if spelling.has_output_format:
         _move_out(body)
-    if not mine:
+    if not is_native:
         _default_max_tokens(body, ledger)
-    messages = context.messages if mine else repair(context.messages, ledger.losses)
-    first = _encode_system(context.system, messages, body, ledger, mine=mine)
+    messages = context.messages if is_native else repair(context.messages, ledger.losses)
+    first = _encode_system(context.system, messages, body, ledger, is_native=is_native)
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
     ledger.at = ()
-    if "begun" in form or (not mine and (messages or context.system)):
-        begin(encoded, BEGUN, None if mine else ledger)
-    if "thinking" in body and not mine:
+    if spelling.has_opening_turn or (not is_native and (messages or context.system)):
+        begin(encoded, BEGUN, None if is_native else ledger)
+    if "thinking" in body and not is_native:
         _settle_thinking(body, encoded, ledger)
-    if encoded or "no_messages" not in form:
+    if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
     ledger.replay(body, opaque)
-    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+    return Encoded(spelling.path or PATH, body, tuple(ledger.losses))
 
 
-# Where the form of an answer stood at first (Anthropic, "Structured outputs", header structured-outputs-2025-11-13).
 def _may_move(body: dict[str, Any]) -> bool:
+    """Return True if the form of the answer stands in `output_format` alone, as in structured-outputs-2025-11-13."""
     config = body.get("output_config", {"": None})
     return type(body["output_format"]) is dict and type(config) is dict and bool(config) and "format" not in config
 
 
 def _move_out(body: dict[str, Any]) -> None:
-    """Put the form of an answer beside the other settings of the output, where the client has put it."""
+    """Move the form of the answer from `output_config` to `output_format`, where the client wrote it."""
     config = body.get("output_config", {})
     if "format" in config:
         body["output_format"] = config.pop("format")
@@ -124,13 +135,13 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
 
 
 def _settle_thinking(body: dict[str, Any], turns: list[Any], ledger: Ledger) -> None:
-    """Leave thinking with a budget out where calls of a turn without thoughts are being answered."""
+    """Drop thinking with a budget if the calls that are answered stand in a turn without thinking blocks."""
     if body["thinking"].get("type") == "enabled" and runs_unthought(turns):
         del body["thinking"]
         ledger.lose("thinking", "thinking", f"on {DIALECT} the calls that are answered would begin with it")
 
 
-def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> int:
+def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> int:
     """Write the system prompt: the context's and every system message before the conversation begins."""
     first = 0
     while first < len(messages) and messages[first].role in ("system", "developer"):
@@ -143,12 +154,12 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
         _say_system(alone, "content", body, ledger)
     elif first:
         _join_system(system, messages[:first], body, ledger)
-    elif type(system) is str and not mine:
+    elif type(system) is str and not is_native:
         _say_system(system, "system", body, ledger)
     elif type(system) is str:
         body["system"] = system
     elif system:
-        ledger.at, ledger.own = ("system",), mine
+        ledger.at, ledger.own = ("system",), is_native
         body["system"] = encode_blocks(system, ledger, "system")
     return first
 
@@ -165,8 +176,8 @@ def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str,
     ledger.at, ledger.own = ("system",), False
     blocks = encode_blocks([Text(system)] if type(system) is str else system or [], ledger, "system")
     strings = type(system) is not list
-    for place, message in enumerate(messages):
-        ledger.at = ("messages", place)
+    for index, message in enumerate(messages):
+        ledger.at = ("messages", index)
         strings = strings and type(message.content) is str
         _lose_around_system(message, ledger)
         if message.role == "developer":
@@ -183,12 +194,12 @@ def _lose_around_system(message: Message, ledger: Ledger) -> None:
 
 def _sampling(field: str) -> Setting:
     def encode(request: Request, ledger: Ledger) -> Any:
-        version, mine = ledger.quirks.api_version, made_by(request.opaque, DIALECT)
+        version, is_native = ledger.quirks.api_version, made_by(request.opaque, DIALECT)
         family = family_of(request.model)
-        if not mine and (family.sampling is False or (version is None and not family.sampling)):
+        if not is_native and (family.sampling is False or (version is None and not family.sampling)):
             version = NEWEST
         if version is None or version < NEWEST:
-            refused = None if mine else _refuses(field, request)
+            refused = None if is_native else _refuses(field, request)
             if refused is None:
                 return getattr(request, field)
             lose_setting(request, field, refused, ledger)
@@ -200,17 +211,18 @@ def _sampling(field: str) -> Setting:
 
 
 def _refuses(field: str, request: Request) -> str | None:
-    """Say why a model that takes such settings refuses one (platform.claude.com, extended thinking, 2026-11-20).
+    """Return why a model that accepts sampling rejects this setting, or None.
 
-    Of two that it takes one by one, top_p is left out, or a temperature that says nothing.
+    Of `temperature` and `top_p`, `top_p` is dropped, or the temperature if that is 1.
+    https://platform.claude.com/docs/en/build-with-claude/extended-thinking (2026-11-20)
     """
-    given, thinks = getattr(request, field), mode_of_thinking(request) in _THINKS
-    if not 0 <= given <= (given if field == "top_k" else 1):
+    value, thinks = getattr(request, field), mode_of_thinking(request) in _THINKS
+    if not 0 <= value <= (value if field == "top_k" else 1):
         return f"{DIALECT} takes 0 or more" if field == "top_k" else f"{DIALECT} takes 0 to 1"
-    if thinks and not (field == "temperature" and given == 1) and not (field == "top_p" and given >= _LEAST_TOP_P):
+    if thinks and not (field == "temperature" and value == 1) and not (field == "top_p" and value >= _LEAST_TOP_P):
         return f"{DIALECT} refuses it while the model thinks"
-    kept, left = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
-    both = field == left and getattr(request, kept) is not None
+    kept, dropped = ("top_p", "temperature") if request.temperature == 1 else ("temperature", "top_p")
+    both = field == dropped and getattr(request, kept) is not None
     if both and family_of(request.model).temperature_with_top_p is False and _refuses(kept, request) is None:
         return f"{request.model} takes either temperature or top_p"
     return None
@@ -219,39 +231,39 @@ def _refuses(field: str, request: Request) -> str | None:
 def _decode_thinking(value: Any) -> Understood | None:
     match value:
         case {"type": "enabled" | "adaptive" | "disabled" | "between_tools"}:
-            left = value.copy()
-            fields = {"thinking": left.pop("type")}
+            unparsed = value.copy()
+            fields = {"thinking": unparsed.pop("type")}
             for key, field, kind in (("budget_tokens", "thinking_budget", int), ("display", "thinking_display", str)):
-                if type(left.get(key)) is kind:
-                    fields[field] = left.pop(key)
-            return Understood(fields, left or ABSENT)
+                if type(unparsed.get(key)) is kind:
+                    fields[field] = unparsed.pop(key)
+            return Understood(fields, unparsed or ABSENT)
     return None
 
 
 def _encode_thinking(request: Request, ledger: Ledger) -> Any:
-    mine, family = made_by(request.opaque, DIALECT), family_of(request.model)
+    is_native, family = made_by(request.opaque, DIALECT), family_of(request.model)
     mode, budget, display = mode_of_thinking(request), request.thinking_budget, request.thinking_display
     if mode is None:
         return ABSENT
-    if mode == "disabled" and not mine and family.always_thinks:
+    if mode == "disabled" and not is_native and family.always_thinks:
         field = "thinking" if request.thinking is not None else "thinking_budget"
         ledger.lose(field, "thinking", f"{request.model} always thinks")
         return ABSENT
     if request.thinking is None and budget is not None and budget <= 0:
         budget = None
-    if not mine:
+    if not is_native:
         mode, budget = _way_of_thinking(request, mode, budget, ledger)
     body: dict[str, Any] = {"type": mode}
-    if budget is not None and (mode == "enabled" or mine):
-        body["budget_tokens"] = budget if mine else max(budget, _LEAST_BUDGET)
+    if budget is not None and (mode == "enabled" or is_native):
+        body["budget_tokens"] = budget if is_native else max(budget, _LEAST_BUDGET)
         if body["budget_tokens"] != budget:
             least = f"the least budget is {_LEAST_BUDGET}"
             ledger.lose("thinking_budget", "thinking_budget", least, "approximated")
     elif budget is not None:
         ledger.lose("thinking_budget", "thinking_budget", f"only enabled thinking has a budget, not {mode}")
     if display is not None:
-        shown = _DISPLAYS.get(display, display if mine else None)
-        if shown is not None and (mine or mode in {"enabled", "adaptive"}):
+        shown = _DISPLAYS.get(display, display if is_native else None)
+        if shown is not None and (is_native or mode in {"enabled", "adaptive"}):
             body["display"] = shown
         else:
             ledger.lose("thinking_display", "thinking_display", f"{DIALECT} shows thinking summarized or omitted")
@@ -259,7 +271,7 @@ def _encode_thinking(request: Request, ledger: Ledger) -> Any:
 
 
 def _way_of_thinking(request: Request, mode: str, budget: int | None, ledger: Ledger) -> tuple[str, int | None]:
-    """Say how a model is to think: newer ones take no budget, older ones nothing else."""
+    """Return the mode and the budget of thinking: newer models accept no budget, older ones nothing else."""
     family = family_of(request.model)
     if mode == "disabled" and family.thinking_off is not None:
         field = next(name for name in ("thinking", "thinking_budget", "effort") if getattr(request, name) is not None)
@@ -292,7 +304,7 @@ def _decode_format(value: Any) -> Understood | None:
 
 
 def _encode_effort(request: Request, ledger: Ledger) -> Any:
-    """Write how hard to think; none of it is said by thinking that is turned off."""
+    """Write the effort. If thinking is turned off, an effort of `none` is not written."""
     effort: Any = request.effort
     if made_by(request.opaque, DIALECT):
         return effort
@@ -322,13 +334,13 @@ def _encode_effort(request: Request, ledger: Ledger) -> Any:
 
 
 def _encode_stop(request: Request, ledger: Ledger) -> Any:
-    """Write what ends an answer; spaces alone do not ("each stop sequence must contain non-whitespace", 2026-09-30)."""
+    """Write the stop sequences but those of spaces ("each stop sequence must contain non-whitespace", 2026-09-30)."""
     words: Any = request.stop
-    said = [word for word in words if word and not word.isspace()]
-    if len(said) == len(words) or made_by(request.opaque, DIALECT):
+    usable = [word for word in words if word and not word.isspace()]
+    if len(usable) == len(words) or made_by(request.opaque, DIALECT):
         return words
-    ledger.lose("stop", "stop", f"{DIALECT} is not ended by spaces alone", "approximated" if said else "dropped")
-    return said or ABSENT
+    ledger.lose("stop", "stop", f"{DIALECT} is not ended by spaces alone", "approximated" if usable else "dropped")
+    return usable or ABSENT
 
 
 def _encode_format(request: Request, ledger: Ledger) -> Any:
@@ -336,8 +348,8 @@ def _encode_format(request: Request, ledger: Ledger) -> Any:
     if output.schema is None:
         ledger.lose("output", f"output_{output.kind}", f"{DIALECT} has no form {output.kind}")
         return ABSENT
-    mine = made_by(request.opaque, DIALECT)
-    schema = output.schema if mine else ledger.fit_value(output.schema, "anthropic-strict", "output.schema")
+    is_native = made_by(request.opaque, DIALECT)
+    schema = output.schema if is_native else ledger.fit_value(output.schema, "anthropic-strict", "output.schema")
     lose_beside_schema(output, ledger)
     return {"type": "json_schema", "schema": schema}
 
@@ -345,11 +357,12 @@ def _encode_format(request: Request, ledger: Ledger) -> Any:
 def _decode_metadata(value: Any) -> Understood | None:
     if type(value) is not dict or type(value.get("user_id")) is not str:
         return None
-    left = value.copy()
-    return Understood({"user": left.pop("user_id")}, left or ABSENT)
+    unparsed = value.copy()
+    return Understood({"user": unparsed.pop("user_id")}, unparsed or ABSENT)
 
 
 def _encode_metadata(request: Request, ledger: Ledger) -> Any:
+    """Write who the user is. Anthropic's server rejects an address ("user_id appears to contain an email address")."""
     user = request.user if request.user is not None else request.safety_identifier
     if request.user is not None and request.safety_identifier is not None:
         ledger.lose("safety_identifier", "user", f"{DIALECT} takes one identifier of the user")

@@ -18,9 +18,10 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Message, Opaque, Part, Response, ToolCall, Usage
+from toolwire.types.spelling.anthropic import MessagesResponseSpelling
 from toolwire.wire.names import fingerprint, number_of
 
 # anthropic 2.12.0, StopReason and BetaStopReason (2026-11-22). Of two words for one reason the later is written.
@@ -42,29 +43,28 @@ _MORE_CACHED = "more was cached than was read, by the numbers; the sum is kept"
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    rest, form = open_body(body, "response")
-    if said := {key: rest.pop(key) for key, word in _CONSTANTS.items() if rest.get(key) == word}:
-        form["said"] = said
-    content: Any = rest.get("content")
-    raw = take(rest, "stop_reason", str)
+    unparsed = copy_body(body, "response")
+    spelling = MessagesResponseSpelling(constants=take_constants(unparsed, _CONSTANTS))
+    content: Any = unparsed.get("content")
+    raw = take(unparsed, "stop_reason", str)
     choices: list[Choice] = []
     if type(content) in (list, str):
-        del rest["content"]
+        del unparsed["content"]
         parts: Any = content if type(content) is str else decode_blocks(content, number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
         settled = settle_calls(parts if type(parts) is str else _cut_by_refusal(parts), reason)
         message = Message("assistant", settled, None, None, WIRE.plain)
         reason = wants_calls(reason, called=asks(settled))
-        choices = [Choice(message, reason, raw, take(rest, "stop_sequence", str), WIRE.plain)]
+        choices = [Choice(message, reason, raw, take(unparsed, "stop_sequence", str), WIRE.plain)]
     elif raw is not None:
-        rest["stop_reason"] = raw
-    usage = take(rest, "usage", dict)
+        unparsed["stop_reason"] = raw
+    usage = take(unparsed, "usage", dict)
     return Response(
         choices=choices,
-        model=take(rest, "model", str),
-        id=take(rest, "id", str),
+        model=take(unparsed, "model", str),
+        id=take(unparsed, "id", str),
         usage=None if usage is None else decode_usage(usage),
-        opaque=WIRE.own(rest, form),
+        opaque=WIRE.mark(unparsed, spelling),
     )
 
 
@@ -89,19 +89,19 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
     opaque = response.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    body: dict[str, Any] = {} if mine else {**_CONSTANTS, "stop_sequence": None}
-    if response.id is not None or not mine:
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    body: dict[str, Any] = {} if is_native else {**_CONSTANTS, "stop_sequence": None}
+    if response.id is not None or not is_native:
         body["id"] = f"msg_{fingerprint(response)}" if response.id is None else response.id
-    if response.model is not None or not mine:
+    if response.model is not None or not is_native:
         body["model"] = response.model or ""
     for choice in response.choices[:1]:
         _encode_choice(choice, body, ledger)
     lose_other_choices(response, ledger)
-    if not mine:
+    if not is_native:
         body.setdefault("content", [])
         body.setdefault("stop_reason", None)
-    if response.usage is not None or not mine:
+    if response.usage is not None or not is_native:
         body["usage"] = encode_usage(response.usage or Usage(), ledger)
     _lose_beside(response, ledger)
     ledger.replay(body, opaque)
@@ -149,14 +149,14 @@ def finish_word(choice: Choice, ledger: Ledger, *, runs: bool, told: bool = Fals
     `told` says that a call stands in the answer which is not to run.
     """
     raw, reason = choice.raw_finish_reason, choice.finish_reason
-    mine = made_by(choice.opaque, DIALECT)
+    is_native = made_by(choice.opaque, DIALECT)
     meant = FINISH_REASONS.get(raw, "unknown") if raw else None
-    if reason is None or (mine and (raw is None or reason in {meant, "tool_calls"})):
-        return raw if mine else None
+    if reason is None or (is_native and (raw is None or reason in {meant, "tool_calls"})):
+        return raw if is_native else None
     if reason not in _FINISH_WORDS:
         lose_reason(reason, ledger)
     word = _FINISH_WORDS.get(reason) or _NEAREST.get(reason, "end_turn")
-    if not (runs or mine) and (reason == "tool_calls" or (told and word in _GOOD)):
+    if not (runs or is_native) and (reason == "tool_calls" or (told and word in _GOOD)):
         ledger.lose("finish_reason", "finish_reason", _RUNS_ALL, "approximated")
         return _RUNS_NONE
     return word
@@ -189,9 +189,9 @@ def _apart(body: dict[str, Any], key: str) -> int:
 
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     """Write the counts: the wire's own, for as long as they mean the same."""
-    mine = made_by(usage.opaque, DIALECT)
-    body: dict[str, Any] = dict(usage.opaque.value) if mine else {}  # type: ignore[union-attr]
-    if mine and usage == decode_usage(body):
+    is_native = made_by(usage.opaque, DIALECT)
+    body: dict[str, Any] = dict(usage.opaque.value) if is_native else {}  # type: ignore[union-attr]
+    if is_native and usage == decode_usage(body):
         return body
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     fresh = (usage.input_tokens or 0) - (read or 0) - (written or 0)
@@ -199,9 +199,9 @@ def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     if fresh < 0 and read is not None:
         read = max(read + fresh, 0)
         ledger.lose("usage.cache_read_tokens", "usage", _MORE_CACHED, "approximated")
-    if read is not None or not mine:
+    if read is not None or not is_native:
         counts["cache_read_input_tokens"] = read or 0
-    if written is not None or not mine:
+    if written is not None or not is_native:
         counts["cache_creation_input_tokens"] = written or 0
     body |= {key: max(count - _apart(body, key), 0) for key, count in counts.items()}
     if usage.reasoning_tokens is not None:

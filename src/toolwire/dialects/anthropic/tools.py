@@ -1,9 +1,9 @@
 """Tool declarations and the choice among them, in Messages.
 
 Rules of this file:
-- A tool with a type of its own is run by the provider, but for those that the client runs (`OWN_TOOLS`). Claude knows
-  what these take; another model is told in a description and a schema.
-- What their declaration says of a screen or of files stands in the description.
+- The provider runs a tool with a type of its own, except for those in `BUILTIN_CLIENT_TOOLS`, which the client runs.
+  Claude knows the parameters of these. Other models receive a description and a schema.
+- The description repeats the settings of their declaration, such as the size of a screen.
 """
 
 import re
@@ -14,32 +14,33 @@ from msgspec import Struct
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
-from toolwire.encoding.tools import as_function, begin_tool, lose_metadata
+from toolwire.encoding.tools import as_function, begin_tool, lose_format, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
 from toolwire.types.frozen import copied
+from toolwire.types.spelling.anthropic import MessagesToolSpelling
 
 # api.anthropic.com: "Property keys should match pattern" (2026-09-19).
 _KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
-class _OwnTool(Struct, frozen=True):
-    """A tool of this wire that the client runs: what a model is told of it that does not know it."""
+class _BuiltinTool(Struct, frozen=True):
+    """A tool that Anthropic defines and the client runs, as another model is told of it."""
 
     description: str
     required: tuple[str, ...]
     properties: dict[str, Any]
 
-    def told(self, said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Give its description, with what a declaration says of it, and its schema."""
-        words = [self.description, *(text.format(said[key]) for key, text in _TOLD.items() if key in said)]
+    def describe(self, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return its description, with the `settings` of a declaration, and its schema."""
+        sentences = [text.format(settings[key]) for key, text in _SETTINGS.items() if key in settings]
         schema = {"type": "object", "properties": copied(self.properties), "required": list(self.required)}
-        return " ".join(words), schema
+        return " ".join([self.description, *sentences]), schema
 
 
-_TOLD = {
+_SETTINGS = {
     "display_width_px": "The screen is {} pixels wide.",
     "display_height_px": "The screen is {} pixels high.",
     "max_characters": "A view shows at most {} characters.",
@@ -48,10 +49,10 @@ _TEXT, _COUNT, _NUMBER, _FLAG = ({"type": kind} for kind in ("string", "integer"
 _POINT, _REGION = ({"type": "array", "items": _COUNT, "minItems": size, "maxItems": size} for size in (2, 4))
 
 
-def _editor(*more: str, inserted: str = "new_str") -> _OwnTool:
+def _editor(*more: str, inserted: str = "new_str") -> _BuiltinTool:
     properties = {"path": _TEXT, "view_range": _POINT, "file_text": _TEXT, "old_str": _TEXT, "new_str": _TEXT}
     commands = {"command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", *more]}}
-    return _OwnTool(
+    return _BuiltinTool(
         "View, create and edit text files. `view` takes a `view_range` of lines if not all are wanted, `create` takes "
         "`file_text`, `str_replace` replaces `old_str`, which stands there once, by `new_str`, and `insert` puts "
         f"`{inserted}` after the line `insert_line` (0 is the beginning).",
@@ -60,7 +61,7 @@ def _editor(*more: str, inserted: str = "new_str") -> _OwnTool:
     )
 
 
-_MEMORY = _OwnTool(
+_MEMORY = _BuiltinTool(
     "Keep what is to be remembered in files under /memories. `view` shows a file or a folder, `create` writes "
     "`file_text`, `str_replace` replaces `old_str` by `new_str`, `insert` puts `insert_text` after the line "
     "`insert_line`, `delete` takes a `path` away, and `rename` moves `old_path` to `new_path`.",
@@ -74,8 +75,8 @@ _MEMORY = _OwnTool(
 )
 
 
-def _computer(actions: Sequence[str], **more: Any) -> _OwnTool:
-    return _OwnTool(
+def _computer(actions: Sequence[str], **more: Any) -> _BuiltinTool:
+    return _BuiltinTool(
         "Use the screen, the mouse and the keyboard of a computer. A `coordinate` is [x, y] in pixels from the upper "
         "left; `text` is what is typed, or the keys that are pressed. A `screenshot` shows what there is now.",
         ("action",),
@@ -93,14 +94,14 @@ _MOVES = {
     "scroll_amount": _COUNT,
 }
 _ZOOMED = {"region": {**_REGION, "description": "What `zoom` shows: [x1, y1, x2, y2]."}}
-_BASH = _OwnTool(
+_BASH = _BuiltinTool(
     "Run a `command` in a bash session, which goes on from call to call; `restart` begins a new one.",
     (),
     {"command": _TEXT, "restart": _FLAG},
 )
 # anthropic 2.14.0, BetaToolUnionParam, BetaMemoryTool20250818Command; platform.claude.com/docs/en/agents-and-tools
 # (bash-tool, text-editor-tool, computer-use-tool) for what the others take (2026-11-26).
-OWN_TOOLS: Mapping[str, _OwnTool] = {
+BUILTIN_CLIENT_TOOLS: Mapping[str, _BuiltinTool] = {
     "bash_20241022": _BASH,
     "bash_20250124": _BASH,
     "text_editor_20241022": _editor("undo_edit"),
@@ -114,24 +115,25 @@ OWN_TOOLS: Mapping[str, _OwnTool] = {
 }
 
 
-def _decode_own_tool(body: dict[str, Any]) -> Tool:
-    """Read a tool that the client runs; what is told of it in words is no loss elsewhere."""
-    rest, form = body.copy(), {"said": {"type": body["type"]}}
-    form["said"] |= {key: rest.pop(key) for key in _TOLD if type(rest.get(key)) is int}
-    del rest["type"]
-    name = WIRE.read_name(rest.pop("name"), form)
-    description, schema = OWN_TOOLS[body["type"]].told(form["said"])
-    strict, cache = take(rest, "strict", bool), WIRE.take_cache(rest)
-    return Tool(name, description, schema, strict=strict, cache=cache, opaque=WIRE.own(rest, form))
+def _decode_builtin_tool(body: dict[str, Any]) -> Tool:
+    """Read a tool that Anthropic defines and the client runs."""
+    unparsed, builtin = body.copy(), body["type"]
+    constants = {"type": unparsed.pop("type")}
+    constants |= {key: unparsed.pop(key) for key in _SETTINGS if type(unparsed.get(key)) is int}
+    name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
+    description, schema = BUILTIN_CLIENT_TOOLS[builtin].describe(constants)
+    strict, cache = take(unparsed, "strict", bool), WIRE.take_cache(unparsed)
+    spelling = MessagesToolSpelling(constants=constants, is_escaped=is_escaped, builtin=builtin)
+    return Tool(name, description, schema, strict=strict, cache=cache, opaque=WIRE.mark(unparsed, spelling))
 
 
-def _encode_own_tool(tool: Tool, said: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Write a tool that the client runs as it was declared: what Claude knows of it cannot be said."""
+def _encode_builtin_tool(tool: Tool, builtin: str, spelling: MessagesToolSpelling, ledger: Ledger) -> dict[str, Any]:
+    """Write a tool that Anthropic defines as it was declared. Report a changed description or schema as a loss."""
     body = begin_tool(tool, ledger)
-    description, schema = OWN_TOOLS[said["type"]].told(said)
+    description, schema = BUILTIN_CLIENT_TOOLS[builtin].describe(spelling.constants)
     for field, known in (("description", description), ("parameters", schema)):
         if getattr(tool, field) != known:
-            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {said['type']}")
+            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {builtin}")
     ledger.lose_fields(tool, "own_tool", "custom", "format")
     lose_metadata(tool, ledger)
     strict = {} if tool.strict is None else {"strict": tool.strict}
@@ -139,43 +141,40 @@ def _encode_own_tool(tool: Tool, said: Mapping[str, Any], ledger: Ledger) -> dic
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration; one with a type of its own is run by the provider, or by the client if it is known."""
-    kind = body.get("type", "custom") if type(body) is dict else None
-    if type(kind) is str and kind in OWN_TOOLS and type(body.get("name")) is str:
-        return _decode_own_tool(body)
-    if kind not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
-        return ServerTool(kind if type(kind) is str else "", DIALECT, body)
-    rest, form = body.copy(), {}
-    if rest.get("type") == "custom":
-        form["said"] = {"type": rest.pop("type")}
+    """Read one declaration."""
+    tool_type = body.get("type", "custom") if type(body) is dict else None
+    if type(tool_type) is str and tool_type in BUILTIN_CLIENT_TOOLS and type(body.get("name")) is str:
+        return _decode_builtin_tool(body)
+    if tool_type not in (None, "custom") or type(body) is not dict or type(body.get("name")) is not str:
+        return ServerTool(tool_type if type(tool_type) is str else "", DIALECT, body)
+    unparsed = body.copy()
+    constants = {"type": unparsed.pop("type")} if unparsed.get("type") == "custom" else {}
+    name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
     return Tool(
-        WIRE.read_name(rest.pop("name"), form),
-        take(rest, "description", str),
-        take(rest, "input_schema", dict),
-        strict=take(rest, "strict", bool),
-        cache=WIRE.take_cache(rest),
-        opaque=WIRE.own(rest, form),
+        name,
+        take(unparsed, "description", str),
+        take(unparsed, "input_schema", dict),
+        strict=take(unparsed, "strict", bool),
+        cache=WIRE.take_cache(unparsed),
+        opaque=WIRE.mark(unparsed, MessagesToolSpelling(constants=constants, is_escaped=is_escaped)),
     )
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    opaque = tool.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    said = form_of(opaque, DIALECT).get("said", {})
-    if said.get("type") in OWN_TOOLS:
-        return _encode_own_tool(tool, said, ledger)
+    spelling = spelling_of(tool.opaque, MessagesToolSpelling)
+    if spelling.builtin is not None and spelling.builtin in BUILTIN_CLIENT_TOOLS:
+        return _encode_builtin_tool(tool, spelling.builtin, spelling, ledger)
     tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
-    if not mine:
+    if not made_by(tool.opaque, DIALECT):
         body["input_schema"] = _without_odd_keys(_fit(tool, ledger), ledger)
     elif tool.plain_parameters is not None:
         body["input_schema"] = tool.plain_parameters
     if tool.strict is not None:
         body["strict"] = tool.strict
-    if tool.plain_format is not None or tool.plain_metadata:
-        ledger.lose_fields(tool, "custom_tool", "format")
-        lose_metadata(tool, ledger)
+    lose_format(tool, ledger)
+    lose_metadata(tool, ledger)
     return ledger.finish(body, tool)
 
 
@@ -189,7 +188,7 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Leave out each parameter whose name this wire refuses, with all tools of the request."""
+    """Remove the parameters whose names make this wire reject a request."""
     properties = schema.get("properties")
     if type(properties) is not dict or all(map(_KEY.fullmatch, properties)):
         return schema
@@ -204,36 +203,37 @@ def _without_odd_keys(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
 
 def decode_choice(value: Any) -> Understood | None:
     """Read a `tool_choice` with its parallel-call flag."""
-    form: dict[str, Any] = {}
+    is_escaped = False
     match value:
         case {"type": "auto" | "none" as mode}:
             choice = ToolChoice(mode)
         case {"type": "any"}:
             choice = ToolChoice("required")
         case {"type": "tool", "name": str(name)}:
-            choice = ToolChoice("required", [WIRE.read_name(name, form)])
+            name, is_escaped = WIRE.restore_name(name)
+            choice = ToolChoice("required", [name])
         case _:
             return None
     fields: dict[str, Any] = {"tool_choice": choice}
-    taken = {"type", "name"} if choice.names else {"type"}
-    left = {key: given for key, given in value.items() if key not in taken}
-    if type(left.get("disable_parallel_tool_use")) is bool and choice.mode != "none":
-        fields["parallel_tool_calls"] = not left.pop("disable_parallel_tool_use")
-    return Understood(fields, left or ABSENT, keep=bool(form))
+    parsed = {"type", "name"} if choice.names else {"type"}
+    unparsed = {key: inner for key, inner in value.items() if key not in parsed}
+    if type(unparsed.get("disable_parallel_tool_use")) is bool and choice.mode != "none":
+        fields["parallel_tool_calls"] = not unparsed.pop("disable_parallel_tool_use")
+    return Understood(fields, unparsed or ABSENT, keep=is_escaped)
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
-    """Write the choice and the parallel-call flag, which this wire keeps in it."""
-    mine = made_by(request.opaque, DIALECT)
+    """Write the `tool_choice` with its parallel-call flag."""
+    is_native = made_by(request.opaque, DIALECT)
     choice = request.tool_choice or ToolChoice("auto")
     body: dict[str, Any] = {"type": "any" if choice.mode == "required" else choice.mode}
     if choice.names is not None and choice.mode == "required" and len(choice.names) == 1:
-        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=mine)}
+        body = {"type": "tool", "name": ledger.names.choose(choice.names[0], own=is_native)}
     elif choice.names is not None:
         ledger.lose(
             "tool_choice.names", "tool_choice", f"{DIALECT} cannot narrow the choice to some tools", "approximated"
         )
-    if choice.mode == "required" and not mine and (reason := _why_not_forced(request)):
+    if choice.mode == "required" and not is_native and (reason := _why_not_forced(request)):
         ledger.lose("tool_choice", "tool_choice", reason, "approximated")
         body = {"type": "auto"}
     if request.parallel_tool_calls is not None:
@@ -245,7 +245,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 
 
 def _why_not_forced(request: Request) -> str | None:
-    """Say why a model cannot be forced to call."""
+    """Return the reason why the model of `request` cannot be forced to call a tool, or None if it can."""
     family = family_of(request.model)
     if family.forced_choice is False:
         return f"{request.model} refuses a forced choice"
@@ -254,7 +254,7 @@ def _why_not_forced(request: Request) -> str | None:
 
 
 def mode_of_thinking(request: Request) -> str | None:
-    """Say how the model is to think, wherever the request says it."""
+    """Return the thinking mode that `request` asks for, in whichever of its fields it does."""
     budget = request.thinking_budget
     if request.thinking is not None:
         return request.thinking

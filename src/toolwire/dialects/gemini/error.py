@@ -4,7 +4,7 @@ from typing import Any
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
-    join_left,
+    join_unparsed,
     keep_error,
     kept_error,
     kind_of_status,
@@ -15,8 +15,9 @@ from toolwire.encoding.errors import (
     tell_wait,
     timed,
 )
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
 from toolwire.types import Error, ErrorKind, ErrorReply
+from toolwire.types.spelling.gemini import GeminiErrorSpelling
 
 # google.rpc.Code, https://cloud.google.com/apis/design/errors (2026-11-20).
 _KIND_OF_STATUS_WORD: dict[object, ErrorKind] = {
@@ -63,12 +64,12 @@ def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
     if (opened := open_error(outer)) is None:
-        return keep_error(body, status, WIRE)
-    rest, left, message = opened
-    word, code = take(left, "status", str), take(left, "code", int)
-    kind = _kind(message, word, left.get("details")) or kind_of_status(status if status is not None else code)
-    form = {"listed": True} if outer is not body else None
-    return Error(kind, message, status, word, code, opaque=WIRE.own(join_left(rest, left), form))
+        return keep_error(body, status, WIRE.mark({}, GeminiErrorSpelling(body=body)))
+    unparsed, inner, message = opened
+    word, code = take(inner, "status", str), take(inner, "code", int)
+    kind = _kind(message, word, inner.get("details")) or kind_of_status(status if status is not None else code)
+    opaque = WIRE.mark(join_unparsed(unparsed, inner), GeminiErrorSpelling(is_list=outer is not body))
+    return Error(kind, message, status, word, code, opaque=opaque)
 
 
 def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
@@ -82,18 +83,19 @@ def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
-    if (kept := kept_error(error, DIALECT)) is not None:
+    spelling = spelling_of(error.opaque, GeminiErrorSpelling)
+    if (kept := kept_error(error, spelling.body)) is not None:
         return kept
     ledger = Ledger(WIRE, of="error")
-    if mine := made_by(error.opaque, DIALECT):
-        said = {"code": error.code, "message": error.message, "status": error.type}
-        inner = {key: value for key, value in said.items() if value is not None}
+    if is_native := made_by(error.opaque, DIALECT):
+        fields = {"code": error.code, "message": error.message, "status": error.type}
+        inner = {key: value for key, value in fields.items() if value is not None}
         inner = left_of(error.opaque, DIALECT, "error") | inner
     else:
         word = _WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
         inner = {"code": status_of(error), "message": tell_length(error, _LONG, ledger), "status": word}
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")
-    inner = tell_wait(inner, error.retry_after, add=not mine)
+    inner = tell_wait(inner, error.retry_after, add=not is_native)
     body = ledger.replay({"error": inner}, error.opaque)
-    return reply_of(error, [body] if "listed" in form_of(error.opaque, DIALECT) else body, ledger)
+    return reply_of(error, [body] if spelling.is_list else body, ledger)

@@ -41,6 +41,12 @@ TRAITS = WireTraits(
     generated_id_prefix="gemini_",
     splits_turns=True,  # google-genai sends each piece of a stream as a content of its own (3.4.0)
     has_response_ids=True,
+    names_model_in_path=True,
+    stream_verb=":streamGenerateContent",
+    streams_arrays=True,
+    ending_field=b'"finishReason"',
+    count_field="totalTokens",
+    result_link="name",
     losses_after_history=frozenset({"opaque", "first_turn"}),
 )
 SIGNATURE = "thoughtSignature"
@@ -113,8 +119,8 @@ def write_keys(body: dict[str, Any], snakes: Iterable[str]) -> dict[str, Any]:
     return body
 
 
-def spelling(body: dict[str, Any], key: str) -> str:
-    """Say how an object spells a key; in camelCase where it does not have it."""
+def spelled_key(body: dict[str, Any], key: str) -> str:
+    """Return the spelling of `key` in `body`, or its camelCase if `body` does not have it."""
     return key if key in body or _SNAKE[key] not in body else _SNAKE[key]
 
 
@@ -125,31 +131,6 @@ def decode_part(body: Any) -> Part:
     split_body = split(body)
     part = None if split_body is None else decode_kind(*split_body)
     return Opaque(DIALECT, body) if part is None else part
-
-
-def take_system(rest: dict[str, Any], form: dict[str, Any]) -> str | list[Part] | None:
-    """Take the system instruction out of what is left of a body."""
-    given = rest.get("systemInstruction")
-    if type(given) is str:
-        form["system"] = "text"
-        return str(rest.pop("systemInstruction"))
-    parts = given.get("parts") if type(given) is dict else None
-    if type(parts) is dict:
-        form["system"] = "one"
-        parts = [parts]
-    if type(given) is not dict or type(parts) is not list or not parts:
-        return None
-    left = {key: value for key, value in given.items() if key != "parts"}
-    if type(left.get("role")) is str:
-        form["system_role"] = left.pop("role")
-    if left:
-        rest["systemInstruction"] = left
-    else:
-        del rest["systemInstruction"]
-    alone = parts[0] if len(parts) == 1 and "system" not in form else None
-    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
-        return str(alone["text"])
-    return [decode_part(part) for part in parts]
 
 
 def split(body: dict[str, Any]) -> tuple[str, Any, dict[str, Any], GeminiPartSpelling] | None:

@@ -6,12 +6,13 @@ Rules of this file:
 """
 
 import re
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+from msgspec.structs import replace
+
 from toolwire.dialects.gemini.messages import decode_messages, encode_content, encode_messages, encode_parts
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, close, read_keys, take_system, write_keys
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, read_keys, write_keys
 from toolwire.dialects.gemini.tools import (
     DECLARATION_LIMIT,
     decode_choice,
@@ -24,7 +25,7 @@ from toolwire.dialects.gemini.tools import (
     take_output,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, open_body, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, left_of, made_by, spelling_of, take_entries
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import nearest_effort
 from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
@@ -43,7 +44,8 @@ from toolwire.encoding.settings import (
     within,
 )
 from toolwire.encoding.tools import functions_of, limited
-from toolwire.types import Context, Encoded, Message, Request, Text
+from toolwire.types import Context, Encoded, Message, Part, Request, Text
+from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 _VERSION = "/v1beta/"
 BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
@@ -58,30 +60,28 @@ _PATH = re.compile(
 _SSE = re.compile(r"\?alt=sse$|&alt=sse|(?<=\?)alt=sse&")
 
 
-@lru_cache(256)
 def _read_path(path: str) -> tuple[str, bool] | None:
-    """Read the model and whether it streams; None where a path says neither."""
-    said = _PATH.fullmatch(path)
-    if said is None:
+    """Return the model that a path names and whether it streams, or None if it names none."""
+    match = _PATH.fullmatch(path)
+    if match is None:
         return None
-    model, collection = unquote(said["model"]), said["collection"]
-    return model if collection == "models" else f"{collection}/{model}", said["verb"] == _VERBS[True]
+    model, collection = unquote(match["model"]), match["collection"]
+    return model if collection == "models" else f"{collection}/{model}", match["verb"] == _VERBS[True]
 
 
-@lru_cache(256)
 def _write_path(path: str, model: str, *, stream: bool) -> str:
-    """Write the path of a request: the one that was read, for as long as it says the same."""
+    """Return the path of a request: the one that was read, as long as it means the same."""
     if path and _read_path(path) in {None, (model, stream)}:
         return path
-    said = _PATH.fullmatch(path) if path else None
-    root, query = (_VERSION, "") if said is None else (said["root"], _SSE.sub("", said["query"]))
+    match = _PATH.fullmatch(path) if path else None
+    root, query = (_VERSION, "") if match is None else (match["root"], _SSE.sub("", match["query"]))
     if stream and "alt=" not in query:
         query += "&alt=sse" if query else "?alt=sse"
     return f"{root}{_write_resource(model)}:{_VERBS[stream]}{query}"
 
 
 def _write_resource(model: str) -> str:
-    """Write the name of a model as a path that leads nowhere else; one with `..` in it is one step, not several."""
+    """Return the path of a model. A name with `..` in it is escaped to one segment, so that it leads nowhere else."""
     if _PLAIN_NAME.fullmatch(model):
         return f"models/{model}"
     steps = model.split("/")
@@ -92,44 +92,74 @@ def _write_resource(model: str) -> str:
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body; the path says the model, and whether the answer is streamed."""
-    rest, snakes = read_keys(open_body(body, "request")[0])
-    form: dict[str, Any] = {"snake": snakes} if snakes else {}
-    contents = rest.get("contents")
-    if type(contents) is dict:
-        contents, form["one"] = [contents], True
-    if type(contents) is not list:
-        form["no_contents"], contents = True, []
-    elif rest.pop("contents") is contents and is_begun(contents, BEGUN):
-        form["begun"], contents = True, contents[1:]
-    system = take_system(rest, form) if "systemInstruction" in rest else None
-    tools = decode_tools(take_entries(rest, "tools")) if "tools" in rest else []
-    fields = _take_config(rest, form) if "generationConfig" in rest else {}
-    if rest:
-        _take(_TOP, rest, fields, form)
+    unparsed, snake_keys = read_keys(copy_body(body, "request"))
+    contents, has_one_content = _take_contents(unparsed)
+    has_opening_turn = not has_one_content and contents is not None and is_begun(contents, BEGUN)
+    system, system_spelling = _take_system(unparsed)
+    tools = decode_tools(take_entries(unparsed, "tools"))
+    fields, spelling = _take_config(unparsed, system_spelling)
+    other_fields, settings = _TOP.decode(unparsed)
+    fields |= other_fields
     if path:
-        _take_path(path, fields, rest, form)
-    opaque, context = WIRE.own(rest, form), Context(system, decode_messages(contents), tools)
-    return Request(context=context, opaque=opaque, **fields)
+        _take_path(path, fields, unparsed, settings)
+    spelling = replace(
+        spelling,
+        path=path,
+        has_no_messages=contents is None,
+        settings=spelling.settings | settings,
+        snake_keys=snake_keys,
+        has_opening_turn=has_opening_turn,
+        has_one_content=has_one_content,
+    )
+    context = Context(system, decode_messages((contents or [])[has_opening_turn:]), tools)
+    return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
-def _take_path(path: str, fields: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> None:
-    form["path"] = path
-    if (said := _read_path(path)) is None:
+def _take_contents(unparsed: dict[str, Any]) -> tuple[list[Any] | None, bool]:
+    """Take the contents out of the unparsed keys: return them, if they are any, and whether they were one object."""
+    contents = unparsed.get("contents")
+    if type(contents) is not dict and type(contents) is not list:
+        return None, False
+    del unparsed["contents"]
+    return (contents, False) if type(contents) is list else ([contents], True)
+
+
+def _take_path(path: str, fields: dict[str, Any], unparsed: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Take the model and the way to answer from `path`. If the body names another model, that stays unparsed."""
+    if (target := _read_path(path)) is None:
         return
-    model, stream = said
+    model, stream = target
     if fields.get("model", model) != model:
-        rest["model"] = form.pop("model")
+        unparsed["model"] = settings.pop("model")
     fields["model"] = model
     if stream:
         fields["stream"] = True
+
+
+def _take_system(unparsed: dict[str, Any]) -> tuple[str | list[Part] | None, GeminiRequestSpelling]:
+    """Take the system instruction out of the unparsed keys: return its text or parts, and how it was spelled."""
+    instruction = unparsed.get("systemInstruction")
+    parts = instruction.get("parts") if type(instruction) is dict else None
+    has_one_part = type(parts) is dict
+    parts = [parts] if has_one_part else parts
+    if type(instruction) is not dict or type(parts) is not list or not parts:
+        return None, GeminiRequestSpelling()
+    rest = {key: value for key, value in instruction.items() if key != "parts"}
+    role = rest.pop("role") if type(rest.get("role")) is str else None
+    _put(unparsed, "systemInstruction", rest)
+    spelling = GeminiRequestSpelling(has_one_system_part=has_one_part, system_role=role)
+    alone = parts[0] if len(parts) == 1 and not has_one_part else None
+    if type(alone) is dict and len(alone) == 1 and type(alone.get("text")) is str:
+        return alone["text"], spelling
+    return [decode_part(part) for part in parts], spelling
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Conversation(quirks, request.model, settings)
     opaque = request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    form = form_of(opaque, DIALECT) if mine else {}
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    spelling = spelling_of(opaque, GeminiRequestSpelling)
     request = limited(request, ledger, DECLARATION_LIMIT)
     context = request.context
     tools = encode_tools(context.tools, ledger) if context.tools else []
@@ -139,20 +169,20 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     body = _nest_config(flat, request)
     if tools:
         encode_strictness(context.tools, body)
-    messages = context.messages if mine else repair(context.messages, ledger.losses)
+    messages = context.messages if is_native else repair(context.messages, ledger.losses)
     first = _encode_system(request, messages, body, ledger)
     contents = encode_messages(messages, ledger, first)
     ledger.at = ()
-    if "begun" in form or (not mine and (messages or context.system)):
-        begin(contents, BEGUN, None if mine else ledger)
-    if contents or "no_contents" not in form:
-        body["contents"] = contents[0] if "one" in form and len(contents) == 1 else contents
+    if spelling.has_opening_turn or (not is_native and (messages or context.system)):
+        begin(contents, BEGUN, None if is_native else ledger)
+    if contents or not spelling.has_no_messages:
+        body["contents"] = contents[0] if spelling.has_one_content and len(contents) == 1 else contents
     if tools:
         body["tools"] = tools
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no such state")
-    close(body, opaque, ledger)
-    path = _write_path(form.get("path", ""), request.model or "", stream=bool(request.stream))
+    write_keys(ledger.replay(body, opaque), spelling.snake_keys)
+    path = _write_path(spelling.path, request.model or "", stream=bool(request.stream))
     return Encoded(path, body, tuple(ledger.losses))
 
 
@@ -161,29 +191,22 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
     system, first = request.context.system, 0
     if system is None and (not messages or messages[0].role not in ("system", "developer")):
         return first
-    mine = made_by(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), mine
+    is_native = made_by(request.opaque, DIALECT)
+    ledger.at, ledger.own = ("system",), is_native
     parts = encode_parts([Text(system)] if type(system) is str else system or (), ledger, "system")
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role not in ("system", "developer"):
             break
-        first = place + 1
-        ledger.at = ("messages", place)
+        first = index + 1
+        ledger.at = ("messages", index)
         _lose_around_system(message, ledger)
         parts += encode_content(message, ledger, "system")
-    if not mine:
-        if parts:
-            body["systemInstruction"] = {"parts": parts}
-        return first
-    form = form_of(request.opaque, DIALECT)
-    how = form.get("system") if len(parts) == 1 else None
-    if how == "text" and len(parts[0]) == 1:
-        body["systemInstruction"] = parts[0]["text"]
-    elif parts:
+    if parts:
+        spelling = spelling_of(request.opaque, GeminiRequestSpelling)
         body["systemInstruction"] = {
             **left_of(request.opaque, DIALECT, "systemInstruction"),
-            **({"role": form["system_role"]} if "system_role" in form else {}),
-            "parts": parts[0] if how == "one" else parts,
+            **({} if spelling.system_role is None else {"role": spelling.system_role}),
+            "parts": parts[0] if spelling.has_one_system_part and len(parts) == 1 else parts,
         }
     return first
 
@@ -195,61 +218,65 @@ def _lose_around_system(message: Message, ledger: Conversation) -> None:
         ledger.lose("role", "developer", f"{DIALECT} has one system instruction", "merged", "minor")
 
 
-def _take_config(rest: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    """Take what is understood of `generationConfig` out of what is left of a body."""
-    given = rest["generationConfig"]
-    if type(given) is not dict or not given:
-        return {}
-    config, snakes = read_keys(given)
-    if snakes:
-        form["config"] = snakes
-    fields = take_output(config, form)
-    inner = config.get("thinkingConfig")
-    if type(inner) is dict and inner:
-        thinking, snakes = read_keys(inner)
-        if snakes:
-            form["thinking"] = snakes
-        _take(_THINKING, thinking, fields, form)
-        if "effort" in fields:
-            form["level"] = True
+def _take_config(
+    unparsed: dict[str, Any], spelling: GeminiRequestSpelling
+) -> tuple[dict[str, Any], GeminiRequestSpelling]:
+    """Take the settings of `generationConfig` out of the unparsed keys: return their fields, and the spelling."""
+    if type(unparsed.get("generationConfig")) is not dict or not unparsed["generationConfig"]:
+        return {}, spelling
+    config, snake_keys = read_keys(unparsed["generationConfig"])
+    fields, settings, has_enum_output = take_output(config)
+    thinking_snake_keys: list[str] = []
+    if type(config.get("thinkingConfig")) is dict and config["thinkingConfig"]:
+        thinking, thinking_snake_keys = read_keys(config["thinkingConfig"])
+        thinking_fields, thinking_settings = _THINKING.decode(thinking)
         _put(config, "thinkingConfig", thinking)
-    _take(CONFIG, config, fields, form)
-    if config.get("responseModalities") == ["TEXT"]:
-        form["modalities"] = config.pop("responseModalities")
-    _put(rest, "generationConfig", config)
-    return fields
+        fields |= thinking_fields
+        settings |= thinking_settings
+    has_thinking_level = "effort" in fields
+    fields |= CONFIG.decode(config)[0]
+    has_text_modality = config.get("responseModalities") == ["TEXT"]
+    if has_text_modality:
+        del config["responseModalities"]
+    _put(unparsed, "generationConfig", config)
+    spelling = replace(
+        spelling,
+        settings=settings,
+        config_snake_keys=snake_keys,
+        thinking_snake_keys=thinking_snake_keys,
+        has_thinking_level=has_thinking_level,
+        has_text_modality=has_text_modality,
+        has_enum_output=has_enum_output,
+    )
+    return fields, spelling
 
 
-def _take(settings: Settings, rest: dict[str, Any], fields: dict[str, Any], form: dict[str, Any]) -> None:
-    taken, spelled = settings.decode(rest)
-    fields |= taken
-    form |= spelled
-
-
-def _put(outer: dict[str, Any], key: str, left: dict[str, Any]) -> None:
-    if left:
-        outer[key] = left
+def _put(outer: dict[str, Any], key: str, inner: dict[str, Any]) -> None:
+    """Store what was not understood of an inner object, and delete the key if there is nothing."""
+    if inner:
+        outer[key] = inner
     else:
         del outer[key]
 
 
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
-    """Put the settings where they belong, with what this wire had left there, in its spelling."""
-    form, left = form_of(request.opaque, DIALECT), left_of(request.opaque, DIALECT, "generationConfig")
+    """Move the settings into their objects, beside the keys that this wire had left there, in its spelling."""
+    spelling = spelling_of(request.opaque, GeminiRequestSpelling)
+    left = left_of(request.opaque, DIALECT, "generationConfig")
     inner = flat.keys() & _NESTED
-    if not (inner or form or left):
+    if not (inner or left or spelling.has_text_modality):
         return flat
     thinking = {} if inner <= _CONFIGURED else {key: flat.pop(key) for key in _THINKING.by_key if key in inner}
     config = left | {key: flat.pop(key) for key in _CONFIG_KEYS if key in inner}
-    if "responseSchema" in form and "responseJsonSchema" in config:
+    if "responseSchema" in spelling.settings and "responseJsonSchema" in config:
         config["responseSchema"] = config.pop("responseJsonSchema")
     beside = left.get("thinkingConfig") or {}
     if isinstance(beside, dict) and (thinking or beside):
-        config["thinkingConfig"] = write_keys({**beside, **thinking}, form.get("thinking", ()))
-    if "modalities" in form:
-        config.setdefault("responseModalities", form["modalities"])
+        config["thinkingConfig"] = write_keys({**beside, **thinking}, spelling.thinking_snake_keys)
+    if spelling.has_text_modality:
+        config.setdefault("responseModalities", ["TEXT"])
     if config:
-        flat["generationConfig"] = write_keys(config, form.get("config", ()))
+        flat["generationConfig"] = write_keys(config, spelling.config_snake_keys)
     return flat
 
 
@@ -261,21 +288,22 @@ _BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": _MO
 
 
 def _decode_level(value: Any) -> Understood | None:
+    """Read a level. Google's samples for curl, and ruby_llm, write it in small letters."""
     effort = value.lower() if type(value) is str else None
     return Understood({"effort": effort}, keep=not value.isupper()) if effort in _LEVELS else None
 
 
 def _encode_level(request: Request, ledger: Ledger) -> Any:
-    """Write how hard to think, for models that take a level."""
+    """Write the effort, for models that accept a level."""
     levels = family_of(request.model).efforts
-    said = "level" in form_of(request.opaque, DIALECT)
-    if levels == () and not said:
+    has_level = spelling_of(request.opaque, GeminiRequestSpelling).has_thinking_level
+    if levels == () and not has_level:
         return ABSENT
     off = request.effort is None and request.thinking == "disabled" and request.thinking_budget is None
     effort = "none" if off else request.effort
     if effort is None:
         return ABSENT
-    level = effort if said else nearest_effort(effort, levels or _LEVELS)
+    level = effort if has_level else nearest_effort(effort, levels or _LEVELS)
     field = "thinking" if off else "effort"
     if level not in _LEVELS:
         ledger.lose(field, "effort", f"{DIALECT} has no effort {effort}")
@@ -286,9 +314,9 @@ def _encode_level(request: Request, ledger: Ledger) -> Any:
 
 
 def _encode_budget(request: Request, ledger: Ledger) -> Any:
-    """Write how much to think, for models that take a number."""
+    """Write the thinking budget, for models that accept a number of tokens."""
     family, budget = family_of(request.model), request.thinking_budget
-    if family.efforts == () and "level" not in form_of(request.opaque, DIALECT):
+    if family.efforts == () and not spelling_of(request.opaque, GeminiRequestSpelling).has_thinking_level:
         return _say_all_in_budget(request, ledger)
     levelled = request.effort is not None or family.thinking_budget is False
     if budget is not None and levelled and not made_by(request.opaque, DIALECT):
@@ -338,11 +366,11 @@ def _decode_labels(value: Any) -> Understood | None:
 
 
 def _encode_labels(request: Request, ledger: Ledger) -> Any:
-    given = request.metadata or {}
-    labels = {key: label for key, label in given.items() if type(label) is str}
-    for key in given.keys() - labels.keys():
+    metadata = request.metadata or {}
+    labels = {key: label for key, label in metadata.items() if type(label) is str}
+    for key in metadata.keys() - labels.keys():
         ledger.lose(f"metadata.{key}", "metadata", "a label is a text")
-    return labels if labels or not given else ABSENT
+    return labels if labels or not metadata else ABSENT
 
 
 # google-genai 3.4.0, types.ServiceTier (2026-11-20).
@@ -352,19 +380,20 @@ _TIERS = dict.fromkeys(("default", "standard_only"), "standard") | {
 
 
 def _decode_model(value: Any) -> Understood | None:
+    """Read the model that a body names beside the path, as langchaingo does."""
     return Understood({"model": value.removeprefix("models/")}, keep=True) if type(value) is str else None
 
 
 def _encode_model(request: Request, _ledger: Ledger) -> Any:
-    """Write the model only where a body said it beside the path."""
-    spelled = form_of(request.opaque, DIALECT).get("model")
-    if spelled is None:
+    """Write the model only if the body named it beside the path."""
+    written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("model")
+    if written is None:
         return ABSENT
-    return f"models/{request.model}" if spelled.startswith("models/") else request.model
+    return f"models/{request.model}" if written.startswith("models/") else request.model
 
 
 def _elsewhere(*_given: Any) -> Any:
-    """Read nothing here: what belongs together is taken together, and what is in the path is read there."""
+    """Return None: the setting is read together with another key, or from the path."""
     return None
 
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.calls import MadeIds
 from toolwire.dialects.gemini.messages import encode_content, take_parts
-from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, close, read_keys, write_keys
+from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, read_keys, write_keys
 from toolwire.encoding.finish import (
     COMMON_WORDS,
     asks,
@@ -25,12 +26,12 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, spelling_of, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Citation, Encoded, Message, Opaque, Response, Text, Usage
 from toolwire.types.answer import is_count
-from toolwire.types.spelling.gemini import GeminiMessageSpelling
+from toolwire.types.spelling.gemini import GeminiChoiceSpelling, GeminiMessageSpelling, GeminiResponseSpelling
 
 # google-genai 3.4.0, types.FinishReason (2026-11-20).
 FINISH_REASONS = {
@@ -64,55 +65,58 @@ _NUMBERS = {1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RECITATION", 5: _OTHER}
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    rest, snakes = read_keys(open_body(body, "response")[0])
-    entries = rest.get("candidates")
+    unparsed, snake_keys = read_keys(copy_body(body, "response"))
+    entries = unparsed.get("candidates")
     choices: list[Choice] = []
-    form: dict[str, Any] = {"snake": snakes} if snakes else {}
+    order: tuple[int, ...] = ()
     if type(entries) is list and entries and all(type(entry) is dict for entry in entries):
-        del rest["candidates"]
+        del unparsed["candidates"]
         ids = MadeIds((entry.get("content") for entry in entries), body)
-        choices = [decode_choice(entry, ids) for entry in entries]
-        if len(entries) > 1 and (order := order_of(entries)) is not None:
-            choices, form["order"] = in_order(choices, order), order
-    elif type(feedback := rest.get("promptFeedback")) is dict:
+        order = order_of(entries)
+        choices = in_order([decode_choice(entry, ids) for entry in entries], order)
+    elif type(feedback := unparsed.get("promptFeedback")) is dict:
         choices = _blocked(feedback)
-    usage = take(rest, "usageMetadata", dict)
+    usage = take(unparsed, "usageMetadata", dict)
     return Response(
         choices=choices,
-        model=take(rest, "modelVersion", str),
-        id=take(rest, "responseId", str),
+        model=take(unparsed, "modelVersion", str),
+        id=take(unparsed, "responseId", str),
         usage=None if usage is None else decode_usage(usage),
-        opaque=WIRE.own(rest, form),
+        opaque=WIRE.mark(unparsed, GeminiResponseSpelling(snake_keys=tuple(snake_keys), order=order)),
     )
 
 
 def _blocked(feedback: dict[str, Any]) -> list[Choice]:
-    """Give the empty answer to a prompt that was blocked: no candidate stands for it."""
+    """Return the empty answer to a prompt that was blocked, for which there is no candidate."""
     reason = feedback.get("blockReason", feedback.get("block_reason"))
     if not reason:
         return []
     raw = reason if type(reason) is str else None
-    return [Choice(Message("assistant", []), "content_filter", raw, opaque=WIRE.own({}, {"blocked": True}))]
+    opaque = WIRE.mark({}, GeminiChoiceSpelling(has_no_candidate=True))
+    return [Choice(Message("assistant", []), "content_filter", raw, opaque=opaque)]
 
 
 def decode_choice(entry: dict[str, Any], ids: MadeIds) -> Choice:
     """Read a candidate."""
-    rest, snakes = read_keys(entry)
-    form: dict[str, Any] = {"snake": snakes} if snakes else {}
-    if type(rest.get("content")) is dict:
-        message = _decode_answer(rest.pop("content"), ids)
-    else:
-        message, form["no_content"] = Message("assistant", [], opaque=WIRE.plain), True
-    if not SOURCES.isdisjoint(rest):
-        message = replace(message, content=_cite(rest, message.content))
-    if (index := take(rest, "index", int)) is not None:
-        form["said"] = {"index": index}
-    raw, number = take(rest, "finishReason", str), rest.get("finishReason")
-    if type(number) is int and number in _NUMBERS:
-        raw, form["number"] = _NUMBERS[number], rest.pop("finishReason")
+    unparsed, snake_keys = read_keys(entry)
+    content = take(unparsed, "content", dict)
+    message = Message("assistant", [], opaque=WIRE.plain) if content is None else _decode_answer(content, ids)
+    if not SOURCES.isdisjoint(unparsed):
+        message = replace(message, content=_cite(unparsed, message.content))
+    index = take(unparsed, "index", int)
+    raw, number = take(unparsed, "finishReason", str), unparsed.get("finishReason")
+    is_number = type(number) is int and number in _NUMBERS
+    if is_number:
+        raw = _NUMBERS[unparsed.pop("finishReason")]
     reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
     reason = read_finish(reason, raw, called=asks(message.content))
-    return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+    spelling = GeminiChoiceSpelling(
+        constants={} if index is None else {"index": index},
+        snake_keys=tuple(snake_keys),
+        has_no_content=content is None,
+        finish_reason=number if is_number else UNSET,
+    )
+    return Choice(message, reason, raw, opaque=WIRE.mark(unparsed, spelling))
 
 
 # google-genai 3.4.0, types.Candidate; `citationSources` is how the Gemini API says `citations` (2026-11-20).
@@ -190,6 +194,7 @@ def _decode_answer(body: dict[str, Any], ids: MadeIds) -> Message:
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and report what it cannot hold."""
     ledger = Conversation(quirks, settings=settings, of="response")
+    spelling = spelling_of(response.opaque, GeminiResponseSpelling)
     body: dict[str, Any] = {}
     candidates = []
     for place, choice in enumerate(response.choices):
@@ -198,7 +203,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
             candidates.append(encode_choice(choice, place, ledger))
     ledger.at = ()
     if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
-        body["candidates"] = as_they_stood(candidates, form_of(response.opaque, DIALECT).get("order"))
+        body["candidates"] = as_they_stood(candidates, spelling.order)
     if response.usage is not None:
         body["usageMetadata"] = encode_usage(response.usage, ledger)
     if response.model is not None:
@@ -206,7 +211,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if response.id is not None:
         body["responseId"] = response.id
     _lose_beside(response, ledger)
-    return Encoded("", close(body, response.opaque, ledger), tuple(ledger.losses))
+    ledger.replay(body, response.opaque)
+    return Encoded("", write_keys(body, spelling.snake_keys), tuple(ledger.losses))
 
 
 def _lose_beside(response: Response, ledger: Ledger) -> None:
@@ -219,10 +225,10 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
 
 
 def is_blocked(choice: Choice) -> bool:
-    """Whether no candidate stands for a choice, because its prompt was blocked."""
+    """Return True if there is no candidate for `choice`, because its prompt was blocked."""
     if choice.finish_reason != "content_filter" or choice.message.content:
         return False
-    return "blocked" in form_of(choice.opaque, DIALECT)
+    return spelling_of(choice.opaque, GeminiChoiceSpelling).has_no_candidate
 
 
 def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
@@ -242,26 +248,26 @@ def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str,
     """Write a candidate."""
     ledger.at = ("choices", place, "message")
     choice = without_claim(choice, WIRE)
-    form = form_of(choice.opaque, DIALECT)
+    spelling = spelling_of(choice.opaque, GeminiChoiceSpelling)
     content = _encode_answer(choice.message, ledger)
-    body: dict[str, Any] = {} if "no_content" in form and not content else {"content": content}
+    body: dict[str, Any] = {} if spelling.has_no_content and not content else {"content": content}
     ledger.at = ("choices", place)
-    mine = made_by(choice.opaque, DIALECT)
-    if (word := _finish_word(choice, ledger, mine=mine)) is not None:
+    is_native = made_by(choice.opaque, DIALECT)
+    if (word := _finish_word(choice, ledger, is_native=is_native)) is not None:
         body["finishReason"] = word
-    if not mine:
+    if not is_native:
         body["index"] = place
     lose_stop_sequence(choice, ledger)
-    return close(body, choice.opaque, ledger)
+    return write_keys(ledger.replay(body, choice.opaque), spelling.snake_keys)
 
 
-def _finish_word(choice: Choice, ledger: Ledger, *, mine: bool) -> Any:
+def _finish_word(choice: Choice, ledger: Ledger, *, is_native: bool) -> Any:
     raw, reason = choice.raw_finish_reason, choice.finish_reason
-    if mine:
+    if is_native:
         meant = FINISH_REASONS.get(raw, "unknown") if raw else None
         if reason == meant or (reason == "tool_calls" and (meant in {"stop", None} or raw in _CALLED)):
-            number = form_of(choice.opaque, DIALECT).get("number", 0)
-            return number if raw is not None and _NUMBERS.get(number) == raw else raw
+            number = spelling_of(choice.opaque, GeminiChoiceSpelling).finish_reason
+            return number if number in _NUMBERS and _NUMBERS[number] == raw else raw
         if raw is None and reason == "unknown":
             return None
     if reason is None:
@@ -293,10 +299,10 @@ def _sum(count: int | None, other: int | None) -> int | None:
 def encode_usage(usage: Usage, ledger: Ledger) -> dict[str, Any]:
     """Write the counts: the wire's own, for as long as they mean the same."""
     opaque = usage.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    given: dict[str, Any] = opaque.value if mine and opaque is not None else {}
-    before = decode_usage(given) if mine else Usage()
-    if mine and usage == before:
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    given: dict[str, Any] = opaque.value if is_native and opaque is not None else {}
+    before = decode_usage(given) if is_native else Usage()
+    if is_native and usage == before:
         return given.copy()
     body, snakes = read_keys(given)
     tools = count_in(body, "toolUsePromptTokenCount") or 0

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from toolwire.dialects.gemini.calls import encode_call
 from toolwire.dialects.gemini.error import encode_error
 from toolwire.dialects.gemini.messages import encode_parts
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation
+from toolwire.dialects.gemini.parts import WIRE, Conversation
 from toolwire.dialects.gemini.response import FINISH_REASONS, encode_choice, encode_response, encode_usage, is_blocked
-from toolwire.encoding.ledger import form_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.streams.choices import rank
@@ -43,6 +43,7 @@ from toolwire.types import (
     Thinking,
     UsageDelta,
 )
+from toolwire.types.spelling.gemini import GeminiResponseSpelling
 from toolwire.wire.framing import JsonArray
 
 _BODIES: dict[type, dict[str, Any]] = {
@@ -130,7 +131,7 @@ class Encoder(SequentialEncoder):
         odd = _OF_CHUNK.intersection(body) if self._mine else ()
         shell = {key: body[key] for key in body if key not in _OF_CHUNK}
         self._tail = (b"," if shell else b"") + encode_json(shell)[1:]
-        spelled = _COUNTS[_COUNTS[1] in form_of(response.opaque, DIALECT).get("snake", ())]
+        spelled = _COUNTS[_COUNTS[1] in spelling_of(response.opaque, GeminiResponseSpelling).snake_keys]
         self._counts = encode_json(spelled) + b":"
         if response.usage is not None:
             self._usage, self._counted = response.usage, True

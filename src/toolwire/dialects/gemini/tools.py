@@ -1,26 +1,30 @@
 """Tool declarations, the choice among them, and the schema of an answer, in generateContent.
 
 Rules of this file:
-- A declaration says its parameters as JSON Schema or in the words of OpenAPI. They are read as JSON Schema;
-  the words of OpenAPI are kept in the form, and written again for as long as they still mean the parameters.
-- What comes from elsewhere stands in one object of declarations; what was read here, in the objects of then.
+- A declaration has its parameters as JSON Schema or in OpenAPI keywords. They are read as JSON Schema. The OpenAPI
+  keywords are kept in the spelling, and written again as long as they still mean the parameters.
+- Tools of other wires are written in one object of declarations. Tools of this wire are written in the objects that
+  they were read from.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, finish, read_keys, snake_of, spelling
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from msgspec.structs import replace
+
+from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, read_keys, snake_of, spelled_key, write_keys
+from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
 from toolwire.errors import InvalidSchema
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
+from toolwire.types.spelling.gemini import GeminiRequestSpelling, GeminiToolSpelling, OpenApiSchema
 from toolwire.wire.names import escape
 
-_DECLARED = "functionDeclarations"
-_DECLARED_KEYS = (_DECLARED, "function_declarations")
+_DECLARATIONS = "functionDeclarations"
+_SNAKE_DECLARATIONS = "function_declarations"
 # google-genai 3.4.0, types.Tool.function_declarations (2026-11-20).
 DECLARATION_LIMIT = 512
 _CALLING = "functionCallingConfig"
@@ -32,30 +36,32 @@ _NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
 def decode_tools(bodies: list[Any]) -> list[Tool | ServerTool]:
-    """Read the declarations of a request; what declares no function is the server's own tool."""
+    """Read the declarations of a request. An object without functions declares a tool of the server."""
     tools: list[Tool | ServerTool] = []
-    opened = False
+    is_first = True
     for body in bodies:
         key = _key_of_declarations(body)
         if key is None:
             tools.append(ServerTool(next(iter(body), "") if type(body) is dict else "", DIALECT, body))
             continue
-        form: dict[str, Any] = {"key": key} if key != _DECLARED else {}
-        if len(body) > 1:
-            beside = {name: value for name, value in body.items() if name != key}
-            tools.append(ServerTool(next(iter(beside)), DIALECT, beside))
-            form["joins"] = True
-        elif opened:
-            form["opens"] = True
-        opened = True
+        if is_joined := len(body) > 1:
+            server_tools = {name: value for name, value in body.items() if name != key}
+            tools.append(ServerTool(next(iter(server_tools)), DIALECT, server_tools))
+        spelling = GeminiToolSpelling(
+            is_first_of_object=not is_first and not is_joined,
+            is_joined_to_server_tool=is_joined,
+            is_first_of_snake_list=key == _SNAKE_DECLARATIONS,
+        )
+        is_first = False
         for declaration in body[key]:
-            tools.append(_decode_tool(declaration, form))
-            form = {}
+            tools.append(_decode_tool(declaration, spelling))
+            spelling = GeminiToolSpelling()
     return tools
 
 
 def _key_of_declarations(body: Any) -> str | None:
-    for key in _DECLARED_KEYS if type(body) is dict else ():
+    """Return the key of `body` that has a list of functions, or None if there is none."""
+    for key in (_DECLARATIONS, _SNAKE_DECLARATIONS) if type(body) is dict else ():
         declared = body.get(key)
         if type(declared) is list and declared:
             named = [type(entry) is dict and type(entry.get("name")) is str for entry in declared]
@@ -64,73 +70,64 @@ def _key_of_declarations(body: Any) -> str | None:
     return None
 
 
-def _decode_tool(body: dict[str, Any], form: dict[str, Any]) -> Tool:
-    rest, snakes = read_keys(body)
-    if snakes:
-        form["snake"] = snakes
-    name = WIRE.read_name(rest.pop("name"), form)
-    parameters = take(rest, "parametersJsonSchema", dict)
-    if parameters is None and (given := take(rest, "parameters", dict)) is not None:
-        parameters = _read_schema(given, f"tool {name!r}")
-        form["openapi"] = [given, parameters]
-    return Tool(name, take(rest, "description", str), parameters, opaque=WIRE.own(rest, form))
+def _decode_tool(body: dict[str, Any], spelling: GeminiToolSpelling) -> Tool:
+    """Read one declaration. `spelling` is that of its place in `tools`."""
+    unparsed, snake_keys = read_keys(body)
+    name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
+    parameters, openapi = take(unparsed, "parametersJsonSchema", dict), None
+    if parameters is None and (sent := take(unparsed, "parameters", dict)) is not None:
+        parameters = _read_schema(sent, f"tool {name!r}")
+        openapi = OpenApiSchema(sent, parameters)
+    spelling = replace(spelling, is_escaped=is_escaped, snake_keys=tuple(snake_keys), parameters=openapi)
+    description = take(unparsed, "description", str)
+    return Tool(name, description, parameters, opaque=WIRE.mark(unparsed, spelling))
 
 
 def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any]:
     """Write the declarations of a request."""
     bodies: list[Any] = []
-    declared: list[Any] | None = None
-    joinable = False
-    for place, tool in enumerate(tools):
-        ledger.at = ("tools", place)
+    functions: list[Any] | None = None
+    follows_server_tool = False
+    for index, tool in enumerate(tools):
+        ledger.at = ("tools", index)
         if isinstance(tool, ServerTool):
-            joinable = tool.dialect == DIALECT
-            if joinable:
+            follows_server_tool = tool.dialect == DIALECT
+            if follows_server_tool:
                 bodies.append(tool.value)
             else:
                 lose_server_tool(tool, ledger)
             continue
-        opaque = tool.opaque
-        mine = opaque is not None and opaque.dialect == DIALECT
-        form = opaque.form if mine else None  # type: ignore[union-attr]
-        if declared is None or form is not None:
-            declared = _open(bodies, declared, form or {}, joinable=joinable)
-        declared.append(_encode_tool(tool, ledger))
-        joinable = False
+        spelling = spelling_of(tool.opaque, GeminiToolSpelling)
+        key = _SNAKE_DECLARATIONS if spelling.is_first_of_snake_list else _DECLARATIONS
+        if follows_server_tool and spelling.is_joined_to_server_tool:
+            functions = []
+            bodies[-1] = {**bodies[-1], key: functions}
+        elif functions is None or spelling.is_first_of_object:
+            functions = []
+            bodies.append({key: functions})
+        functions.append(_encode_tool(tool, spelling, ledger))
+        follows_server_tool = False
     ledger.at = ()
     return bodies
 
 
-def _open(bodies: list[Any], declared: list[Any] | None, form: Mapping[str, Any], *, joinable: bool) -> list[Any]:
-    """Give the list that a declaration belongs to: the last one, or one that it opens."""
-    opened: list[Any] = []
-    key = form.get("key", _DECLARED)
-    if joinable and "joins" in form:
-        bodies[-1] = {**bodies[-1], key: opened}
-    elif declared is None or "opens" in form:
-        bodies.append({key: opened})
-    else:
-        return declared
-    return opened
-
-
-def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    form = form_of(tool.opaque, DIALECT)
-    mine = made_by(tool.opaque, DIALECT)
+def _encode_tool(tool: Tool, spelling: GeminiToolSpelling, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration."""
+    is_native = made_by(tool.opaque, DIALECT)
     tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
     if tool.plain_parameters is not None:
-        if "openapi" in form:
-            body["parameters"] = _to_openapi(tool.plain_parameters, form["openapi"], ledger, "parameters")
-        elif mine:
+        if spelling.parameters is not None:
+            body["parameters"] = _to_openapi(tool.plain_parameters, spelling.parameters, ledger, "parameters")
+        elif is_native:
             body["parametersJsonSchema"] = tool.plain_parameters
         elif tool.plain_parameters:
             body["parametersJsonSchema"] = ledger.fit(tool.plain_parameters, "gemini")
-    _lose_rest(tool, ledger)
-    return finish(body, tool, ledger)
+    _lose_other_fields(tool, ledger)
+    return write_keys(ledger.finish(body, tool), spelling.snake_keys)
 
 
-def _lose_rest(tool: Tool, ledger: Ledger) -> None:
+def _lose_other_fields(tool: Tool, ledger: Ledger) -> None:
     if tool.strict:
         ledger.lose("strict", "strict", "the mode VALIDATED holds for every tool", "approximated")
     else:
@@ -141,7 +138,7 @@ def _lose_rest(tool: Tool, ledger: Ledger) -> None:
 
 
 def encode_strictness(tools: Iterable[Tool | ServerTool], body: dict[str, Any]) -> None:
-    """Have all calls validated where a tool is strict and the model may call or not."""
+    """Set the mode VALIDATED if a tool is strict and the model may choose whether to call one."""
     if not any([type(tool) is Tool and tool.strict for tool in tools]):  # noqa: C419 - a list is faster
         return
     config = body.get("toolConfig") or {}
@@ -151,31 +148,32 @@ def encode_strictness(tools: Iterable[Tool | ServerTool], body: dict[str, Any]) 
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `toolConfig`."""
-    outer = spelling(value, _CALLING) if type(value) is dict else ""
+    """Read a `toolConfig`. ruby_llm writes its mode in small letters; servers also read the number of a mode."""
+    outer = spelled_key(value, _CALLING) if type(value) is dict else ""
     config = value.get(outer) if outer else None
     if type(config) is not dict:
         return None
     left = config.copy()
-    given = left.pop("mode", None)
-    word = _word(given)
-    if word is None:
+    raw_mode = left.pop("mode", None)
+    mode = _read_mode(raw_mode)
+    if mode is None:
         return None
-    if word == "VALIDATED":
-        left["mode"] = given
-    inner = spelling(left, _ALLOWED)
+    if mode == "VALIDATED":
+        left["mode"] = raw_mode
+    inner = spelled_key(left, _ALLOWED)
     names, listed = None, left.get(inner)
     if type(listed) is list and listed and all(type(name) is str for name in listed):
-        names = [WIRE.read_name(name, {}) for name in left.pop(inner)]
-    rest = {key: beside for key, beside in value.items() if key != outer} | ({outer: left} if left else {})
-    common = (_CALLING, _ALLOWED, word) == (outer, inner, given) and (names is None or _are_legal(names, listed))
-    choice = ToolChoice(_MODES[word], names)  # type: ignore[arg-type]
-    return Understood({"tool_choice": choice}, rest or ABSENT, keep=not common)
+        names = [WIRE.restore_name(name)[0] for name in left.pop(inner)]
+    unparsed = {key: other for key, other in value.items() if key != outer} | ({outer: left} if left else {})
+    is_usual = (_CALLING, _ALLOWED, mode) == (outer, inner, raw_mode) and (names is None or _are_legal(names, listed))
+    choice = ToolChoice(_MODES[mode], names)  # type: ignore[arg-type]
+    return Understood({"tool_choice": choice}, unparsed or ABSENT, keep=not is_usual)
 
 
-def _word(mode: Any) -> str | None:
-    word = mode.upper() if type(mode) is str else _NUMBERS.get(mode) if type(mode) is int else None
-    return word if word in _MODES else None
+def _read_mode(mode: Any) -> str | None:
+    """Return the name of a mode that was sent as a name in any case or as a number, or None if it is not known."""
+    name = mode.upper() if type(mode) is str else _NUMBERS.get(mode) if type(mode) is int else None
+    return name if name in _MODES else None
 
 
 def _are_legal(names: list[str], written: Any) -> bool:
@@ -183,23 +181,24 @@ def _are_legal(names: list[str], written: Any) -> bool:
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
-    """Write a `toolConfig`; the choice is narrowed to some tools by allowing only these."""
+    """Write a `toolConfig`, with the names of the allowed tools."""
     choice, opaque = request.tool_choice, request.opaque
-    mine = made_by(opaque, DIALECT)
+    is_native = made_by(opaque, DIALECT)
     if choice is None:
         return ABSENT
-    spelled = form_of(opaque, DIALECT).get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
-    outer = spelling(spelled, _CALLING)
+    settings = spelling_of(opaque, GeminiRequestSpelling).settings
+    spelled = settings.get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
+    outer = spelled_key(spelled, _CALLING)
     config = dict(spelled.get(outer) or {})
-    word = _word(config.get("mode"))
-    if word is None or _MODES[word] != choice.mode:
+    mode = _read_mode(config.get("mode"))
+    if mode is None or _MODES[mode] != choice.mode:
         config["mode"] = WORDS[choice.mode]
-    inner = spelling(config, _ALLOWED)
+    inner = spelled_key(config, _ALLOWED)
     config.pop(inner, None)
-    if choice.names is not None and choice.mode == "none" and not mine:
+    if choice.names is not None and choice.mode == "none" and not is_native:
         ledger.lose("tool_choice.names", "tool_choice", "no tool may be called at all")
     elif choice.names is not None:
-        if choice.mode == "auto" and not mine:
+        if choice.mode == "auto" and not is_native:
             config["mode"] = "VALIDATED"
             ledger.lose("tool_choice", "tool_choice", f"{DIALECT} narrows only this way", "approximated", "minor")
         config[inner] = [ledger.names.write(name) for name in choice.names]
@@ -294,33 +293,31 @@ def _is_word(schema: dict[str, Any]) -> bool:
     return type(words) is list and bool(words) and all(type(word) is str for word in words)
 
 
-def take_output(config: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
-    """Take the form of the answer out of what is left of a configuration, where it is said in two keys."""
+def take_output(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """Take the form of the answer out of `generationConfig`, where two keys say it.
+
+    Return the fields, the setting to store as written, and whether the answer is a bare word.
+    """
     media_type = config.get("responseMimeType")
     keys = [key for key in ("responseSchema", "responseJsonSchema") if config.get(key) is not None]
-    key = keys[0] if keys else None
-    if media_type not in (("application/json", "text/plain") if key is None else ("application/json", _WORD)):
-        return {}
-    if key is None:
+    if media_type not in ("application/json", _WORD if keys else "text/plain"):
+        return {}, {}, False
+    if not keys:
         del config["responseMimeType"]
-        return {"output": Output("json" if media_type == "application/json" else "text")}
-    schema = config[key]
+        return {"output": Output("json" if media_type == "application/json" else "text")}, {}, False
+    key, schema = keys[0], config[keys[0]]
     if len(keys) > 1 or type(schema) is not dict or (media_type == _WORD and not _is_word(schema)):
-        return {}
-    if media_type == _WORD:
-        form["word"] = True
-    del config["responseMimeType"]
-    del config[key]
-    if key == "responseSchema":
-        form["responseSchema"] = [schema, _read_schema(schema, "responseSchema")]
-        schema = form["responseSchema"][1]
-    return {"output": Output("schema", schema)}
+        return {}, {}, False
+    del config["responseMimeType"], config[key]
+    if key == "responseJsonSchema":
+        return {"output": Output("schema", schema)}, {}, media_type == _WORD
+    return {"output": Output("schema", _read_schema(schema, key))}, {key: schema}, media_type == _WORD
 
 
 def encode_media_type(request: Request, _ledger: Ledger) -> Any:
     """Write whether the answer is JSON, or one of some words."""
-    output = request.output or Output("json")
-    if output.schema is not None and "word" in form_of(request.opaque, DIALECT) and _is_word(output.schema):
+    output, spelling = request.output or Output("json"), spelling_of(request.opaque, GeminiRequestSpelling)
+    if output.schema is not None and spelling.has_enum_output and _is_word(output.schema):
         return _WORD
     return "text/plain" if output.kind == "text" else "application/json"
 
@@ -331,18 +328,18 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     if output is None or output.schema is None:
         return ABSENT
     lose_beside_schema(output, ledger)
-    spelled = form_of(request.opaque, DIALECT).get("responseSchema")
-    if spelled is not None:
-        return _to_openapi(output.schema, spelled, ledger, "output.schema")
-    mine = made_by(request.opaque, DIALECT)
-    return output.schema if mine else ledger.fit_value(output.schema, "gemini", "output.schema")
+    written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("responseSchema")
+    if written is not None:
+        sent = OpenApiSchema(written, _read_schema(written, "responseSchema"))
+        return _to_openapi(output.schema, sent, ledger, "output.schema")
+    is_native = made_by(request.opaque, DIALECT)
+    return output.schema if is_native else ledger.fit_value(output.schema, "gemini", "output.schema")
 
 
-def _to_openapi(schema: dict[str, Any], spelled: list[Any], ledger: Ledger, field: str) -> dict[str, Any]:
-    """Write a schema in OpenAPI words: as it was spelled, for as long as it means the same."""
-    given, meant = spelled
-    if schema == meant:
-        return given  # type: ignore[no-any-return]
-    if meant == given:
+def _to_openapi(schema: dict[str, Any], spelled: OpenApiSchema, ledger: Ledger, field: str) -> dict[str, Any]:
+    """Write a schema in OpenAPI keywords, as it was sent if it still means the same."""
+    if schema == spelled.meaning:
+        return spelled.sent
+    if spelled.meaning == spelled.sent:
         return schema
     return ledger.fit(schema, "gemini-openapi", field)

@@ -11,7 +11,7 @@ from typing import Any
 from toolwire.dialects.ollama.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.dialects.ollama.tools import decode_tool, encode_choice, encode_tool
-from toolwire.encoding.ledger import Ledger, form_of, open_request, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.repair import repair
 from toolwire.encoding.request_fields import ABSENT
@@ -31,6 +31,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools, functions_of
 from toolwire.types import Context, Encoded, Message, Output, Request
+from toolwire.types.spelling.ollama import OllamaRequestSpelling
 
 PATH = "/api/chat"
 # ollama/ollama, api/types.go, ThinkValue (2026-08-21).
@@ -48,33 +49,41 @@ WORDS = frozenset({"low", "medium", "high", "max"})
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form, messages = open_request(body, path, PATH)
-    tools = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
-    fields, spelled = _SETTINGS.decode(rest)
-    if rest.get("stream") is None and "stream" not in fields:
-        fields["stream"] = form["streams"] = True
-    context = Context(None, decode_messages(messages), tools)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+    unparsed = copy_body(body, "request")
+    messages = take(unparsed, "messages", list)
+    tools = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
+    fields, settings = _SETTINGS.decode(unparsed)
+    has_no_stream = body.get("stream") is None
+    if has_no_stream:
+        fields["stream"] = True
+    spelling = OllamaRequestSpelling(
+        path=unusual_path(path, PATH),
+        has_no_messages=messages is None,
+        settings=settings,
+        has_no_stream=has_no_stream,
+    )
+    context = Context(None, decode_messages(messages or []), tools)
+    return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     context, opaque = request.context, request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    form = form_of(opaque, DIALECT) if mine else {}
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    spelling = spelling_of(opaque, OllamaRequestSpelling)
     body: dict[str, Any] = {}
     request = settle(request, ledger, functions_of(context.tools))
     _SETTINGS.encode(request, ledger, body)
-    if not mine or "streams" in form:
+    if not is_native or spelling.has_no_stream:
         body.setdefault("stream", False)
-    if "streams" in form and body["stream"]:
+    if spelling.has_no_stream and body["stream"]:
         del body["stream"]
     offered, asked = encode_choice(request, ledger)
     tools = encode_tools(context.tools, ledger, encode_tool, offered) if context.tools else []
     if tools:
         body["tools"] = tools
-    messages = context.messages if mine else repair(context.messages, ledger.losses)
+    messages = context.messages if is_native else repair(context.messages, ledger.losses)
     encoded: list[dict[str, Any]] = []
     if context.system:
         ledger.at, ledger.own = ("system",), False
@@ -82,36 +91,39 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     encoded += encode_messages(messages, ledger)
     if asked:
         _ask(encoded, asked)
-    if encoded or "no_messages" not in form:
+    if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     ledger.at = ()
-    if tools and not mine and "format" in body and body["format"] != "":
+    if tools and not is_native and "format" in body and body["format"] != "":
         ledger.lose("output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated")
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, opaque)
-    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+    return Encoded(spelling.path or PATH, body, tuple(ledger.losses))
 
 
 def _ask(bodies: list[Any], words: str) -> None:
-    for place in range(len(bodies) - 1, -1, -1):
-        body = bodies[place]
+    for index in range(len(bodies) - 1, -1, -1):
+        body = bodies[index]
         role = body.get("role") if type(body) is dict else None
         if type(role) is str and role.lower() == "user":
             before = body.get("content")
-            said = f"{before}\n\n{words}" if before and type(before) is str else words
-            bodies[place] = {**body, "content": said}
+            asking = f"{before}\n\n{words}" if before and type(before) is str else words
+            bodies[index] = {**body, "content": asking}
             return
     bodies.append({"role": "user", "content": words})
 
 
 def _decode_count(value: Any) -> Understood | None:
-    """Read a limit; a negative one means something of its own here."""
+    """Read a limit. A negative one asks for no limit, or for what fills the context: it stays unparsed.
+
+    https://github.com/ollama/ollama/blob/main/docs/modelfile.mdx#parameter
+    """
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
 
 
-def _is_whole(given: float) -> bool:
-    return not isinstance(given, float) or given.is_integer()
+def _is_whole(value: float) -> bool:
+    return not isinstance(value, float) or value.is_integer()
 
 
 OPTIONS = Settings(
@@ -155,6 +167,7 @@ def _encode_think(request: Request, ledger: Ledger) -> Any:
 
 
 def _decode_output(value: Any) -> Understood | None:
+    """Read the form of the answer. Ollama's client in Go writes an empty one (api/types.go, ChatRequest.Format)."""
     match value:
         case "":
             return Understood({"output": Output("text")})

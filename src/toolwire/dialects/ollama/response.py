@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import UNSET
+
 from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.finish import (
@@ -15,10 +17,11 @@ from toolwire.encoding.finish import (
     wants_calls,
     without_claim,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.types import Choice, Encoded, Response, Usage
 from toolwire.types.answer import is_count
+from toolwire.types.spelling.ollama import OllamaResponseSpelling
 from toolwire.wire.names import number_of
 
 # ollama/ollama, api/types.go, ChatResponse.DoneReason (2026-08-21).
@@ -29,22 +32,22 @@ COUNTS = {"prompt_eval_count": "input_tokens", "eval_count": "output_tokens"}
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    rest, form = open_body(body, "response")
+    unparsed, constants = copy_body(body, "response"), {}
     choices: list[Choice] = []
-    if type(rest.get("message")) is dict:
-        message = decode_answer(rest.pop("message"), number_of(body.get("created_at")))
-        raw = take(rest, "done_reason", str)
+    if type(unparsed.get("message")) is dict:
+        message = decode_answer(unparsed.pop("message"), number_of(body.get("created_at")))
+        raw = take(unparsed, "done_reason", str)
         reason = read_finish(raw, called=asks(message.content))
         choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
-        if rest.get("done") is True:
-            form["said"] = {"done": rest.pop("done")}
-    created = _read_time(rest.get("created_at"))
-    if created is not None:
-        form["created_at"] = rest.pop("created_at")
-    given, made = (rest.pop(key) if is_count(rest.get(key)) else None for key in COUNTS)
+        if unparsed.get("done") is True:
+            constants["done"] = unparsed.pop("done")
+    created = _read_time(unparsed.get("created_at"))
+    created_at = UNSET if created is None else unparsed.pop("created_at")
+    given, made = (unparsed.pop(key) if is_count(unparsed.get(key)) else None for key in COUNTS)
     usage = None if given is made is None else Usage(given, made, opaque=WIRE.plain)
-    model = take(rest, "model", str)
-    return Response(choices=choices, model=model, created=created, usage=usage, opaque=WIRE.own(rest, form))
+    model = take(unparsed, "model", str)
+    opaque = WIRE.mark(unparsed, OllamaResponseSpelling(constants=constants, created_at=created_at))
+    return Response(choices=choices, model=model, created=created, usage=usage, opaque=opaque)
 
 
 def read_finish(raw: str | None, *, called: bool) -> Any:
@@ -77,13 +80,13 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
 
 def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> dict[str, Any]:
     """Write a response's body; `called` says that its calls were written elsewhere."""
-    mine = made_by(response.opaque, DIALECT)
-    body: dict[str, Any] = {} if mine and response.model is None else {"model": response.model or ""}
+    is_native = made_by(response.opaque, DIALECT)
+    body: dict[str, Any] = {} if is_native and response.model is None else {"model": response.model or ""}
     _encode_time(response, body, ledger)
     for choice in response.choices[:1]:
         _encode_choice(choice, body, ledger, called=called)
     lose_other_choices(response, ledger)
-    if not mine:
+    if not is_native:
         body.setdefault("message", {"role": "assistant", "content": ""})
         body["done"] = True
     if response.usage is not None:
@@ -98,13 +101,13 @@ def encode_body(response: Response, ledger: Ledger, *, called: bool = False) -> 
 
 def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> None:
     created = response.created
-    spelled = form_of(response.opaque, DIALECT).get("created_at")
+    created_at = spelling_of(response.opaque, OllamaResponseSpelling).created_at
     if created is None:
         if not made_by(response.opaque, DIALECT):
             body["created_at"] = _UNKNOWN_TIME
         return
-    if spelled is not None and _read_time(spelled) == created:
-        body["created_at"] = spelled
+    if _read_time(created_at) == created:
+        body["created_at"] = created_at
         return
     written = _write_time(created)
     if written is None:
@@ -121,8 +124,8 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, call
     ledger.at = ("choices", 0)
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     called = called or "tool_calls" in body["message"]
-    mine = made_by(choice.opaque, DIALECT)
-    if mine and reason in {COMMON_WORDS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
+    is_native = made_by(choice.opaque, DIALECT)
+    if is_native and reason in {COMMON_WORDS.get(raw, "unknown") if raw else None, "tool_calls" if called else ""}:
         if raw is not None:
             body["done_reason"] = raw
     else:
@@ -134,10 +137,10 @@ def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, call
 
 
 def _encode_usage(usage: Usage, body: dict[str, Any], ledger: Ledger) -> None:
-    mine = made_by(usage.opaque, DIALECT)
+    is_native = made_by(usage.opaque, DIALECT)
     for key, field in COUNTS.items():
         count = getattr(usage, field)
-        if count is not None or not mine:
+        if count is not None or not is_native:
             body[key] = count or 0
     for field in ("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"):
         if getattr(usage, field) is not None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.calls import decode_calls
 from toolwire.dialects.ollama.error import decode_error
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, take_images
+from toolwire.dialects.ollama.parts import WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
 from toolwire.encoding.finish import refuse
 from toolwire.encoding.request_fields import ABSENT
@@ -30,7 +30,6 @@ from toolwire.types import (
     Message,
     MessageDelta,
     MessageStart,
-    Opaque,
     OpaqueDelta,
     Response,
     Text,
@@ -38,6 +37,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.types.spelling.ollama import OllamaLineSpelling
 from toolwire.wire.framing import JsonLines
 from toolwire.wire.names import number_of
 
@@ -120,9 +120,9 @@ class Decoder(WireDecoder):
         join_pieces(self._top, {JOINED: pieces})  # type: ignore[arg-type]  # what stands beside was read before
         self._tell_step({JOINED: pieces})
 
-    def _tell_step(self, news: dict[str, Any], form: dict[str, Any] | None = None) -> None:
-        if news or form:
-            self.events.append(OpaqueDelta(repeated=True, opaque=Opaque(DIALECT, news, form)))
+    def _tell_step(self, news: dict[str, Any], spelling: OllamaLineSpelling | None = None) -> None:
+        if news or spelling is not None:
+            self.events.append(OpaqueDelta(repeated=True, opaque=WIRE.mark(news, spelling)))
 
     def _read_message(self, message: dict[str, Any]) -> None:
         thinking, content = message.pop("thinking", ABSENT), message.pop("content", ABSENT)
@@ -158,12 +158,12 @@ class Decoder(WireDecoder):
         first, self._around = self._around is None, message
         news = news_of(self._message, message)
         self._message.update(news)
-        form = None
+        spelling = None
         if first:
             role = {"role": news.pop("role")} if "role" in news else {}
             line = role | ({} if content is ABSENT else {"content": ""})
-            form = None if line == LINE else {"line": line}
-        self._tell_step({"message": news} if news else {}, form)
+            spelling = None if line == LINE else OllamaLineSpelling(message=line)
+        self._tell_step({"message": news} if news else {}, spelling)
 
     def _read_call(self, entry: Any) -> None:
         """Read a call, unless it is one that came before."""
@@ -204,7 +204,7 @@ class Decoder(WireDecoder):
         shell = replace(response, choices=[], usage=None)
         if shell != self._told:
             late = body.get("done") is True and self._time not in (None, self._began)
-            step = Opaque(DIALECT, {}, {"created_at": self._time}) if late else None
+            step = WIRE.mark({}, OllamaLineSpelling(created_at=self._time)) if late else None
             self.events.append(MessageDelta(shell, opaque=step))
         for choice in response.choices or ([_SILENT] if reason is not None else []):
             finish = reason or read_finish(choice.raw_finish_reason, called=self._called)
@@ -218,7 +218,7 @@ class Decoder(WireDecoder):
         super().end(complete=(self._top or {}).get("done") is True)
 
 
-_SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.own({}, {"silent": True}))
+_SILENT = Choice(Message("assistant", [], opaque=WIRE.plain), opaque=WIRE.plain)
 
 
 def decode_stream() -> StreamDecoder:

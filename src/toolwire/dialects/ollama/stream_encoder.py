@@ -12,6 +12,7 @@ Rules of this file:
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolwire.dialects.ollama.calls import encode_call
@@ -19,7 +20,7 @@ from toolwire.dialects.ollama.error import encode_error
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
-from toolwire.encoding.ledger import form_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -38,6 +39,7 @@ from toolwire.types import (
     Text,
     Thinking,
 )
+from toolwire.types.spelling.ollama import OllamaLineSpelling
 
 _KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
 _OF_LAST = frozenset(
@@ -74,7 +76,8 @@ class Encoder(SequentialEncoder):
 
     def write_message_delta(self, event: MessageDelta) -> bytes:
         """Keep what the lines say from here on."""
-        self._last, self._changed = dict(form_of(event.opaque, DIALECT)), True
+        created_at = spelling_of(event.opaque, OllamaLineSpelling).created_at
+        self._last, self._changed = {} if created_at is UNSET else {"created_at": created_at}, True
         return self._keep_shell(event.response)
 
     def _keep_shell(self, response: Response) -> bytes:
@@ -153,8 +156,8 @@ class Encoder(SequentialEncoder):
             self.lose_step(event)
             return b""
         news: dict[str, Any] = dict(event.opaque.value)  # type: ignore[union-attr]
-        line = form_of(event.opaque, DIALECT).get("line", self._line)
-        self._line = {**line, **news.pop("message", {})}
+        message = spelling_of(event.opaque, OllamaLineSpelling).message
+        self._line = {**(self._line if message is UNSET else message), **news.pop("message", {})}
         self._news.update(news)
         self._joins = self._joins or JOINED in news
         self._unsaid = True
@@ -171,7 +174,7 @@ class Encoder(SequentialEncoder):
         if choice is not None and self._mine and choice.finish_reason in {"error", "incomplete"}:
             choice = replace(choice, finish_reason=read_finish(raw, called=False))
         self.stand()
-        choices = [] if choice is None or "silent" in form_of(choice.opaque, DIALECT) else [choice]
+        choices = [] if choice is None else [choice]
         whole = replace(self._response, choices=choices, usage=self._usage)
         body = encode_body(whole, self.ledger, called=self._calls > 0)
         if self._joins:

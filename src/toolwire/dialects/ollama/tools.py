@@ -1,57 +1,58 @@
-"""Tool declarations of Ollama, and what stands in for the choice among them that it lacks.
+"""Tool declarations of Ollama, and the substitute for a tool choice, which it does not have.
 
 Rules of this file:
-- A tool that must not be called is not offered; for a call that must come, the user asks in the last words.
-- A server keeps few keywords of a schema; those of a declaration from elsewhere go into descriptions.
+- A tool that must not be called is not offered. A required call is requested in the last message of the user.
+- The server renders few keywords of a schema. The others of a declaration from another wire go into descriptions.
 """
 
 from collections.abc import Collection
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
-from toolwire.encoding.tools import as_function, keep_tool, lose_metadata, lose_strict
+from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.tools import as_function, keep_tool, lose_format, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
+from toolwire.types.spelling.ollama import OllamaToolSpelling
 
 REQUIRED = "Answer this by calling a tool."
 _NAMED = "Answer this by calling one of these tools: {names}."
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration; what is no function is the server's own."""
+    """Read one declaration. The server runs a tool that is not a function."""
     inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return keep_tool(body, DIALECT)
-    rest, left, form = body.copy(), inner.copy(), {}
+    unparsed, left = body.copy(), inner.copy()
     name = left.pop("name")
-    del rest["function"]
-    if rest.pop("type", None) is None:
-        form["untyped"] = True
+    del unparsed["function"]
+    has_no_type = unparsed.pop("type", None) is None
     description, parameters = take(left, "description", str), take(left, "parameters", dict)
     if left:
-        rest["function"] = left
-    return Tool(name, description, parameters, opaque=WIRE.own(rest, form))
+        unparsed["function"] = left
+    opaque = WIRE.mark(unparsed, OllamaToolSpelling(has_no_type=has_no_type))
+    return Tool(name, description, parameters, opaque=opaque)
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    mine = made_by(tool.opaque, DIALECT)
+    is_native = made_by(tool.opaque, DIALECT)
     tool = as_function(tool, ledger) if tool.custom else tool
     inner: dict[str, Any] = {"name": tool.name}
     if tool.description is not None:
         inner["description"] = tool.description
     if tool.plain_parameters is not None:
-        inner["parameters"] = tool.plain_parameters if mine else ledger.fit(tool.plain_parameters, "ollama")
-    ledger.lose_fields(tool, "custom_tool", "format")
+        inner["parameters"] = tool.plain_parameters if is_native else ledger.fit(tool.plain_parameters, "ollama")
+    lose_format(tool, ledger)
     lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
     body = {"function": left_of(tool.opaque, DIALECT, "function") | inner}
-    untyped = "untyped" in form_of(tool.opaque, DIALECT)
-    return ledger.finish(body if untyped else {"type": "function", **body}, tool)
+    has_no_type = spelling_of(tool.opaque, OllamaToolSpelling).has_no_type
+    return ledger.finish(body if has_no_type else {"type": "function", **body}, tool)
 
 
 def encode_choice(request: Request, ledger: Ledger) -> tuple[Collection[str] | None, str]:
-    """Say a choice among tools: the names that are offered (None: all), and what the user asks for."""
+    """Return the names of the tools to offer (None for all), and the sentence that asks for a call."""
     choice = request.tool_choice
     if choice is None or (choice.mode == "auto" and choice.names is None):
         return None, ""

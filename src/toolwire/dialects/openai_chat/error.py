@@ -2,36 +2,46 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolwire.dialects.openai_chat.parts import WIRE
 from toolwire.encoding.errors import (
     encode_openai_error,
-    join_left,
+    join_unparsed,
     keep_error,
+    kept_error,
     kind_of_words,
     open_error,
     take_details,
     timed,
 )
+from toolwire.encoding.ledger import spelling_of
 from toolwire.types import Error, ErrorReply
+from toolwire.types.spelling.openai_chat import ChatErrorSpelling
 
 
 @timed
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error's body, whatever the server made of it."""
+    """Read an error of any server that imitates OpenAI from its `body`."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
-    form = {} if outer is body else {"listed": True}
+    is_list = outer is not body
     if (opened := open_error(outer)) is not None:
-        rest, left, message = opened
-        details = take_details(left, status, message)
-        return Error(opaque=WIRE.own(join_left(rest, left), form), **details)
+        unparsed, inner, message = opened
+        details = take_details(inner, status, message)
+        return Error(opaque=WIRE.mark(join_unparsed(unparsed, inner), ChatErrorSpelling(is_list=is_list)), **details)
     key = "error" if type(outer) is dict and type(outer.get("error")) is str else "message"
     if type(outer) is dict and type(outer.get(key)) is str:
-        rest = outer.copy()
-        message = rest.pop(key)
-        return Error(kind_of_words(status, message), message, status, opaque=WIRE.own(rest, form | {"key": key}))
-    return keep_error(body, status, WIRE)
+        unparsed = outer.copy()
+        message = unparsed.pop(key)
+        opaque = WIRE.mark(unparsed, ChatErrorSpelling(is_list=is_list, message_key=key))
+        return Error(kind_of_words(status, message), message, status, opaque=opaque)
+    return keep_error(body, status, WIRE.mark({}, ChatErrorSpelling(body=body)))
 
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as a server of this dialect answers it."""
-    return encode_openai_error(error, WIRE)
+    spelling = spelling_of(error.opaque, ChatErrorSpelling)
+    if (kept := kept_error(error, spelling.body)) is not None:
+        return kept
+    reply = encode_openai_error(error, WIRE, spelling.message_key)
+    return replace(reply, body=[reply.body]) if spelling.is_list else reply

@@ -30,12 +30,19 @@ WIRE = Wire(
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
+    knows_effort_alone=True,
 )
 TRAITS = WireTraits(
     history_key="messages",
     repeats_call_ids=True,
     has_response_ids=True,
+    response_id_prefix="chatcmpl-",
     has_response_times=True,
+    streams_usage_on_request=True,
+    has_comments=True,
+    keep_alive=b": waiting\n\n",
+    other_api="openai",
+    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
 PDF = "application/pdf"  # trpc-agent-go#1816, 2026-05-18

@@ -17,7 +17,7 @@ from toolwire.dialects.openai_chat.tools import (
     write_tools,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_request, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.repair import repair, say_json
 from toolwire.encoding.request_fields import ABSENT
@@ -41,6 +41,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import limited
 from toolwire.types import Context, Encoded, Message, Output, Part, Request
+from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 
 PATH = "/v1/chat/completions"
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
@@ -49,59 +50,69 @@ SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "pr
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form, messages = open_request(body, path, PATH)
-    declared = [decode_tool(tool) for tool in take_entries(rest, "tools")] if "tools" in rest else []
-    legacy = decode_functions(rest["functions"]) if type(rest.get("functions")) is list else None
-    if legacy:
-        del rest["functions"]
-        declared += legacy
-    if "max_tokens" in rest and "max_completion_tokens" not in rest:
-        form["max_tokens_key"] = "max_tokens"
-        rest["max_completion_tokens"] = rest.pop("max_tokens")
-    fields, spelled = _SETTINGS.decode(rest)
-    if legacy and "tools" not in body and "parallel_tool_calls" not in body:
-        fields["parallel_tool_calls"], form["implied"] = False, "parallel_tool_calls"
-    if "max_tokens_key" in form and "max_completion_tokens" in rest:
-        rest["max_tokens"] = rest.pop("max_completion_tokens")
-    context = Context(None, decode_messages(messages), declared)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled), **fields)
+    unparsed = copy_body(body, "request")
+    messages = take(unparsed, "messages", list)
+    declared = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
+    functions = decode_functions(unparsed["functions"]) if type(unparsed.get("functions")) is list else None
+    if functions:
+        del unparsed["functions"]
+        declared += functions
+    has_max_tokens = "max_tokens" in unparsed and "max_completion_tokens" not in unparsed
+    if has_max_tokens:
+        unparsed["max_completion_tokens"] = unparsed.pop("max_tokens")
+    fields, settings = _SETTINGS.decode(unparsed)
+    has_serial_functions = bool(functions) and body.keys().isdisjoint(("tools", "parallel_tool_calls"))
+    if has_serial_functions:
+        fields["parallel_tool_calls"] = False
+    if has_max_tokens and "max_completion_tokens" in unparsed:
+        unparsed["max_tokens"] = unparsed.pop("max_completion_tokens")
+    spelling = ChatRequestSpelling(
+        path=unusual_path(path, PATH),
+        has_no_messages=messages is None,
+        settings=settings,
+        has_max_tokens=has_max_tokens,
+        has_serial_functions=has_serial_functions,
+    )
+    context = Context(None, decode_messages(messages or []), declared)
+    return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
     opaque = request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    form = form_of(opaque, DIALECT) if mine else {}
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    spelling = spelling_of(opaque, ChatRequestSpelling)
     request = limited(request, ledger, TOOL_LIMIT)
     context = request.context
     tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
-    if tools and not mine:
+    if tools and not is_native:
         request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
-    if "implied" in form and request.parallel_tool_calls is False:
+    if spelling.has_serial_functions and request.parallel_tool_calls is False:
         body.pop("parallel_tool_calls", None)
-    if "max_completion_tokens" in body and (key := form.get("max_tokens_key", ledger.quirks.max_tokens_key)):
-        body[key] = body.pop("max_completion_tokens")
+    limit_key = "max_tokens" if spelling.has_max_tokens else ledger.quirks.max_tokens_key
+    if limit_key and "max_completion_tokens" in body:
+        body[limit_key] = body.pop("max_completion_tokens")
     body |= tools
-    messages = context.messages if mine else repair(context.messages, ledger.losses)
+    messages = context.messages if is_native else repair(context.messages, ledger.losses)
     encoded = _encode_system(context.system, ledger) if context.system else []
     encoded += encode_messages(messages, ledger)
     ledger.at = ()
-    if request.output is not None and not mine:
+    if request.output is not None and not is_native:
         say_json(request.output, encoded, ledger)
-    if encoded or "no_messages" not in form:
+    if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     if context.provider_state:
         ledger.lose_state(context.provider_state, f"{DIALECT} keeps no state")
     ledger.replay(body, opaque)
-    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+    return Encoded(spelling.path or PATH, body, tuple(ledger.losses))
 
 
 def _settle_effort(request: Request, ledger: Ledger) -> Request:
-    """Have a request from elsewhere not reason where its model takes no functions here while it does."""
+    """Set the effort to `none` if the model accepts functions over Chat Completions only without reasoning."""
     family = family_of(request.model)
     if family.functions_while_reasoning is not False or request.effort == "none":
         return request
@@ -126,6 +137,7 @@ _LISTED = texts("stop", "stop", 4)
 
 
 def _decode_stop(value: Any) -> Understood | None:
+    """Read what ends an answer: a text or a list (openai 3.52.0, CompletionCreateParams.stop)."""
     if type(value) is str:
         return Understood({"stop": [value]}, keep=True)
     return _LISTED.decode(value)
@@ -145,11 +157,11 @@ def _decode_output(value: Any) -> Understood | None:
         case {"type": "json_object"} if len(value) == 1:
             return Understood({"output": Output("json")})
         case {"type": "json_schema", "json_schema": {"name": str(name)} as inner} if len(value) == 2:
-            left = inner.copy()
-            del left["name"]
-            fields = {key: left.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(left.get(key)) is kind}
+            unparsed = inner.copy()
+            del unparsed["name"]
+            fields = {key: unparsed.pop(key) for key, kind in _SCHEMA_FIELDS.items() if type(unparsed.get(key)) is kind}
             output = Output("schema", name=name, **fields)
-            return Understood({"output": output}, {"json_schema": left} if left else ABSENT)
+            return Understood({"output": output}, {"json_schema": unparsed} if unparsed else ABSENT)
     return None
 
 
@@ -164,8 +176,8 @@ def _encode_output(request: Request, ledger: Ledger) -> Any:
     if not made_by(request.opaque, DIALECT):
         name, schema = legal_form(output, ledger)
     inner = {"name": name, "schema": schema, "strict": output.strict, "description": output.description}
-    said = {key: value for key, value in inner.items() if value is not None}
-    return {"type": "json_schema", "json_schema": said}
+    written = {key: value for key, value in inner.items() if value is not None}
+    return {"type": "json_schema", "json_schema": written}
 
 
 _SETTINGS = Settings(

@@ -19,10 +19,11 @@ from toolwire.encoding.finish import (
     without_claim,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, form_of, open_body, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams.choices import as_they_stood, in_order, order_of
 from toolwire.types import Choice, Encoded, Response, ToolCall
+from toolwire.types.spelling.openai_chat import ChatChoiceSpelling, ChatResponseSpelling
 from toolwire.wire.names import fingerprint, number_of
 
 COUNTS = Counts("prompt_tokens", "completion_tokens")
@@ -53,31 +54,30 @@ _EXACT = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    rest, form = open_body(body, "response")
-    if rest.get("object") == "chat.completion":
-        form["said"] = {"object": rest.pop("object")}
-    entries = rest.get("choices")
+    unparsed = copy_body(body, "response")
+    constants = take_constants(unparsed, {"object": "chat.completion"})
+    entries = unparsed.get("choices")
     choices: list[Choice] = []
+    order: tuple[int, ...] = ()
     if type(entries) is list and entries and all([_is_choice(entry) for entry in entries]):  # noqa: C419 - faster
-        del rest["choices"]
+        del unparsed["choices"]
         place = number_of(body.get("id"))
-        choices = [_decode_choice(entry, place) for entry in entries]
-        if len(entries) > 1 and (order := order_of(entries)) is not None:
-            choices, form["order"] = in_order(choices, order), order
-    return decode_shell(rest, form, choices)
+        order = order_of(entries)
+        choices = in_order([_decode_choice(entry, place) for entry in entries], order)
+    return decode_shell(unparsed, choices, ChatResponseSpelling(constants=constants, order=order))
 
 
-def decode_shell(rest: dict[str, Any], form: dict[str, Any], choices: list[Choice]) -> Response:
-    """Read what a response says beside its choices."""
-    usage = take(rest, "usage", dict)
+def decode_shell(unparsed: dict[str, Any], choices: list[Choice], spelling: ChatResponseSpelling) -> Response:
+    """Read the keys of a response beside its choices."""
+    usage = take(unparsed, "usage", dict)
     return Response(
         choices=choices,
-        model=take(rest, "model", str),
-        id=take(rest, "id", str),
-        created=take(rest, "created", int),
+        model=take(unparsed, "model", str),
+        id=take(unparsed, "id", str),
+        created=take(unparsed, "created", int),
         usage=None if usage is None else COUNTS.decode(usage, DIALECT),
-        service_tier=take(rest, "service_tier", str) if "service_tier" in rest else None,
-        opaque=WIRE.own(rest, form),
+        service_tier=take(unparsed, "service_tier", str),
+        opaque=WIRE.mark(unparsed, spelling),
     )
 
 
@@ -86,16 +86,16 @@ def _is_choice(entry: Any) -> bool:
 
 
 def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
-    rest = entry.copy()
-    body = rest.pop("message")
+    unparsed = entry.copy()
+    body = unparsed.pop("message")
     message = decode_answer(body, place)
-    index = take(rest, "index", int)
-    raw = take(rest, "finish_reason", str)
+    index = take(unparsed, "index", int)
+    raw = take(unparsed, "finish_reason", str)
     reason = read_finish(raw, called=asks(message.content), refused=bool(body.get("refusal")))
-    form = None if index is None else {"said": {"index": index}}
+    spelling = ChatChoiceSpelling(constants={} if index is None else {"index": index})
     if reason in CUT:
         message = replace(message, content=_cut_text(settle_calls(message.content, reason)))
-    return Choice(message, reason, raw, opaque=WIRE.own(rest, form))
+    return Choice(message, reason, raw, opaque=WIRE.mark(unparsed, spelling))
 
 
 def _cut_text(parts: Any) -> Any:
@@ -115,8 +115,8 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
     opaque = response.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    if mine:
+    is_native = made_by(opaque, DIALECT)
+    if is_native:
         body = {key: value for key in ("id", "created", "model") if (value := getattr(response, key)) is not None}
     else:
         ledger.quirks = showing(ledger.quirks)
@@ -128,9 +128,9 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
         }
         if body["created"] != (response.created or 0):
             ledger.lose("created", "created", f"{DIALECT} counts whole seconds", "approximated")
-    if response.choices or not mine:
+    if response.choices or not is_native:
         written = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
-        body["choices"] = as_they_stood(written, form_of(opaque, DIALECT).get("order")) if mine else written
+        body["choices"] = as_they_stood(written, spelling_of(opaque, ChatResponseSpelling).order)
     ledger.at = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
@@ -154,26 +154,26 @@ def showing(quirks: Quirks) -> Quirks:
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:
     choice = without_claim(choice, WIRE)
-    said, opaque = choice.message.opaque, choice.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
+    opaque = choice.opaque
+    is_native = made_by(opaque, DIALECT)
     ledger.at = ("choices", place, "message")
-    ledger.own = said is not None and said.dialect == DIALECT
+    ledger.own = made_by(choice.message.opaque, DIALECT)
     message = encode_answer(choice.message, ledger, as_string=True)
     ledger.at = ("choices", place)
-    if mine:
+    if is_native:
         body: dict[str, Any] = {"message": message}
     else:
         message.setdefault("refusal", None)
         body = {"index": place, "message": message, "logprobs": None}
-    _encode_finish(choice, body, ledger, mine=mine)
+    _encode_finish(choice, body, ledger, is_native=is_native)
     return ledger.replay(body, opaque)
 
 
-def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, mine: bool) -> None:
-    called, refused = mine and asks(choice.message.content), bool(body["message"].get("refusal"))
-    word = finish_word(choice, ledger, mine=mine, called=called, refused=refused)
+def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> None:
+    called, refused = is_native and asks(choice.message.content), bool(body["message"].get("refusal"))
+    word = finish_word(choice, ledger, is_native=is_native, called=called, refused=refused)
     if word is not None:
-        body["finish_reason"] = legacy_word(word) if not mine and "function_call" in body["message"] else word
+        body["finish_reason"] = legacy_word(word) if not is_native and "function_call" in body["message"] else word
 
 
 def legacy_word(word: str | None) -> str | None:
@@ -181,10 +181,10 @@ def legacy_word(word: str | None) -> str | None:
     return "function_call" if word == "tool_calls" else word
 
 
-def finish_word(choice: Choice, ledger: Ledger, *, mine: bool, called: bool, refused: bool) -> str | None:
+def finish_word(choice: Choice, ledger: Ledger, *, is_native: bool, called: bool, refused: bool) -> str | None:
     """Say why an answer ended: in the wire's own word for as long as it means the same."""
     raw, reason = choice.raw_finish_reason, choice.finish_reason
-    if mine and (raw is not None or reason in {None, "tool_calls"}):
+    if is_native and (raw is not None or reason in {None, "tool_calls"}):
         if raw is None or reason == read_finish(raw, called=called, refused=refused):
             return raw
         return _FINISH_WORDS[reason or "unknown"]

@@ -55,8 +55,12 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
-from toolwire.types.spelling import MessageSpelling
-from toolwire.types.spelling.openai_chat import ChatThinkingSpelling
+from toolwire.types.spelling.openai_chat import (
+    ChatChoiceSpelling,
+    ChatMessageSpelling,
+    ChatResponseSpelling,
+    ChatThinkingSpelling,
+)
 from toolwire.wire.arguments import kind_of
 from toolwire.wire.names import number_of
 
@@ -480,10 +484,10 @@ class Decoder(WireDecoder):
             if word is None:
                 finish = cut if reason is not None or answer.broken else finish or "stop"
             constants = {} if answer.content is ABSENT else {"content": answer.content}
-            message = Message("assistant", [], opaque=WIRE.mark(answer.rest, MessageSpelling(constants=constants)))
+            message = Message("assistant", [], opaque=WIRE.mark(answer.rest, ChatMessageSpelling(constants=constants)))
             if answer.content == "" and answer.spoken <= 1:
                 message = replace(message, content="", opaque=WIRE.mark(answer.rest))
-            opaque = WIRE.own(answer.left, {"said": {"index": index}})
+            opaque = WIRE.mark(answer.left, ChatChoiceSpelling(constants={"index": index}))
             shell = Choice(message, finish, answer.finish_word, opaque=opaque)
             self.events.append(ChoiceEnd(index, shell, opaque=answer.ending))
 
@@ -495,9 +499,9 @@ def _is_whole(choices: Any) -> bool:
 
 
 def _read_shell(body: dict[str, Any]) -> Any:
-    rest = body.copy()
-    form = {"said": {"object": "chat.completion"}} if rest.pop("object", None) == CHUNK else {}
-    return decode_shell(rest, form, [])
+    unparsed = body.copy()
+    constants = {"object": "chat.completion"} if unparsed.pop("object", None) == CHUNK else {}
+    return decode_shell(unparsed, [], ChatResponseSpelling(constants=constants))
 
 
 def _is_plain(call: CallSoFar) -> bool:

@@ -339,7 +339,7 @@ class Encoder(StreamEncoder):
         word = None
         if choice.raw_finish_reason is not None or not mine:
             called, refused = place in self._called, place in self._refused
-            word = finish_word(choice, self.ledger, mine=mine, called=called, refused=refused)
+            word = finish_word(choice, self.ledger, is_native=mine, called=called, refused=refused)
         if mine and choice.finish_reason == "error":
             word = choice.raw_finish_reason
         if not mine:

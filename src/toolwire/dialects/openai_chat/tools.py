@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, left_of, made_by, shared_spelling_of, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
@@ -14,53 +14,56 @@ from toolwire.encoding.tools import (
     begin_tool,
     encode_tools,
     keep_tool,
+    lose_format,
     lose_metadata,
     read_allowed,
     write_choice,
 )
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
+from toolwire.types.spelling import RequestSpelling
+from toolwire.types.spelling.openai_chat import ChatToolSpelling
 
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
 TOOL_LIMIT = 128
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration; what is neither a function nor a custom tool is the server's own."""
+    """Read one declaration. The server runs a tool that is neither a function nor a custom tool."""
     key: Any = body.get("type", "function") if type(body) is dict else None
     inner = body.get(key) if key in ("function", "custom") else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
         return keep_tool(body, DIALECT)
-    form: dict[str, Any] = {}
-    rest, left = body.copy(), inner.copy()
-    del rest[key]
-    if rest.pop("type", None) is None:
-        form["untyped"] = True
-    return _make_tool(WIRE.read_name(left.pop("name"), form), key, left, rest, form)
+    unparsed = body.copy()
+    del unparsed[key]
+    has_no_type = unparsed.pop("type", None) is None
+    return _decode_inner(key, inner, unparsed, ChatToolSpelling(has_no_type=has_no_type))
 
 
-def _make_tool(name: str, key: str, left: dict[str, Any], rest: dict[str, Any], form: dict[str, Any]) -> Tool:
-    description, custom = take(left, "description", str), key == "custom"
-    parameters, strict = (None, None) if custom else (take(left, "parameters", dict), take(left, "strict", bool))
-    grammar = take(left, "format", dict) if custom else None
+def _decode_inner(key: str, inner: dict[str, Any], unparsed: dict[str, Any], spelling: ChatToolSpelling) -> Tool:
+    """Read a tool from the object `inner`, and add its other keys to `unparsed` under `key`."""
+    left, is_custom = inner.copy(), key == "custom"
+    name, is_escaped = WIRE.restore_name(left.pop("name"))
+    description = take(left, "description", str)
+    parameters, strict = (None, None) if is_custom else (take(left, "parameters", dict), take(left, "strict", bool))
+    grammar = take(left, "format", dict) if is_custom else None
     if left:
-        rest[key] = left
-    opaque = WIRE.own(rest, form)
-    return Tool(name, description, parameters, strict=strict, custom=custom, format=grammar, opaque=opaque)
+        unparsed[key] = left
+    opaque = WIRE.mark(unparsed, replace(spelling, is_escaped=is_escaped))
+    return Tool(name, description, parameters, strict=strict, custom=is_custom, format=grammar, opaque=opaque)
 
 
 def decode_functions(bodies: list[Any]) -> list[Tool] | None:
-    """Read the deprecated `functions`, or None where one of them is none."""
+    """Read the deprecated `functions`. Return None if one of them is not a function."""
     tools = []
     for body in bodies:
         if type(body) is not dict or type(body.get("name")) is not str:
             return None
-        left, form = body.copy(), {"key": "functions"}
-        tools.append(_make_tool(WIRE.read_name(left.pop("name"), form), "functions", left, {}, form))
+        tools.append(_decode_inner("functions", body, {}, ChatToolSpelling(is_deprecated_function=True)))
     return tools
 
 
 def write_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> dict[str, Any]:
-    """Write the declarations under the keys where they belong."""
+    """Write the declarations of `tools`, under `tools` and the deprecated `functions`."""
     written = encode_tools(tools, ledger, _encode_tool)
     functions = [body for body in written if type(body) is _Function]
     if not functions:
@@ -74,21 +77,21 @@ class _Function(dict[str, Any]):
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
-    form = form_of(tool.opaque, DIALECT)
-    if form.get("key") == "functions":
+    spelling = spelling_of(tool.opaque, ChatToolSpelling)
+    if spelling.is_deprecated_function:
         return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
         return without_custom(_encode_tool(as_function(tool, ledger), ledger), ledger)
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
-    body: dict[str, Any] = {} if "untyped" in form else {"type": key}
+    body: dict[str, Any] = {} if spelling.has_no_type else {"type": key}
     body[key] = left_of(tool.opaque, DIALECT, key) | inner
     return ledger.finish(body, tool)
 
 
 def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
-    """Lose what a custom tool or its call says beside the rest, where it is written as a function."""
+    """Report the loss of the unparsed keys of a custom tool or of its call, which is written as a function."""
     if "custom" in body:
         ledger.lose("opaque.custom", "custom_tool", "this server takes no free text")
         del body["custom"]
@@ -97,7 +100,7 @@ def without_custom(body: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
 
 def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
-    ledger.lose_fields(tool, "custom_tool", "format")
+    lose_format(tool, ledger)
     if tool.plain_parameters is not None:
         inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit(tool, ledger)
     if tool.strict is not None:
@@ -119,7 +122,7 @@ def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice`, in each of its forms."""
+    """Read a `tool_choice`, in each of its forms. `any` is Mistral's word (https://docs.mistral.ai/api)."""
     match value:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})
@@ -137,9 +140,10 @@ def decode_choice(value: Any) -> Understood | None:
 
 
 def _named(names: list[Any], mode: Any = "required", *, keep: bool = False) -> Understood:
-    form: dict[str, Any] = {}
-    read = [WIRE.read_name(name, form) for name in names]
-    return Understood({"tool_choice": ToolChoice(mode, read)}, keep=keep or bool(form))
+    """Return a choice of these tools. One that had an escaped name is stored as written, as is any if `keep` is set."""
+    restored = [WIRE.restore_name(name) for name in names]
+    choice = ToolChoice(mode, [name for name, _ in restored])
+    return Understood({"tool_choice": choice}, keep=keep or any(is_escaped for _, is_escaped in restored))
 
 
 def _allowed_name(tool: Any) -> str | None:
@@ -151,12 +155,12 @@ def _allowed_name(tool: Any) -> str | None:
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice among tools; a narrowed one lists the tools that are allowed."""
-    mine = made_by(request.opaque, DIALECT)
-    if _LEGACY in form_of(request.opaque, DIALECT):
+    is_native = made_by(request.opaque, DIALECT)
+    if _LEGACY in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
         return ABSENT
 
     def entry(key: str, name: str) -> Any:
-        return {"type": key, key: {"name": ledger.names.choose(name, own=mine)}}
+        return {"type": key, key: {"name": ledger.names.choose(name, own=is_native)}}
 
     return write_choice(request, ledger, entry, lambda **allowed: {"allowed_tools": allowed})
 
@@ -177,7 +181,7 @@ def decode_legacy_choice(value: Any) -> Understood | None:
 def encode_legacy_choice(request: Request, ledger: Ledger) -> Any:
     """Write the choice where it came in the deprecated form."""
     choice = request.tool_choice
-    if choice is None or _LEGACY not in form_of(request.opaque, DIALECT):
+    if choice is None or _LEGACY not in shared_spelling_of(request.opaque, DIALECT, RequestSpelling).settings:
         return ABSENT
     if choice.names is None and choice.mode != "required":
         return choice.mode

@@ -8,7 +8,7 @@ Rules of this file:
 - Reasoning goes back exactly as it came: the server looks for its id, or reads its encrypted content.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -24,7 +24,15 @@ from toolwire.dialects.openai_responses.parts import (
     lose_cache,
     take_spelled,
 )
-from toolwire.dialects.openai_responses.tools import OWN_TOOLS, Declared, Shelf, called_name, is_clients, take_place
+from toolwire.dialects.openai_responses.tools import (
+    BUILTIN_CLIENT_TOOLS,
+    ToolLayoutReader,
+    ToolLayoutWriter,
+    called_name,
+    flat_names,
+    is_clients,
+    take_place,
+)
 from toolwire.encoding.calls import (
     ERROR,
     mark_error,
@@ -37,12 +45,12 @@ from toolwire.encoding.calls import (
 from toolwire.encoding.finish import cut_off, refuse
 from toolwire.encoding.ledger import Ledger, form_of, made_by, spelling_of, take
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.openai_responses import ResponsesThinkingSpelling
+from toolwire.types.spelling.openai_responses import ResponsesResultSpelling, ResponsesThinkingSpelling
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
-OWN_CALLS = {f"{name}_call": name for name in OWN_TOOLS}
-OWN_RESULTS = {own.output: name for name, own in OWN_TOOLS.items()}
+OWN_CALLS = {f"{name}_call": name for name in BUILTIN_CLIENT_TOOLS}
+OWN_RESULTS = {own.output: name for name, own in BUILTIN_CLIENT_TOOLS.items()}
 CALLS = ("function_call", "custom_tool_call")
 # https://docs.x.ai/docs/guides/tools/overview (2026-11-20): what xAI's `x_search` calls, and answers itself.
 _RUN_THERE = ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video")
@@ -101,7 +109,7 @@ def _write_name(name: str, form: Mapping[str, Any], body: dict[str, Any], ledger
 def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str | None) -> ToolCall | None:
     """Read a call of a tool of this wire's own, if it is one that the client runs."""
     kind = OWN_CALLS[item["type"]]
-    held = OWN_TOOLS[kind].held
+    held = BUILTIN_CLIENT_TOOLS[kind].held
     if not is_clients(kind, item) or type(item.get(held)) not in ((dict, str) if held == "arguments" else (dict,)):
         return None
     rest = item.copy()
@@ -118,7 +126,7 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
 
 def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
     """Write a call of a tool of this wire's own; one that is made for a client that declared it gets what it lacks."""
-    ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), OWN_TOOLS[kind]
+    ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), BUILTIN_CLIENT_TOOLS[kind]
     mine = "made" not in form
     items.answers[call.id] = kind
     body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.plain_arguments} if call.complete else {})}
@@ -137,17 +145,17 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     if mine:
         return body
     ledger.lose_opaque(form["made"])
-    return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.said}
+    return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.constants}
 
 
 _PREFIXES = {"tool_search": "tsc", "apply_patch": "apc", "shell": "sh", "local_shell": "lsh"}
 
 
-def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | None:
+def decode_own_result(item: dict[str, Any], declared: ToolLayoutReader) -> ToolResult | None:
     """Read what came of a call of a tool of this wire's own, if the client ran it."""
     kind, rest = OWN_RESULTS[item["type"]], item.copy()
     call_id = item.get("call_id")
-    if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted):
+    if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted_shells):
         return None
     del rest["type"]
     linked = "call_id" if type(call_id) is str else "id"
@@ -157,21 +165,26 @@ def decode_own_result(item: dict[str, Any], declared: Declared) -> ToolResult | 
     if is_error:
         del rest["status"]
     call_id = None if call_id is None else WIRE.read_id(call_id, form)
-    content = _take_own_output(rest, form, kind, declared)
+    if kind == "tool_search" and type(rest.get("tools")) is list:
+        text, spelling = _take_found_tools(rest, declared)
+        return ToolResult(call_id, kind, text, is_error, opaque=replace(WIRE.own(rest, form), spelling=spelling))
+    content = _take_own_output(rest, form, kind)
     if kind == "local_shell":
         content, is_error = read_error(content)
     return ToolResult(call_id, kind, content, is_error, opaque=WIRE.own(rest, form))
 
 
-def _take_own_output(rest: dict[str, Any], form: dict[str, Any], kind: str, declared: Declared) -> str:
-    """Take what a tool gave, in words: of a search the names of the tools, which are tools of the request then."""
-    if kind == "tool_search" and type(rest.get("tools")) is list:
-        before = declared.left()
-        form["layout"] = layout = declared.read(rest.pop("tools"))
-        form["words"] = words = format_arguments({"tools": list(_names_in(layout))})
-        rest |= {"tools": said} if (said := declared.left()) else {}
-        declared.others = before
-        return words
+def _take_found_tools(unparsed: dict[str, Any], reader: ToolLayoutReader) -> tuple[str, ResponsesResultSpelling]:
+    """Take the tools that a search found, which become tools of the request. Return a text with their names."""
+    layout, contradictions = reader.read_result(unparsed.pop("tools"))
+    if contradictions:
+        unparsed["tools"] = contradictions
+    text = format_arguments({"tools": list(flat_names(layout))})
+    return text, ResponsesResultSpelling(tools=layout, tools_text=text)
+
+
+def _take_own_output(rest: dict[str, Any], form: dict[str, Any], kind: str) -> str:
+    """Take what a tool gave, in words."""
     output = rest.get("output")
     if type(output) is str:
         del rest["output"]
@@ -182,19 +195,9 @@ def _take_own_output(rest: dict[str, Any], form: dict[str, Any], kind: str, decl
     return ""
 
 
-def _names_in(layout: list[Any]) -> Iterator[str]:
-    for entry in layout:
-        if type(entry) is str:
-            yield entry
-        elif "kept" in entry:
-            yield entry["name"]
-        else:
-            yield from _names_in(entry.get("tools", []))
-
-
 def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str, Any]:
     ledger, form, mine = items.ledger, form_of(part.opaque, DIALECT), made_by(part.opaque, DIALECT)
-    body: dict[str, Any] = {"type": OWN_TOOLS[kind].output}
+    body: dict[str, Any] = {"type": BUILTIN_CLIENT_TOOLS[kind].output}
     call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
     if call_id is not None:
         body[form.get("linked", "id" if kind == "local_shell" else "call_id")] = call_id
@@ -205,14 +208,15 @@ def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str,
     ledger.replay(body, part.opaque)
     if kind == "apply_patch" and (part.is_error or not mine):
         body["status"] = "failed" if part.is_error else "completed"
-    return body if mine else {**body, **OWN_TOOLS[kind].said}
+    return body if mine else {**body, **BUILTIN_CLIENT_TOOLS[kind].constants}
 
 
 def _write_own_output(body: dict[str, Any], text: str, part: ToolResult, kind: str, items: "Items") -> None:
-    ledger, form = items.ledger, form_of(part.opaque, DIALECT)
+    ledger = items.ledger
     if kind == "tool_search":
-        body["tools"] = [] if items.shelf is None else items.shelf.put(form.get("layout", []))
-        if text != form.get("words"):
+        spelling = spelling_of(part.opaque, ResponsesResultSpelling)
+        body["tools"] = [] if items.tool_writer is None else items.tool_writer.write(spelling.tools or [])
+        if text != spelling.tools_text:
             ledger.lose("content", "own_tool", "a search gives tools here, and no words")
         ledger.lose_fields(part, "own_tool", "is_error")
     elif kind == "shell":
@@ -360,14 +364,14 @@ def id_of(part: Thinking) -> str | None:
 class Items(Struct, eq=False):
     """The items written so far: `open` is the content of the message item that the next words may join.
 
-    `answers` says which calls want results of another kind; on the `shelf` are the declarations that items hold.
+    `answers` says which calls want results of another kind; `tool_writer` has the declarations that items hold.
     """
 
     ledger: Ledger
     response: Response | None = None
     bodies: list[Any] = []
     answers: dict[str | None, str] = {}
-    shelf: Shelf | None = None
+    tool_writer: ToolLayoutWriter | None = None
     kept: set[str | None] = set()
     open: list[Any] | None = None
     _seed: str = ""
@@ -454,7 +458,7 @@ def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
     ledger, form = items.ledger, form_of(part.opaque, DIALECT)
     mine = made_by(part.opaque, DIALECT)
     answers = items.answers.get(part.tool_call_id)
-    if "own" in form or (not mine and answers in OWN_TOOLS):
+    if "own" in form or (not mine and answers in BUILTIN_CLIENT_TOOLS):
         return _encode_own_result(part, form.get("own", answers), items)
     custom = "custom" in form and ledger.quirks.custom_tools if mine else answers == "custom"
     body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}

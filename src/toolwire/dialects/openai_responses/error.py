@@ -5,38 +5,42 @@ from typing import Any
 from toolwire.dialects.openai_responses.parts import WIRE
 from toolwire.encoding.errors import (
     encode_openai_error,
-    join_left,
+    join_unparsed,
     keep_error,
+    kept_error,
     kind_of_words,
     open_error,
     take_details,
     timed,
 )
+from toolwire.encoding.ledger import spelling_of, take_constants
 from toolwire.types import Error, ErrorReply
+from toolwire.types.spelling.openai_responses import ResponsesErrorSpelling
 
 
 @timed
 def decode_error(status: int | None, body: Any) -> Error:
-    """Read an error's body, whatever the server made of it."""
+    """Read an error of any server that imitates OpenAI from its `body`."""
     if (opened := open_error(body)) is not None:
-        rest, left, message = opened
-        details = take_details(left, status, message)
-        return Error(opaque=WIRE.own(join_left(rest, left)), **details)
+        unparsed, inner, message = opened
+        details = take_details(inner, status, message)
+        return Error(opaque=WIRE.mark(join_unparsed(unparsed, inner)), **details)
     if type(body) is not dict:
-        return keep_error(body, status, WIRE)
-    rest = body.copy()
+        return keep_error(body, status, WIRE.mark({}, ResponsesErrorSpelling(body=body)))
+    unparsed = body.copy()
     if type(body.get("error")) is str:
-        message = rest.pop("error")
-        return Error(kind_of_words(status, message), message, status, opaque=WIRE.own(rest, {"key": "error"}))
+        message = unparsed.pop("error")
+        opaque = WIRE.mark(unparsed, ResponsesErrorSpelling(message_key="error"))
+        return Error(kind_of_words(status, message), message, status, opaque=opaque)
     if type(body.get("message")) is not str:
-        return keep_error(body, status, WIRE)
-    form: dict[str, Any] = {"key": "message"}
-    if rest.get("type") == "error":
-        form["said"] = {"type": rest.pop("type")}
-    details = take_details(rest, status, rest.pop("message"))
-    return Error(opaque=WIRE.own(rest, form), **details)
+        return keep_error(body, status, WIRE.mark({}, ResponsesErrorSpelling(body=body)))
+    constants = take_constants(unparsed, {"type": "error"})
+    details = take_details(unparsed, status, unparsed.pop("message"))
+    spelling = ResponsesErrorSpelling(constants=constants, message_key="message")
+    return Error(opaque=WIRE.mark(unparsed, spelling), **details)
 
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as a server of this dialect answers it."""
-    return encode_openai_error(error, WIRE)
+    spelling = spelling_of(error.opaque, ResponsesErrorSpelling)
+    return kept_error(error, spelling.body) or encode_openai_error(error, WIRE, spelling.message_key)

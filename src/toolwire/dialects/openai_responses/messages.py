@@ -44,7 +44,12 @@ from toolwire.dialects.openai_responses.parts import (
     is_plain_text,
     take_constants,
 )
-from toolwire.dialects.openai_responses.tools import Declared, decode_server_item, encode_server_item, is_clients
+from toolwire.dialects.openai_responses.tools import (
+    ToolLayoutReader,
+    decode_server_item,
+    encode_server_item,
+    is_clients,
+)
 from toolwire.encoding.ledger import (
     Ledger,
     form_of,
@@ -88,7 +93,7 @@ _CLIENT_ITEMS = frozenset(
 ASSISTANT = f"an assistant message of {DIALECT}"
 
 
-def decode_messages(items: list[Any], declared: Declared, first: int = 0) -> list[Message]:
+def decode_messages(items: list[Any], declared: ToolLayoutReader, first: int = 0) -> list[Message]:
     """Read the items of a request; tools that they declare go where those of the request are."""
     messages: list[Message] = []
     turn: list[Any] = []
@@ -110,17 +115,17 @@ def decode_messages(items: list[Any], declared: Declared, first: int = 0) -> lis
             turn = []
         if result is not None:
             messages.append(Message("tool", [result], result.name, result.tool_call_id, WIRE.plain))
-        elif kind != "additional_tools" or not declared.hold(item, first + len(messages)):
+        elif kind != "additional_tools" or not declared.read_item(item, first + len(messages)):
             messages.append(_decode_given(item, kind))
     if turn:
         messages.append(_decode_turn(turn, first + len(messages)))
     return [_rename(message, declared.renamed) for message in messages] if declared.renamed else messages
 
 
-def _decode_own_item(item: Any, kind: Any, declared: Declared) -> ToolResult | None:
+def _decode_own_item(item: Any, kind: Any, declared: ToolLayoutReader) -> ToolResult | None:
     """Read a result of a tool of this wire's own, and note which shells the server runs."""
     if kind == "shell_call" and type(call_id := item.get("call_id")) is str and not is_clients("shell", item):
-        declared.hosted.add(call_id)
+        declared.hosted_shells.add(call_id)
     return decode_own_result(item, declared) if type(kind) is str and kind in OWN_RESULTS else None
 
 
@@ -417,7 +422,7 @@ def decode_later(items: list[Any], place: int, _made: int) -> list[Message] | No
         kind = item.get("type", "message") if type(item) is dict else None
         if type(kind) is not str or kind not in _LATER:
             return None
-    return decode_messages(items, Declared([]), place)
+    return decode_messages(items, ToolLayoutReader([]), place)
 
 
 def encode_later(messages: list[Message], place: int, _model: str | None, quirks: Quirks) -> tuple[list[Any], Ledger]:

@@ -36,14 +36,22 @@ WIRE = Wire(
     ids=Grammar("!-~", 64, distinct=True),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
+    knows_effort_alone=True,
+    takes_top_logprobs_alone=True,  # what is asked for is in `include`
 )
 TRAITS = WireTraits(
     history_key="input",
     model_items=("reasoning", "function_call", "custom_tool_call"),
     repeats_call_ids=True,
     has_response_ids=True,
+    response_id_prefix="resp_",
     has_response_times=True,
+    has_comments=True,
+    keep_alive=b": waiting\n\n",
+    count_object="response.input_tokens",
+    other_api="openai",
     stores_responses=True,
+    wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
 _ITEM = "item."

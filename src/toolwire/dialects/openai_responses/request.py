@@ -9,7 +9,7 @@ Rules of this file:
   form brings back where nothing is stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,8 +17,23 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import Items, answer_of
 from toolwire.dialects.openai_responses.messages import decode_messages, encode_message, encode_messages
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE
-from toolwire.dialects.openai_responses.tools import Declared, Shelf, decode_choice, encode_choice, encode_tool, gather
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, take, take_entries
+from toolwire.dialects.openai_responses.tools import (
+    ToolLayoutReader,
+    ToolLayoutWriter,
+    decode_choice,
+    encode_choice,
+    encode_tool,
+    gather,
+)
+from toolwire.encoding.ledger import (
+    Ledger,
+    copy_body,
+    made_by,
+    spelling_of,
+    take,
+    take_entries,
+    unusual_path,
+)
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
 from toolwire.encoding.repair import repair, say_json
@@ -43,6 +58,7 @@ from toolwire.encoding.settings import (
 )
 from toolwire.encoding.tools import encode_tools, limited
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
+from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling, ResponsesResultSpelling
 
 PATH = "/v1/responses"
 _LOGPROBS = "message.output_text.logprobs"
@@ -56,33 +72,36 @@ SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "pr
 _LEAST_TOKENS = 16
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
 _TOOL_LIMIT = 128
-_STRING_INPUT = {"input": "string"}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
-    rest, form = open_body(body, "request", path, PATH)
-    given = rest.get("input")
-    messages: list[Message] = []
-    declared = Declared(take_entries(rest, "tools"))
-    if type(given) is list:
-        messages = decode_messages(given, declared)
-        del rest["input"]
-    elif type(given) is str:
-        messages = [Message("user", rest.pop("input"), None, None, WIRE.own({}, _STRING_INPUT))]
-    else:
-        form["no_input"] = True
-    system = take(rest, "instructions", str)
-    fields, spelled = _SETTINGS.decode(rest)
-    if left := declared.left():
-        rest["input" if declared.items else "tools"] = left
-    state = _take_state(rest) if "previous_response_id" in rest or "conversation" in rest else None
-    context = Context(system, messages, declared.tools, state)
-    return Request(context=context, opaque=WIRE.own(rest, form | spelled | declared.form()), **fields)
+    unparsed = copy_body(body, "request")
+    declared = ToolLayoutReader(take_entries(unparsed, "tools"))
+    items, text = take(unparsed, "input", list), take(unparsed, "input", str)
+    messages = decode_messages(items or [], declared)
+    if text is not None:
+        messages = [Message("user", text, opaque=WIRE.plain)]
+    system = take(unparsed, "instructions", str)
+    fields, settings = _SETTINGS.decode(unparsed)
+    if declared.contradictions:
+        unparsed["input" if declared.items else "tools"] = declared.contradictions
+    spelling = ResponsesRequestSpelling(
+        path=unusual_path(path, PATH),
+        has_no_messages=items is None and text is None,
+        settings=settings,
+        has_text_input=text is not None,
+        tools=declared.layout,
+        tool_items=tuple(declared.items),
+    )
+    context = Context(system, messages, declared.tools, _take_state(unparsed))
+    return Request(context=context, opaque=WIRE.mark(unparsed, spelling), **fields)
 
 
-def _take_state(rest: dict[str, Any]) -> dict[str, Any] | None:
-    state = {key: rest.pop(key) for key, kinds in _STATE.items() if type(given := rest.get(key)) in kinds and given}
+def _take_state(unparsed: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the keys of the server's state out of the unparsed keys; None if there are none."""
+    values = {key: unparsed.get(key) for key in _STATE}
+    state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE[key]}
     return state or None
 
 
@@ -96,60 +115,64 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     context = request.context
     messages = context.messages
     opaque = request.opaque
-    mine = opaque is not None and opaque.dialect == DIALECT
-    form = form_of(opaque, DIALECT) if mine else {}
+    is_native = opaque is not None and opaque.dialect == DIALECT
+    spelling = spelling_of(opaque, ResponsesRequestSpelling)
     items = Items(ledger)
-    tools, held = _encode_tools(context, form, items) if context.tools or form else ([], [])
+    tools, tool_items = _encode_tools(context, spelling, items)
     body: dict[str, Any] = {}
     request = settle(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
-    if not mine and request.store is False and can_reason(request, ledger) is not False:
+    if not is_native and request.store is False and can_reason(request, ledger) is not False:
         body["include"] = [*body.get("include", ()), _ENCRYPTED]
-    if not mine and not (context.provider_state and _goes_on(context)):
+    if not is_native and not (context.provider_state and _goes_on(context)):
         messages = repair(messages, ledger.losses)
     first = _encode_system(request, messages, body, items)
     if context.provider_state:
         _encode_state(context.provider_state, body, ledger)
-        if not mine and "previous_response_id" in body:
+        if not is_native and "previous_response_id" in body:
             first = _skip_stored(messages, first, items)
-    for place, item in held:
-        encode_messages(messages, items, first, place)
-        first = max(first, place)
+    for before_message, item in tool_items:
+        encode_messages(messages, items, first, before_message)
+        first = max(first, before_message)
         items.add(item)
     encoded = encode_messages(messages, items, first)
-    if request.output is not None and not mine:
+    if request.output is not None and not is_native:
         say_json(request.output, encoded, ledger)
-    if "no_input" not in form or encoded:
-        body["input"] = encoded if len(encoded) != 1 else _as_string(messages, encoded)
+    if encoded or not spelling.has_no_messages:
+        text = _text_input(messages) if spelling.has_text_input and len(encoded) == 1 else None
+        body["input"] = encoded if text is None else text
     ledger.replay(body, opaque)
-    return Encoded(form.get("path", PATH), body, tuple(ledger.losses))
+    return Encoded(spelling.path or PATH, body, tuple(ledger.losses))
 
 
-def _encode_tools(context: Context, form: Mapping[str, Any], items: Items) -> tuple[list[Any], list[tuple[int, Any]]]:
-    """Write the declarations: those of `tools`, and the items that hold others, each with where it stood."""
+def _encode_tools(
+    context: Context, spelling: ResponsesRequestSpelling, items: Items
+) -> tuple[list[Any], list[tuple[int, Any]]]:
+    """Write `tools` and the items of the input that declare tools. Return each item with the index of its message."""
     ledger = items.ledger
-    if "layout" not in form:
+    if spelling.tools is None:
         tools = encode_tools(context.tools, ledger, encode_tool)
-        spaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
-        return gather(tools) if spaces else tools, []
-    items.shelf = shelf = Shelf(context.tools, ledger)
-    tools = shelf.put(form["layout"])
-    held = [(place, {**rest, "tools": shelf.put(layout)}) for place, rest, layout in form["items"]]
+        namespaces = [body for body in tools if type(body) is dict and body.get("type") == "namespace"]
+        return gather(tools) if namespaces else tools, []
+    items.tool_writer = writer = ToolLayoutWriter(context.tools, ledger)
+    tools = writer.write(spelling.tools)
+    tool_items = [
+        (one.before_message, {**one.unparsed, "tools": writer.write(one.tools)}) for one in spelling.tool_items
+    ]
     for message in context.messages:
         for part in message.parts if message.role == "tool" else ():
-            shelf.put(form_of(part.opaque, DIALECT).get("layout", []))  # type: ignore[union-attr]
-    return tools + gather(shelf.rest()), held
+            writer.write(spelling_of(part.opaque, ResponsesResultSpelling).tools or [])  # type: ignore[union-attr]
+    return tools + gather(writer.write_rest()), tool_items
 
 
-def _as_string(messages: Sequence[Message], encoded: list[Any]) -> Any:
-    """Write the input as the string that it was, for as long as it is one message of the user."""
-    if len(messages) == 1:
-        message = messages[0]
-        if type(message.content) is str and form_of(message.opaque, DIALECT) == _STRING_INPUT:
-            return message.content
-    return encoded
+def _text_input(messages: Sequence[Message]) -> str | None:
+    """Return the text of the only message if it is still the one that a string in `input` was read as."""
+    if len(messages) == 1 and messages[0].role == "user" and messages[0].opaque == WIRE.plain:
+        content = messages[0].content
+        return content if type(content) is str else None
+    return None
 
 
 def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -> None:
@@ -161,28 +184,28 @@ def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -
 
 
 def _goes_on(context: Context) -> bool:
-    """Whether the calls that the messages answer are at the server, so that no result lacks its call."""
+    """Return True if the server has the calls that the messages answer, so that no result lacks its call."""
     stored = not _STATE.keys().isdisjoint(context.provider_state or ())
     return stored and all(message.role != "assistant" for message in context.messages)
 
 
 def _skip_stored(messages: Sequence[Message], first: int, items: Items) -> int:
-    """Find what came after the last turn of the assistant; the calls before it may still be answered."""
-    for place in range(len(messages) - 1, first - 1, -1):
-        if messages[place].role == "assistant":
-            parts = [part for message in messages[: place + 1] for part in message.parts]
+    """Return the index after the last turn of the assistant. The calls before it may still be answered."""
+    for index in range(len(messages) - 1, first - 1, -1):
+        if messages[index].role == "assistant":
+            parts = [part for message in messages[: index + 1] for part in message.parts]
             items.answers = {part.id: kind for part in parts if type(part) is ToolCall and (kind := answer_of(part))}
-            return place + 1
+            return index + 1
     return first
 
 
 def _encode_system(request: Request, messages: Sequence[Message], body: dict[str, Any], items: Items) -> int:
-    """Write the system prompt, and say how many messages are in it."""
-    system, ledger, mine = request.system, items.ledger, made_by(request.opaque, DIALECT)
-    if system and not mine and _is_item(request, messages):
+    """Write the system prompt, and return how many messages are in it."""
+    system, ledger, is_native = request.system, items.ledger, made_by(request.opaque, DIALECT)
+    if system and not is_native and _is_item(request, messages):
         ledger.at = ("system",)
         encode_message(Message("system", system), items)
-    elif type(system) is str and (system or mine):
+    elif type(system) is str and (system or is_native):
         body["instructions"] = system
     elif system:
         ledger.at = ("system",)
@@ -190,14 +213,14 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
             body["instructions"] = _join(system, ledger)
         else:
             encode_message(Message("system", system), items)
-    elif not mine and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
+    elif not is_native and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
         return _encode_first(messages[0], body, ledger)
     ledger.at = ()
     return 0
 
 
 def _is_item(request: Request, after: Sequence[Message]) -> bool:
-    """Whether the system prompt has to stand in the input: where the word JSON or else nothing is in it."""
+    """Return True if the system prompt must be an item: the input has to mention JSON, or would be empty."""
     if request.output is not None and request.output.kind == "json":
         return True
     begins = bool(after) and after[0].role != "assistant"
@@ -205,7 +228,7 @@ def _is_item(request: Request, after: Sequence[Message]) -> bool:
 
 
 def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int:
-    """Write a system message from elsewhere, with which the conversation begins, as the system prompt."""
+    """Write the first message as the system prompt, if another wire sent it. Return the number of messages written."""
     content, opaque = message.content, message.opaque
     if made_by(opaque, DIALECT) or message.name is not None or message.tool_call_id is not None:
         return 0
@@ -220,13 +243,13 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
 
 
 def _is_words(parts: Any, ledger: Ledger) -> bool:
-    """Whether parts can be said as one string."""
+    """Return True if the parts can be joined to one string."""
     marked = ledger.quirks.cache_marks
     return bool(parts) and all(type(part) is Text and not (marked and part.cache) for part in parts)
 
 
 def _join(parts: Any, ledger: Ledger) -> str:
-    """Say several texts as one, and lose what stands beside them."""
+    """Join the texts to one, and report the loss of all that they have beside them."""
     for part in ledger.each(parts):
         if part.cache is not None:
             ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
@@ -245,10 +268,10 @@ def _decode_format(value: Any) -> Understood | None:
         case {"type": "json_object"} if len(value) == 1:
             return Understood({"output": Output("json")})
         case {"type": "json_schema", "name": str(), "schema": dict()}:
-            left = value.copy()
-            del left["type"]
-            fields = {key: left.pop(key) for key, kind in _FORMAT.items() if type(left.get(key)) is kind}
-            return Understood({"output": Output("schema", **fields)}, left or ABSENT)
+            unparsed = value.copy()
+            del unparsed["type"]
+            fields = {key: unparsed.pop(key) for key, kind in _FORMAT.items() if type(unparsed.get(key)) is kind}
+            return Understood({"output": Output("schema", **fields)}, unparsed or ABSENT)
     return None
 
 
@@ -274,19 +297,19 @@ def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
 def _decode_include(value: Any) -> Understood | None:
     if type(value) is not list or _LOGPROBS not in value:
         return None
-    left = [entry for entry in value if entry != _LOGPROBS]
-    return Understood({"logprobs": True}, left or ABSENT, keep=True)
+    unparsed = [entry for entry in value if entry != _LOGPROBS]
+    return Understood({"logprobs": True}, unparsed or ABSENT, keep=True)
 
 
 def _encode_include(request: Request, _ledger: Ledger) -> Any:
     if not request.logprobs:
         return ABSENT
-    left = _left_of(request, "include")
-    return [*(left if isinstance(left, list) else ()), _LOGPROBS]
+    unparsed = _left_of(request, "include")
+    return [*(unparsed if isinstance(unparsed, list) else ()), _LOGPROBS]
 
 
 def _left_of(request: Request, key: str) -> Any:
-    """Give what this wire had left of a setting, beside what it means."""
+    """Return what was not understood of a setting of this wire."""
     opaque = request.opaque
     return opaque.value.get(key) if opaque is not None and opaque.dialect == DIALECT else None
 

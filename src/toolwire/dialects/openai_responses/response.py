@@ -31,7 +31,7 @@ from toolwire.encoding.finish import (
     without_claim,
     write_tier,
 )
-from toolwire.encoding.ledger import Ledger, form_of, made_by, open_body, spelling_of, take
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
 from toolwire.errors import FrameTooLarge
@@ -51,7 +51,12 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
-from toolwire.types.spelling.openai_responses import ResponsesThinkingSpelling
+from toolwire.types.spelling.openai_responses import (
+    ResponsesChoiceSpelling,
+    ResponsesDeltaSpelling,
+    ResponsesResponseSpelling,
+    ResponsesThinkingSpelling,
+)
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.framing import LIMIT
 from toolwire.wire.names import fingerprint, number_of
@@ -86,42 +91,42 @@ _EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "
 
 def decode_response(body: dict[str, Any]) -> Response:
     """Read a response's body."""
-    rest, _ = open_body(body, "response")
-    form = {"said": {"object": rest.pop("object")}} if rest.get("object") == "response" else None
+    unparsed = copy_body(body, "response")
+    spelling = ResponsesResponseSpelling(constants=take_constants(unparsed, {"object": "response"}))
     choices: list[Choice] = []
-    if type(rest.get("output")) is list:
-        message = decode_answer(rest.pop("output"), number_of(body.get("id")))
-        choices = [_decode_finish(message, rest)]
-    response_id = take(rest, "id", str)
+    if type(unparsed.get("output")) is list:
+        message = decode_answer(unparsed.pop("output"), number_of(body.get("id")))
+        choices = [_decode_finish(message, unparsed)]
+    response_id = take(unparsed, "id", str)
     return Response(
         choices=choices,
         id=response_id,
-        model=take(rest, "model", str),
-        created=_take_time(rest),
-        usage=_COUNTS.decode(rest.pop("usage"), DIALECT) if type(rest.get("usage")) is dict else None,
-        service_tier=take(rest, "service_tier", str),
+        model=take(unparsed, "model", str),
+        created=_take_time(unparsed),
+        usage=_COUNTS.decode(unparsed.pop("usage"), DIALECT) if type(unparsed.get("usage")) is dict else None,
+        service_tier=take(unparsed, "service_tier", str),
         provider_state=None if response_id is None else {"previous_response_id": response_id},
-        opaque=WIRE.own(rest, form),
+        opaque=WIRE.mark(unparsed, spelling),
     )
 
 
-def _take_time(rest: dict[str, Any]) -> float | None:
-    created: Any = rest.get("created_at")
-    return rest.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
+def _take_time(unparsed: dict[str, Any]) -> float | None:
+    created: Any = unparsed.get("created_at")
+    return unparsed.pop("created_at") if type(created) in NUMBER and isfinite(created) else None
 
 
-def _decode_finish(message: Message, rest: dict[str, Any]) -> Choice:
-    status, form = take(rest, "status", str), None
-    raw = status
-    details = rest.get("incomplete_details")
+def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
+    raw = take(unparsed, "status", str)
+    details = unparsed.get("incomplete_details")
     reason = details.get("reason") if type(details) is dict and details.keys() == {"reason"} else None
-    if type(reason) is str and status == "incomplete":
-        raw, form = reason, {"said": {"incomplete_details": None}}
-        del rest["incomplete_details"]
-    meaning = _meaning(raw, message, incomplete=form is not None)
+    has_details = type(reason) is str and raw == "incomplete"
+    if has_details:
+        raw = reason
+        del unparsed["incomplete_details"]
+    meaning = _meaning(raw, message, incomplete=has_details)
     if meaning in CUT:
         message = replace(message, content=settle_calls(message.content, meaning))
-    return Choice(message, meaning, raw, None, WIRE.own({}, form))
+    return Choice(message, meaning, raw, None, WIRE.mark({}, ResponsesChoiceSpelling(has_details=has_details)))
 
 
 def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
@@ -140,8 +145,8 @@ def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: boo
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a response's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings, "response")
-    mine = made_by(response.opaque, DIALECT)
-    body: dict[str, Any] = {} if mine else _frame(response)
+    is_native = made_by(response.opaque, DIALECT)
+    body: dict[str, Any] = {} if is_native else _frame(response)
     known = {"id": response.id, "created_at": response.created, "model": response.model}
     body |= {key: value for key, value in known.items() if value is not None}
     for choice in response.choices[:1]:
@@ -201,12 +206,14 @@ def encode_ending(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     _encode_finish(choice, body, ledger)
     lose_stop_sequence(choice, ledger)
     ledger.replay(body, choice.opaque)
+    if spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details:
+        body.setdefault("incomplete_details", None)
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     if made_by(choice.opaque, DIALECT):
-        incomplete = "said" in form_of(choice.opaque, DIALECT)
+        incomplete = spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details
         if reason == _meaning(raw, choice.message, incomplete=incomplete):
             if incomplete:
                 body["status"], body["incomplete_details"] = "incomplete", {"reason": raw}
@@ -316,16 +323,16 @@ class PartSoFar:
         return "".join(self.pieces)
 
     def say(self, words: str, left: dict[str, Any]) -> list[Event]:
-        """Tell words, with what else the wire said at that step; a call that has not begun waits."""
+        """Add `words` and return their event, with the `left` keys of the delta. A call that has not begun waits."""
         step = self._mark(left)
         self.add(words)
         return [] if self.key is None else [self.tells(self.key, words, opaque=step)]
 
     def _mark(self, left: dict[str, Any]) -> Opaque | None:
-        """Say which text of reasoning begins."""
-        begins = self.shown is not None and not self.texts[-1]
-        form = {"key": self.shown, "text": len(self.texts) - 1} if begins else None
-        return Opaque(DIALECT, left, form) if left or form else None
+        """Return the mark of the next words, with the text of reasoning that begins with them."""
+        if self.shown is None or self.texts[-1]:
+            return WIRE.mark(left) if left else None
+        return WIRE.mark(left, ResponsesDeltaSpelling(reasoning_key=self.shown, text_index=len(self.texts) - 1))
 
     def catch_up(self, text: Any) -> list[Event]:
         """Tell the words of a text that were not told on the way."""

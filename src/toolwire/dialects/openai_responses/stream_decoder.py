@@ -19,7 +19,7 @@ from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_citation, is_annotation
 from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
 from toolwire.encoding.finish import CUT, cut_off, is_half
-from toolwire.encoding.ledger import form_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import tell
 from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
@@ -42,6 +42,7 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
+from toolwire.types.spelling.openai_responses import ResponsesChoiceSpelling, ResponsesDeltaSpelling
 from toolwire.wire.arguments import parse_arguments
 from toolwire.wire.names import made_id, number_of
 
@@ -310,7 +311,7 @@ class Decoder(WireDecoder):
         if words or left:
             self.events += so_far.say(words, left)  # type: ignore[arg-type]
         if unknown := {key: left[key] for key in left if key != "logprobs"}:
-            self.events.append(OpaqueDelta(opaque=Opaque(DIALECT, unknown, {"said": True})))
+            self.events.append(OpaqueDelta(opaque=WIRE.mark(unknown, ResponsesDeltaSpelling(is_in_delta=True))))
         return True
 
     def _read_whole(self, body: dict[str, Any], name: str, begin: bool = False) -> bool:
@@ -518,7 +519,7 @@ class Decoder(WireDecoder):
                 return
             self._read_response({})
         choice = self._answer.choices[0]
-        ended = choice.raw_finish_reason, "said" in form_of(choice.opaque, DIALECT)
+        ended = choice.raw_finish_reason, spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details
         finish = reason or read_finish(*ended, called=False, refused=False)
         self._stray = self._stray or self._loses(cut=finish in CUT)
         for item in self._items.items:

@@ -44,7 +44,11 @@ from toolwire.types import (
     ThinkingDelta,
     ToolCall,
 )
-from toolwire.types.spelling.openai_responses import ResponsesOutputSpelling, ResponsesThinkingSpelling
+from toolwire.types.spelling.openai_responses import (
+    ResponsesDeltaSpelling,
+    ResponsesOutputSpelling,
+    ResponsesThinkingSpelling,
+)
 from toolwire.wire.arguments import format_arguments, half_text
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
@@ -218,10 +222,10 @@ class Encoder(SequentialEncoder):
         if self._before is None or self._thinking_is_whole():
             self._words.append(words)
             return b""
-        mark = form_of(event.opaque, DIALECT)
-        for _ in range(len(self._texts) + (self._grows is not None), mark.get("text", 0) + 1):
-            data += self._begin_text(mark.get("key", "summary"))
-        words = words.removeprefix(BLANK_LINE) if mark.get("text") else words
+        spelling = spelling_of(event.opaque, ResponsesDeltaSpelling)
+        for _ in range(len(self._texts) + (self._grows is not None), spelling.text_index + 1):
+            data += self._begin_text(spelling.reasoning_key)
+        words = words.removeprefix(BLANK_LINE) if spelling.text_index else words
         return data + self._say(words, self.left_at(event.opaque))
 
     def _thinking_is_whole(self) -> bool:
@@ -254,7 +258,7 @@ class Encoder(SequentialEncoder):
         body = self.left_at(event.opaque)
         kind = body.get("type")
         if type(kind) is not str or kind in _OF_ITEMS:
-            if body and "said" not in form_of(event.opaque, DIALECT):
+            if body and not spelling_of(event.opaque, ResponsesDeltaSpelling).is_in_delta:
                 self.stand()
                 self.ledger.lose("opaque", "opaque", "it is no event, or speaks of an item that is not there")
             return b""

@@ -3,22 +3,23 @@
 Rules of this file:
 - A function without `strict` is tried strictly by the server, so a tool from elsewhere says which it is.
 - What Chat Completions nests is flat here: the name of a choice, the grammar of a custom tool.
-- A tool of the server is told by its item's type: `web_search_call` calls `web_search`; where the item has a
-  name of its own (`mcp_call`), that is the tool's. What an item holds beside call and result is replayed.
-- A tool without a name of its own that the client runs (`OWN_TOOLS`) is named for its type, and has parameters for
-  wires that do not know it. A tool in a namespace is named for both, "crm__look": elsewhere there is only one name.
-- A tool may be declared in an item of the input. It is a tool of the request like any other; where it stood is kept
-  in the request's form, as is the namespace that it stood in.
+- The type of an item names the server tool that it calls: `web_search_call` calls `web_search`. If the item has a name
+  (`mcp_call`), that is the name of the tool. The other keys of an item are replayed.
+- A tool that OpenAI defines and the client runs (`BUILTIN_CLIENT_TOOLS`) has no name. Its type becomes its name, and it
+  gets parameters for wires that do not know it.
+- A tool in a namespace gets a flat name of both, such as "crm__look", because other wires have no namespaces.
+- An item of the input may declare tools too. They become tools of the request like all others. The spelling of the
+  request has the layout of the declarations.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, lose_cache
-from toolwire.encoding.ledger import Ledger, form_of, kind_of_part, made_by, take
+from toolwire.encoding.ledger import Ledger, kind_of_part, made_by, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
@@ -26,25 +27,39 @@ from toolwire.encoding.tools import (
     begin_tool,
     encode_tools,
     keep_tool,
+    lose_format,
     lose_metadata,
     read_allowed,
     write_choice,
 )
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
+from toolwire.types.spelling.openai_responses import (
+    NamespaceLayout,
+    QualifiedName,
+    RepeatedTool,
+    ResponsesServerCallSpelling,
+    ResponsesToolSpelling,
+    ServerToolPlace,
+    ToolItem,
+    ToolPlace,
+)
 from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint
 
-_KINDS = frozenset({"function", "custom"})
+_CLIENT_TOOLS = frozenset({"function", "custom"})
 
 
-class _OwnTool(Struct, frozen=True):
-    """A tool of this wire without a name, which the client runs: where its calls hold their arguments, and its form."""
+class _BuiltinTool(Struct, frozen=True):
+    """A tool without a name that OpenAI defines and the client runs.
+
+    `held` is the key of the arguments in its calls, `output` the type of its results. `constants` are in both.
+    """
 
     held: str
     output: str
     description: str
     parameters: dict[str, Any]
-    said: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
 
 
 def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
@@ -53,27 +68,27 @@ def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
 
 _TEXT, _TEXTS, _COUNT = {"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "integer"}
 # openai 3.54.0, ToolSearchToolParam, ApplyPatchToolParam, FunctionShellToolParam, LocalShell (2026-11-22).
-OWN_TOOLS: Mapping[str, _OwnTool] = {
-    "tool_search": _OwnTool(
+BUILTIN_CLIENT_TOOLS: Mapping[str, _BuiltinTool] = {
+    "tool_search": _BuiltinTool(
         "arguments",
         "tool_search_output",
         "Search for tools that can be called then.",
         _object(("query",), query=_TEXT),
         {"execution": "client"},
     ),
-    "apply_patch": _OwnTool(
+    "apply_patch": _BuiltinTool(
         "operation",
         "apply_patch_call_output",
         "Create, update or delete a file. `diff` is what changes in it, or all of a new one; none is needed to delete.",
         _object(("type", "path"), type={"enum": ["create_file", "update_file", "delete_file"]}, path=_TEXT, diff=_TEXT),
     ),
-    "shell": _OwnTool(
+    "shell": _BuiltinTool(
         "action",
         "shell_call_output",
         "Run commands in the user's shell.",
         _object(("commands",), commands=_TEXTS, timeout_ms=_COUNT, max_output_length=_COUNT),
     ),
-    "local_shell": _OwnTool(
+    "local_shell": _BuiltinTool(
         "action",
         "local_shell_call_output",
         "Run a command on the user's machine, given as a list of its words.",
@@ -86,24 +101,27 @@ OWN_TOOLS: Mapping[str, _OwnTool] = {
         ),
     ),
 }
-_SPOKEN = ("description", "parameters")
 
 
-def is_clients(kind: str, body: Mapping[str, Any]) -> bool:
-    """Whether the client runs a tool of this wire's own: a search if that is said, a shell if no container is."""
-    if kind == "tool_search":
+def is_clients(builtin: str, body: Mapping[str, Any]) -> bool:
+    """Return True if the client runs a tool of OpenAI, and not the server.
+
+    The client runs a search with `"execution": "client"`, and a shell without a container.
+    """
+    if builtin == "tool_search":
         return body.get("execution") == "client"
-    place = body.get("environment")
-    return kind in OWN_TOOLS and (place is None or (type(place) is dict and place.get("type") == "local"))
+    environment = body.get("environment")
+    is_local = environment is None or (type(environment) is dict and environment.get("type") == "local")
+    return builtin in BUILTIN_CLIENT_TOOLS and is_local
 
 
-def called_name(space: str | None, name: str) -> str:
-    """Give the one name of what is called in a namespace; a deferred function is called in one of its own name."""
-    return name if space is None or space == name else _join_name(space, name)
+def called_name(namespace: str | None, name: str) -> str:
+    """Return the flat name of a called tool. The namespace of a deferred function has the name of the function."""
+    return name if namespace is None or namespace == name else _join_name(namespace, name)
 
 
-def _join_name(space: str, name: str) -> str:
-    return f"{space}__{name}"
+def _join_name(namespace: str, name: str) -> str:
+    return f"{namespace}__{name}"
 
 
 _ACTIONS = ("action", "operation", "arguments", "input")
@@ -112,199 +130,233 @@ _OUTCOMES = {"program_output": "result", "tool_search_output": "tools"}
 
 
 def decode_tool(body: Any) -> Tool | ServerTool:
-    """Read one declaration; what is neither a function nor a custom tool is the server's own."""
-    kind = body.get("type") if type(body) is dict else None
-    if type(kind) is str and is_clients(kind, body):
-        return _decode_own_tool(body, kind)
-    if type(kind) is not str or kind not in _KINDS or type(body.get("name")) is not str:
+    """Read one declaration. The server runs a tool that is neither a function, a custom tool nor one of the table."""
+    tool_type = body.get("type") if type(body) is dict else None
+    if type(tool_type) is str and is_clients(tool_type, body):
+        return _decode_builtin_tool(body, tool_type)
+    if type(tool_type) is not str or tool_type not in _CLIENT_TOOLS or type(body.get("name")) is not str:
         return keep_tool(body, DIALECT)
-    rest = body.copy()
-    form: dict[str, Any] = {}
-    del rest["type"]
-    name = WIRE.read_name(rest.pop("name"), form)
-    description = take(rest, "description", str)
-    if kind == "custom":
-        return Tool(name, description, custom=True, format=_take_format(rest), opaque=WIRE.own(rest, form))
+    unparsed = body.copy()
+    del unparsed["type"]
+    name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
+    spelling = ResponsesToolSpelling(is_escaped=is_escaped)
+    description = take(unparsed, "description", str)
+    if tool_type == "custom":
+        text_format = _take_format(unparsed)
+        return Tool(name, description, custom=True, format=text_format, opaque=WIRE.mark(unparsed, spelling))
     return Tool(
         name,
         description,
-        take(rest, "parameters", dict),
-        strict=take(rest, "strict", bool),
-        opaque=WIRE.own(rest, form),
+        take(unparsed, "parameters", dict),
+        strict=take(unparsed, "strict", bool),
+        opaque=WIRE.mark(unparsed, spelling),
     )
 
 
-def _decode_own_tool(body: dict[str, Any], kind: str) -> Tool:
-    """Read a tool that has a type in place of a name; what it does not say of itself stands in the table."""
-    own, rest = OWN_TOOLS[kind], body.copy()
-    del rest["type"]
-    form: dict[str, Any] = {"own": kind, "said": take_place(rest)}
-    description, parameters = (take(rest, field, kind) for field, kind in zip(_SPOKEN, (str, dict), strict=True))
-    form["unsaid"] = [field for field, given in zip(_SPOKEN, (description, parameters), strict=True) if given is None]
-    description = own.description if description is None else description
-    parameters = own.parameters if parameters is None else parameters
-    return Tool(kind, description, parameters, opaque=WIRE.own(rest, form))
+def _decode_builtin_tool(body: dict[str, Any], builtin: str) -> Tool:
+    """Read a tool of OpenAI. The table has the description and the parameters that it does not declare."""
+    known, unparsed = BUILTIN_CLIENT_TOOLS[builtin], body.copy()
+    del unparsed["type"]
+    constants = take_place(unparsed)
+    description, parameters = take(unparsed, "description", str), take(unparsed, "parameters", dict)
+    spelling = ResponsesToolSpelling(
+        constants=constants,
+        builtin=builtin,
+        has_no_description=description is None,
+        has_no_parameters=parameters is None,
+    )
+    description = known.description if description is None else description
+    parameters = known.parameters if parameters is None else parameters
+    return Tool(builtin, description, parameters, opaque=WIRE.mark(unparsed, spelling))
 
 
-def take_place(rest: dict[str, Any]) -> dict[str, Any]:
-    """Take what says that the client runs a tool, and nothing else."""
-    said = {"execution": rest.pop("execution")} if rest.get("execution") == "client" else {}
-    return {**said, "environment": rest.pop("environment")} if rest.get("environment") == {"type": "local"} else said
+def take_place(unparsed: dict[str, Any]) -> dict[str, Any]:
+    """Take the keys out of `unparsed` that say that the client runs a tool, if they say nothing else."""
+    place = {"execution": unparsed.pop("execution")} if unparsed.get("execution") == "client" else {}
+    if unparsed.get("environment") == {"type": "local"}:
+        place["environment"] = unparsed.pop("environment")
+    return place
 
 
-def _encode_own_tool(tool: Tool, kind: str, ledger: Ledger) -> dict[str, Any]:
-    own, body = OWN_TOOLS[kind], {"type": kind}
-    unsaid: Sequence[str] = form_of(tool.opaque, DIALECT).get("unsaid", _SPOKEN)
-    for field in _SPOKEN:
-        given = getattr(tool, field)
-        if field in unsaid and given == getattr(own, field):
+def _encode_builtin_tool(tool: Tool, builtin: str, spelling: ResponsesToolSpelling, ledger: Ledger) -> dict[str, Any]:
+    """Write a tool of OpenAI as it was declared. Report a changed description or schema as a loss."""
+    known, body = BUILTIN_CLIENT_TOOLS[builtin], {"type": builtin}
+    for field, is_absent in (
+        ("description", spelling.has_no_description),
+        ("parameters", spelling.has_no_parameters),
+    ):
+        value = getattr(tool, field)
+        if is_absent and value == getattr(known, field):
             continue
-        if kind == "tool_search" and given is not None:
-            body[field] = given
+        if builtin == "tool_search" and value is not None:
+            body[field] = value
         else:
-            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {kind}")
-    if tool.name != kind:
-        ledger.lose("name", "own_tool", f"{DIALECT} knows it as {kind}")
+            ledger.lose(field, "own_tool", f"{DIALECT} has its own for {builtin}")
+    if tool.name != builtin:
+        ledger.lose("name", "own_tool", f"{DIALECT} knows it as {builtin}")
     ledger.lose_fields(tool, "own_tool", "strict", "custom", "format")
     lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
     return ledger.replay(body, tool.opaque)
 
 
-class Declared(Struct, eq=False):
-    """The tools of a request as they are read: all in one list, each under a name of its own.
+class ToolLayoutReader(Struct, eq=False):
+    """Reads the declarations of a request into one list of tools, each with a flat name of its own.
 
-    Where they stood is kept in layouts once there is a namespace or an item that declares some. In a layout stand
-    names of tools, namespaces with a layout of their own, tools of the `server`, and what is only `kept`: a second
-    declaration of a tool, which is among the `others` if it says otherwise. `items` are those of the input, each with
-    the number of the message before which it stood; `hosted` are the calls that the server runs, `renamed` the tools
-    that could not be named for where they stand.
+    - `declarations`: the `tools` of the request.
+    - `tools`: the tools that were read.
+    - `layout`: the layout of `declarations`, if there is a namespace or an item that declares tools.
+    - `items`: the items of the input that declare tools.
+    - `hosted_shells`: the ids of the shell calls that the server runs.
+    - `contradictions`: the declarations that contradict an earlier declaration of their tool.
+    - `renamed`: the flat names that differ from the called name, by namespace and name.
     """
 
-    bodies: list[Any]
+    declarations: list[Any]
     tools: list[Tool | ServerTool] = []
-    layout: list[Any] | None = None
-    items: list[Any] = []
-    hosted: set[str] = set()
-    others: list[Any] = []
+    layout: list[ToolPlace] | None = None
+    items: list[ToolItem] = []
+    hosted_shells: set[str] = set()
+    contradictions: list[Any] = []
     renamed: dict[tuple[str, str], str] = {}
-    _head: dict[str, Any] | None = None
-    _known: dict[tuple[str | None, str], tuple[str, Any]] = {}
-    _turns: dict[str, int] = {}
+    _namespace_keys: dict[str, Any] | None = None
+    _declared: dict[tuple[str | None, str], tuple[str, Any]] = {}
+    _counts: dict[str, int] = {}
 
     def __post_init__(self) -> None:
-        bodies = self.bodies
+        bodies = self.declarations
         if [body for body in bodies if type(body) is dict and body.get("type") == "namespace"]:
-            self._open()
+            self._start_layout()
         elif bodies:
             self.tools = [decode_tool(body) for body in bodies]
 
-    def _open(self) -> None:
+    def _start_layout(self) -> None:
+        """Read the `tools` of the request again, with their layout."""
         if self.layout is None:
             self.tools, self.layout = [], []
-            self.layout = self.read(self.bodies)
+            self.layout = self.read(self.declarations)
 
-    def hold(self, item: dict[str, Any], place: int) -> bool:
-        """Take the tools of an item that stood before the message of this number, if it has any."""
-        rest = item.copy()
-        bodies = take(rest, "tools", list)
+    def read_item(self, item: dict[str, Any], before_message: int) -> bool:
+        """Read the tools of an item of the input. Return False if it has none."""
+        unparsed = item.copy()
+        bodies = take(unparsed, "tools", list)
         if bodies is not None:
-            self.items.append([place, rest, self.read(bodies)])
+            self.items.append(ToolItem(before_message, unparsed, self.read(bodies)))
         return bodies is not None
 
-    def left(self) -> list[Any]:
-        """Take what was said of tools, and is not in the list."""
-        left, self.others = self.others, []
-        return left
+    def read_result(self, bodies: list[Any]) -> tuple[list[ToolPlace], list[Any]]:
+        """Read the tools that a search found. Return their layout, and those that contradict an earlier declaration."""
+        before, self.contradictions = self.contradictions, []
+        layout = self.read(bodies)
+        found, self.contradictions = self.contradictions, before
+        return layout, found
 
-    def read(self, bodies: list[Any]) -> list[Any]:
-        """Read declarations that stand together, and give their layout."""
-        self._open()
+    def read(self, bodies: list[Any]) -> list[ToolPlace]:
+        """Read declarations that are in one list, and return their layout."""
+        self._start_layout()
         return [self._read(body, None) for body in bodies]
 
-    def _read(self, body: Any, space: str | None) -> Any:
-        if space is None and _is_namespace(body) and (inner := body["tools"]):
-            self._head = rest = {key: value for key, value in body.items() if key not in ("type", "name", "tools")}
-            return {"space": body["name"], "rest": rest, "tools": [self._read(one, body["name"]) for one in inner]}
+    def _read(self, body: Any, namespace: str | None) -> ToolPlace:
+        if namespace is None and _is_namespace(body) and (inner := body["tools"]):
+            unparsed = {key: value for key, value in body.items() if key not in ("type", "name", "tools")}
+            self._namespace_keys = unparsed
+            return NamespaceLayout(body["name"], unparsed, [self._read(one, body["name"]) for one in inner])
         tool = decode_tool(body)
         if type(tool) is Tool:
-            return self._add(tool, space, body)
+            return self._add(tool, namespace, body)
         self.tools.append(tool)
-        return {"server": body}
+        return ServerToolPlace(body)
 
-    def _add(self, tool: Tool, space: str | None, body: Any) -> Any:
-        """Add a tool; another one of its name gets another name, and the same one is known already."""
-        name, (given, before) = tool.name, self._known.get((space, tool.name), ("", None))
-        if given:
-            self.others += [body] * (before != body)
-            return {"kept": body, "name": given}
-        given = whole = name if space is None else _join_name(space, name)
-        while given in self._turns:
-            self._turns[whole] += 1
-            given = f"{whole}_{self._turns[whole]}"
-        if given != called_name(space, name):
-            self.renamed[space or "", name] = given
-        self._turns[given] = 1
-        self._known[space, name] = given, body
-        self.tools.append(tool if given == name else _move(tool, space, given, self._head if space else None))
-        self._head = None
-        return given
+    def _add(self, tool: Tool, namespace: str | None, body: Any) -> ToolPlace:
+        """Add a tool under a flat name that no other tool has, unless it is a tool that was declared before."""
+        name = tool.name
+        flat_name, earlier = self._declared.get((namespace, name), ("", None))
+        if flat_name:
+            self.contradictions += [body] * (earlier != body)
+            return RepeatedTool(body, flat_name)
+        flat_name = joined = name if namespace is None else _join_name(namespace, name)
+        while flat_name in self._counts:
+            self._counts[joined] += 1
+            flat_name = f"{joined}_{self._counts[joined]}"
+        if flat_name != called_name(namespace, name):
+            self.renamed[namespace or "", name] = flat_name
+        self._counts[flat_name] = 1
+        self._declared[namespace, name] = flat_name, body
+        if flat_name != name:
+            keys = self._namespace_keys if namespace else None
+            tool = _qualify(tool, QualifiedName(namespace, name, flat_name), keys)
+        self.tools.append(tool)
+        self._namespace_keys = None
+        return flat_name
 
-    def form(self) -> dict[str, Any]:
-        """Give the form of the request that has them."""
-        return {} if self.layout is None else {"layout": self.layout, "items": self.items}
 
-
-class Shelf:
-    """Written declarations, each to be put where it stood."""
+class ToolLayoutWriter:
+    """Writes the declarations of a request, each where its layout has it."""
 
     def __init__(self, tools: Iterable[Tool | ServerTool], ledger: Ledger) -> None:
         self._named: dict[str, tuple[str | None, Any]] = {}
-        self._more: list[Any] = []
+        self._repeated: list[Any] = []
         self._used: set[str] = set()
-        own = [tool.value for tool in tools if type(tool) is ServerTool and tool.dialect == DIALECT]
-        self._servers = {fingerprint(value): value for value in own}
-        encode_tools(tools, ledger, self._write)
+        server_tools = [tool.value for tool in tools if type(tool) is ServerTool and tool.dialect == DIALECT]
+        self._server_tools = {fingerprint(value): value for value in server_tools}
+        encode_tools(tools, ledger, self._encode)
 
-    def _write(self, tool: Tool, ledger: Ledger) -> None:
-        body, (space, *_) = encode_tool(tool, ledger), form_of(tool.opaque, DIALECT).get("space", [None])
+    def _encode(self, tool: Tool, ledger: Ledger) -> None:
+        body, name = encode_tool(tool, ledger), spelling_of(tool.opaque, ResponsesToolSpelling).qualified_name
+        namespace = None if name is None else name.namespace
         if tool.name in self._named:
-            self._more.append(body)
+            self._repeated.append(body)
         else:
-            self._named[tool.name] = (space, body if space is None else body["tools"][0])
+            self._named[tool.name] = (namespace, body if namespace is None else body["tools"][0])
 
-    def put(self, layout: list[Any], space: str | None = None) -> list[Any]:
-        """Give the declarations of a layout; those that are no longer there leave no gap."""
+    def write(self, layout: list[ToolPlace], namespace: str | None = None) -> list[Any]:
+        """Write the declarations of `layout`, except for those of tools that the request no longer has."""
         bodies: list[Any] = []
-        for entry in layout:
-            if type(entry) is str:
-                where, body = self._named.get(entry, (None, None))
-                if body is not None and where == space:
+        for place in layout:
+            match place:
+                case str():
+                    where, body = self._named.get(place, (None, None))
+                    if body is not None and where == namespace:
+                        bodies.append(body)
+                        self._used.add(place)
+                case NamespaceLayout(name, unparsed, tools):
+                    if inner := self.write(tools, name):
+                        bodies.append({"type": "namespace", "name": name, **unparsed, "tools": inner})
+                case RepeatedTool(body):
                     bodies.append(body)
-                    self._used.add(entry)
-            elif "space" in entry:
-                inner = self.put(entry["tools"], entry["space"])
-                bodies += [{"type": "namespace", "name": entry["space"], **entry["rest"], "tools": inner}] * bool(inner)
-            elif "kept" in entry:
-                bodies.append(entry["kept"])
-            elif (mark := fingerprint(entry["server"])) in self._servers:
-                bodies.append(entry["server"])
-                self._used.add(mark)
+                case ServerToolPlace(body):
+                    if (key := fingerprint(body)) in self._server_tools:
+                        bodies.append(body)
+                        self._used.add(key)
         return bodies
 
-    def rest(self) -> list[Any]:
-        """Give what no layout has put anywhere."""
+    def write_rest(self) -> list[Any]:
+        """Write the declarations that no layout has."""
         named = [_wrap(*self._named[name]) for name in self._named if name not in self._used]
-        return named + self._more + [value for mark, value in self._servers.items() if mark not in self._used]
+        return named + self._repeated + [body for key, body in self._server_tools.items() if key not in self._used]
 
 
-def _wrap(space: str | None, body: Any, rest: Mapping[str, Any] | None = None) -> Any:
-    spaced = {"type": "namespace", "name": space, **(rest or {"description": ""}), "tools": [body]}
-    return body if space is None else spaced
+def flat_names(layout: list[ToolPlace]) -> Iterator[str]:
+    """Yield the flat names of the client's tools in a layout."""
+    for place in layout:
+        match place:
+            case str():
+                yield place
+            case RepeatedTool():
+                yield place.flat_name
+            case NamespaceLayout():
+                yield from flat_names(place.tools)
+
+
+def _wrap(namespace: str | None, body: Any, keys: Mapping[str, Any] | None = None) -> Any:
+    """Return a declaration in its namespace, if it has one, which gets the other `keys`."""
+    if namespace is None:
+        return body
+    return {"type": "namespace", "name": namespace, **(keys or {"description": ""}), "tools": [body]}
 
 
 def gather(bodies: list[Any]) -> list[Any]:
-    """Join namespaces of one name that follow each other."""
+    """Join the namespaces of one name that follow each other."""
     gathered: list[Any] = []
     for body in bodies:
         last: Any = gathered[-1] if gathered else None
@@ -318,55 +370,57 @@ def gather(bodies: list[Any]) -> list[Any]:
 
 
 def _is_namespace(body: Any) -> bool:
-    """Whether a declaration is a namespace with a name and tools."""
-    named = type(body) is dict and body.get("type") == "namespace" and type(body.get("name")) is str
-    return named and type(body.get("tools")) is list
+    """Return True if a declaration is a namespace with a name and a list of tools."""
+    is_named = type(body) is dict and body.get("type") == "namespace" and type(body.get("name")) is str
+    return is_named and type(body.get("tools")) is list
 
 
-def _move(tool: Tool, space: str | None, given: str, head: dict[str, Any] | None) -> Tool:
-    """Name a tool for where it stands; the first of a namespace carries what that says, which is a loss elsewhere."""
+def _qualify(tool: Tool, name: QualifiedName, keys: dict[str, Any] | None) -> Tool:
+    """Return a tool under its flat name. The first tool of a namespace carries the other `keys` of the namespace."""
     opaque: Any = tool.opaque
-    said = {"namespace": head} if head and any(head.values()) else {}
-    form = {**(opaque.form or {}), "space": [space, tool.name, given]}
-    return replace(tool, name=given, opaque=Opaque(DIALECT, {**opaque.value, **said}, form))
+    value = {**opaque.value, "namespace": keys} if keys and any(keys.values()) else opaque.value
+    spelling = replace(spelling_of(opaque, ResponsesToolSpelling), qualified_name=name)
+    return replace(tool, name=name.flat, opaque=WIRE.mark(value, spelling))
 
 
-def _encode_moved(tool: Tool, space: list[Any], ledger: Ledger) -> dict[str, Any]:
-    """Write a tool under the name that it has where it stands."""
+def _encode_qualified(
+    tool: Tool, name: QualifiedName, spelling: ResponsesToolSpelling, ledger: Ledger
+) -> dict[str, Any]:
+    """Write a tool in its namespace, under the name that it has there unless it was renamed."""
     opaque: Any = tool.opaque
-    value, form = dict(opaque.value), {key: given for key, given in opaque.form.items() if key != "space"}
-    head = value.pop("namespace", None)
-    name = space[1] if tool.name == space[2] else tool.name
-    body = encode_tool(replace(tool, name=name, opaque=WIRE.own(value, form)), ledger)
-    return _wrap(space[0], body, head)  # type: ignore[no-any-return]
+    value = dict(opaque.value)
+    keys = value.pop("namespace", None)
+    own_name = name.name if tool.name == name.flat else tool.name
+    inner = replace(tool, name=own_name, opaque=WIRE.mark(value, replace(spelling, qualified_name=None)))
+    return _wrap(name.namespace, encode_tool(inner, ledger), keys)  # type: ignore[no-any-return]
 
 
-def _take_format(rest: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the form of a custom tool's text; the model keeps a grammar in a map of its own."""
-    match rest.get("format"):
+def _take_format(unparsed: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the text format of a custom tool. Chat Completions, and the canonical tool, nest the keys of a grammar."""
+    match unparsed.get("format"):
         case {"type": "grammar", **grammar} if "grammar" not in grammar:
-            del rest["format"]
+            del unparsed["format"]
             return {"type": "grammar", "grammar": grammar}
         case {"type": "text"}:
-            return rest.pop("format")  # type: ignore[no-any-return]
+            return unparsed.pop("format")  # type: ignore[no-any-return]
     return None
 
 
-def _encode_format(given: dict[str, Any]) -> dict[str, Any]:
-    match given:
+def _encode_format(text_format: dict[str, Any]) -> dict[str, Any]:
+    """Write the text format of a custom tool."""
+    match text_format:
         case {"type": "grammar", "grammar": dict(grammar), **others}:
             return {"type": "grammar", **grammar, **others}
-    return given
+    return text_format
 
 
 def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration."""
-    mine = made_by(tool.opaque, DIALECT)
-    form = form_of(tool.opaque, DIALECT)
-    if "space" in form:
-        return _encode_moved(tool, form["space"], ledger)
-    if "own" in form:
-        return _encode_own_tool(tool, form["own"], ledger)
+    spelling = spelling_of(tool.opaque, ResponsesToolSpelling)
+    if spelling.qualified_name is not None:
+        return _encode_qualified(tool, spelling.qualified_name, spelling, ledger)
+    if spelling.builtin is not None and spelling.builtin in BUILTIN_CLIENT_TOOLS:
+        return _encode_builtin_tool(tool, spelling.builtin, spelling, ledger)
     if tool.custom and not ledger.quirks.custom_tools:
         tool = replace(as_function(tool, ledger), strict=False)
     body = {"type": "custom" if tool.custom else "function", **begin_tool(tool, ledger)}
@@ -374,7 +428,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
         ledger.lose_fields(tool, "custom_tool", "parameters", "strict")
         if tool.plain_format is not None:
             body["format"] = _encode_format(tool.plain_format)
-    elif mine:
+    elif made_by(tool.opaque, DIALECT):
         if tool.plain_parameters is not None:
             body["parameters"] = tool.plain_parameters
         if tool.strict is not None:
@@ -382,13 +436,14 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     else:
         body["parameters"] = _fit(tool, ledger)
         body["strict"] = bool(tool.strict)
-        ledger.lose_fields(tool, "custom_tool", "format")
+        lose_format(tool, ledger)
     lose_metadata(tool, ledger)
     lose_cache(tool, ledger)
     return body if tool.opaque is None else ledger.replay(body, tool.opaque)
 
 
 def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Return the parameters of a tool of another wire, as the server accepts them."""
     schema = tool.plain_parameters
     if schema is None:
         ledger.lose("parameters", "schema_absent", "a function takes an object here", "defaulted")
@@ -398,33 +453,34 @@ def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice`, in each of its forms that name functions and custom tools."""
+    """Read a `tool_choice` that names tools of the client, or none."""
     match value:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})
         case {"type": "function" | "custom", "name": str(name)} if value.keys() == {"type", "name"}:
-            choice = ToolChoice("required", [WIRE.read_name(name, {})])
+            choice = ToolChoice("required", [WIRE.restore_name(name)[0]])
             return Understood({"tool_choice": choice}, keep=True)
         case {"type": "allowed_tools", "mode": "auto" | "required" as mode, "tools": list(tools)} if len(value) == 3:
             names, others = read_allowed(tools, _allowed_name)
-            left = {**value, "tools": others} if others else ABSENT
-            return Understood({"tool_choice": ToolChoice(mode, names)}, left, keep=True) if names else None
+            unparsed = {**value, "tools": others} if others else ABSENT
+            return Understood({"tool_choice": ToolChoice(mode, names)}, unparsed, keep=True) if names else None
         case {"type": "apply_patch" | "shell" as name} if len(value) == 1:
             return Understood({"tool_choice": ToolChoice("required", [name])}, keep=True)
     return None
 
 
 def _allowed_name(tool: Any) -> str | None:
+    """Return the name of a tool of the client in `allowed_tools`, or None for a tool of the server."""
     match tool:
         case {"type": "function" | "custom", "name": str(name)}:
-            return WIRE.read_name(name, {})
-        case {"type": str(kind)} if is_clients(kind, tool):
-            return kind
+            return WIRE.restore_name(name)[0]
+        case {"type": str(builtin)} if is_clients(builtin, tool):
+            return builtin
     return None
 
 
 def encode_choice(request: Request, ledger: Ledger) -> Any:
-    """Write the choice among tools; a narrowed one lists the tools that are allowed."""
+    """Write the `tool_choice`."""
 
     def entry(kind: str, name: str) -> Any:
         return {"type": kind, "name": ledger.names.write(name)}
@@ -433,46 +489,49 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
 
 
 def decode_server_item(item: dict[str, Any]) -> Part:
-    """Read an item of a tool that the server runs; any other item is kept whole."""
-    kind = item["type"]
-    if kind.endswith("_call") or kind == "program":
-        return _decode_server_call(item, kind)
-    if kind.endswith("_output"):
-        return _decode_server_result(item, kind)
+    """Read an item of a tool that the server runs. Any other item stays unparsed."""
+    item_type = item["type"]
+    if item_type.endswith("_call") or item_type == "program":
+        return _decode_server_call(item, item_type)
+    if item_type.endswith("_output"):
+        return _decode_server_result(item, item_type)
     return Opaque(DIALECT, item)
 
 
-def _decode_server_call(item: dict[str, Any], kind: str) -> Part:
-    rest = item.copy()
-    del rest["type"]
-    form: dict[str, Any] = {}
-    name = take(rest, "name", str)
-    if name is None:
-        name = kind.removesuffix("_call")
-    else:
-        form["type"] = kind
-    if rest.get("call_id"):
-        form["key"] = "call_id"
-    call_id = take(rest, form.get("key", "id"), str)
-    return ServerToolCall(call_id, name, _take_input(rest, form, kind), opaque=WIRE.own(rest, form))
+def _decode_server_call(item: dict[str, Any], item_type: str) -> Part:
+    """Read a call that the server runs. The item has the name of the tool, or its type contains it."""
+    unparsed = item.copy()
+    del unparsed["type"]
+    name = take(unparsed, "name", str)
+    has_call_id = bool(unparsed.get("call_id"))
+    call_id = take(unparsed, "call_id" if has_call_id else "id", str)
+    arguments, input_key, input_text = _take_input(unparsed, item_type)
+    spelling = ResponsesServerCallSpelling(
+        item_type=None if name is None else item_type,
+        has_call_id=has_call_id,
+        input_key=input_key,
+        input_text=input_text,
+    )
+    name = item_type.removesuffix("_call") if name is None else name
+    return ServerToolCall(call_id, name, arguments, opaque=WIRE.mark(unparsed, spelling))
 
 
-def _take_input(rest: dict[str, Any], form: dict[str, Any], kind: str) -> dict[str, Any] | None:
+def _take_input(unparsed: dict[str, Any], item_type: str) -> tuple[dict[str, Any] | None, str | None, str | None]:
+    """Take the arguments of a server's call. Return them with their key, and their text if they were JSON text."""
     for key in _ACTIONS:
-        if type(given := rest.get(key)) is dict:
-            form["input"] = key
-            return rest.pop(key)  # type: ignore[no-any-return]
-        if type(given) is str:
-            arguments, error = parse_arguments(given)
+        value = unparsed.get(key)
+        if type(value) is dict:
+            return unparsed.pop(key), key, None
+        if type(value) is str:
+            arguments, error = parse_arguments(value)
             if error is None:
-                form |= {"input": key, "raw": rest.pop(key)}
-                return arguments
-    key = _INPUTS.get(kind, "")
-    return {key: rest.pop(key)} if rest.get(key) is not None else None
+                return arguments, key, unparsed.pop(key)
+    key = _INPUTS.get(item_type, "")
+    return {key: unparsed.pop(key)} if unparsed.get(key) is not None else None, None, None
 
 
 def encode_server_item(part: ServerToolCall | ServerToolResult, ledger: Ledger) -> dict[str, Any] | None:
-    """Write an item of a tool that this server ran; what another one did cannot be told to it."""
+    """Write an item of a tool that this server ran. Report the call or result of another provider as a loss."""
     if not made_by(part.opaque, DIALECT):
         ledger.lose("", kind_of_part(part), "another provider ran this tool")
         return None
@@ -482,35 +541,40 @@ def encode_server_item(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
 
 
 def _encode_server_call(part: ServerToolCall) -> dict[str, Any]:
-    form = form_of(part.opaque, DIALECT)
-    kind = form.get("type") or (part.name if part.name == "program" else f"{part.name}_call")
-    body: dict[str, Any] = {"type": kind}
-    if "type" in form:
+    """Write a call that the server runs."""
+    spelling = spelling_of(part.opaque, ResponsesServerCallSpelling)
+    item_type = spelling.item_type or (part.name if part.name == "program" else f"{part.name}_call")
+    body: dict[str, Any] = {"type": item_type}
+    if spelling.item_type is not None:
         body["name"] = part.name
     if part.id is not None:
-        body[form.get("key", "id")] = part.id
+        body["call_id" if spelling.has_call_id else "id"] = part.id
     if part.arguments is not None:
-        body |= _encode_input(part.arguments, form)
+        body |= _encode_input(part.arguments, spelling)
     return body
 
 
-def _encode_input(arguments: dict[str, Any], form: Any) -> dict[str, Any]:
-    key, raw = form.get("input"), form.get("raw")
+def _encode_input(arguments: dict[str, Any], spelling: ResponsesServerCallSpelling) -> dict[str, Any]:
+    """Write the arguments of a server's call, under the key that they had."""
+    key, text = spelling.input_key, spelling.input_text
     if key is None:
         return arguments
-    if raw is None:
+    if text is None:
         return {key: arguments}
-    return {key: raw if parse_arguments(raw)[0] == arguments else format_arguments(arguments)}
+    return {key: text if parse_arguments(text)[0] == arguments else format_arguments(arguments)}
 
 
-def _decode_server_result(item: dict[str, Any], kind: str) -> Part:
-    rest = item.copy()
-    del rest["type"]
-    content = rest.pop(key, None) if rest.get(key := _OUTCOMES.get(kind, "output")) is not None else None
-    return ServerToolResult(take(rest, "call_id", str), kind, content, opaque=WIRE.own(rest))
+def _decode_server_result(item: dict[str, Any], item_type: str) -> Part:
+    """Read the result of a tool that the server ran."""
+    unparsed = item.copy()
+    del unparsed["type"]
+    key = _OUTCOMES.get(item_type, "output")
+    content = unparsed.pop(key, None) if unparsed.get(key) is not None else None
+    return ServerToolResult(take(unparsed, "call_id", str), item_type, content, opaque=WIRE.mark(unparsed))
 
 
 def _encode_server_result(part: ServerToolResult) -> dict[str, Any]:
+    """Write the result of a tool that the server ran."""
     body: dict[str, Any] = {"type": part.name}
     if part.tool_call_id is not None:
         body["call_id"] = part.tool_call_id

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect, dialect
-from toolwire.encoding.ledger import form_of
+from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.errors import FrameTooLarge, InvalidField
 from toolwire.providers import Provider
@@ -22,11 +22,11 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
 from toolwire.text.overlay.dialect import TextDialect
-from toolwire.text.overlay.requests import READ_HERE
 from toolwire.text.overlay.stream_decoder import Around
 from toolwire.text.quoting import Given
 from toolwire.text.rows import core, turns_of
 from toolwire.types import Context, Encoded, Event, Loss, Message, Request, Response
+from toolwire.types.spelling import RequestSpelling
 from toolwire.wire.framing import STRAY, EventStream, Frame, write_event
 
 OPENAI, LLAMA = "/v1/completions", "/completion"
@@ -227,7 +227,7 @@ class CompletionDialect(TextDialect):
 
     def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a request's body: the conversation is its prompt."""
-        if READ_HERE in form_of(request.opaque, self.DIALECT):
+        if shared_spelling_of(request.opaque, self.DIALECT, RequestSpelling).is_text:
             return self._inner.encode_request(request, quirks, **settings)
         losses: list[Loss] = []
         context, choice = request.context, request.tool_choice

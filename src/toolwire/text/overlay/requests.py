@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.calls import SEE_BELOW
-from toolwire.encoding.ledger import Ledger, form_of, join_path, made_by
+from toolwire.encoding.ledger import Ledger, join_path, made_by, shared_spelling_of
 from toolwire.encoding.repair import repair
 from toolwire.encoding.tools import lose_metadata, lose_strict
 from toolwire.text.overlay.weaving import Weaver
@@ -35,8 +35,8 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
+from toolwire.types.spelling import RequestSpelling
 
-READ_HERE = "text_tagged"
 _FOR_SYSTEM = frozenset({"system", "developer"})
 REQUIRED = "Call at least one tool in your next answer."
 _NAMED = "Call at least one of these tools in your next answer: {names}."
@@ -45,9 +45,10 @@ _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 
 
 def mark(request: Request, dialect: str) -> Request:
-    """Mark a request as read from this wire."""
+    """Return `request`, marked as read by a text format of this wire."""
     opaque = request.opaque or Opaque(dialect, {})
-    return replace(request, opaque=Opaque(opaque.dialect, opaque.value, {**(opaque.form or {}), READ_HERE: True}))
+    spelling = replace(shared_spelling_of(opaque, opaque.dialect, RequestSpelling), is_text=True)
+    return replace(request, opaque=replace(opaque, spelling=spelling))
 
 
 class Telling:
@@ -58,7 +59,7 @@ class Telling:
         self.weaver = weaver
         self.writer: FormatWriter = weaver.writer
         self.compact = compact
-        self.own: bool = READ_HERE in form_of(request.opaque, ledger.dialect)
+        self.own: bool = shared_spelling_of(request.opaque, ledger.dialect, RequestSpelling).is_text
         self.places: list[int] = []
         self._hidden: set[str | None] = set()
         self._shown: dict[tuple[int, int], str] = {}
@@ -82,13 +83,9 @@ class Telling:
             system, messages = add_words(system, messages, words)
         if asked:
             messages = _ask(messages, asked)
-        opaque = request.opaque
-        if self.own and opaque is not None:
-            form = {key: value for key, value in (opaque.form or {}).items() if key != READ_HERE}
-            opaque = Opaque(opaque.dialect, opaque.value, form or None)
         context = replace(context, system=system, messages=messages, tools=[tool for _, tool in kept])
         settings: dict[str, Any] = {"tool_choice": None, "parallel_tool_calls": None} if told else {}
-        return replace(request, context=context, opaque=opaque, **settings)
+        return replace(request, context=context, **settings)
 
     def _system(self, system: Any) -> Any:
         if self.own or not system or not self.writer.quotes_system:

@@ -10,7 +10,7 @@ Rules of this file:
 import html
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from toolwire.text.cursor import Reading
@@ -171,7 +171,7 @@ def _in_cdata(row: Row, parts: list[str]) -> bool:
     return row.cdata and parts[0].lstrip().startswith("<![CDATA[") and not parts[-1].rstrip().endswith("]]>")
 
 
-@cache
+@lru_cache(64)
 def _passed(end: str, row: Row) -> re.Pattern[str]:
     """Find a call's end with nothing but marks of sections after it."""
     marks = "|".join(map(re.escape, (*entries_of(row), *filter(None, exits_of(row).values())))) or "(?!)"

@@ -8,28 +8,57 @@ Rules of this folder:
 """
 
 from toolwire.types.spelling import anthropic, gemini, mcp, ollama, openai_chat, openai_responses
-from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, TextSpelling, WireSpelling
+from toolwire.types.spelling.base import MessageSpelling, RequestSpelling, TextSpelling, WireSpelling
 
 Spelling = (
-    anthropic.MessagesCallSpelling
+    MessageSpelling
+    | RequestSpelling
+    | TextSpelling
+    | anthropic.MessagesCallSpelling
+    | anthropic.MessagesErrorSpelling
     | anthropic.MessagesMediumSpelling
+    | anthropic.MessagesRequestSpelling
+    | anthropic.MessagesResponseSpelling
     | anthropic.MessagesResultSpelling
     | anthropic.MessagesTextSpelling
+    | anthropic.MessagesToolSpelling
+    | gemini.GeminiChoiceSpelling
+    | gemini.GeminiErrorSpelling
     | gemini.GeminiMessageSpelling
     | gemini.GeminiPartSpelling
+    | gemini.GeminiRequestSpelling
+    | gemini.GeminiResponseSpelling
+    | gemini.GeminiToolSpelling
     | mcp.McpPartSpelling
     | mcp.McpResultSpelling
+    | ollama.OllamaErrorSpelling
     | ollama.OllamaImageSpelling
+    | ollama.OllamaLineSpelling
     | ollama.OllamaMessageSpelling
+    | ollama.OllamaRequestSpelling
+    | ollama.OllamaResponseSpelling
+    | ollama.OllamaToolSpelling
+    | openai_chat.ChatChoiceSpelling
+    | openai_chat.ChatErrorSpelling
     | openai_chat.ChatMediumSpelling
+    | openai_chat.ChatMessageSpelling
     | openai_chat.ChatRefusalSpelling
+    | openai_chat.ChatRequestSpelling
+    | openai_chat.ChatResponseSpelling
     | openai_chat.ChatThinkingSpelling
+    | openai_chat.ChatToolSpelling
+    | openai_responses.ResponsesChoiceSpelling
+    | openai_responses.ResponsesDeltaSpelling
+    | openai_responses.ResponsesErrorSpelling
     | openai_responses.ResponsesMediumSpelling
     | openai_responses.ResponsesOutputSpelling
+    | openai_responses.ResponsesRequestSpelling
+    | openai_responses.ResponsesResponseSpelling
+    | openai_responses.ResponsesResultSpelling
+    | openai_responses.ResponsesServerCallSpelling
     | openai_responses.ResponsesThinkingSpelling
-    | MessageSpelling
-    | TextSpelling
+    | openai_responses.ResponsesToolSpelling
 )
 """Every struct of this folder; JSON names it in `of`."""
 
-__all__ = ["MediumSpelling", "MessageSpelling", "Spelling", "TextSpelling", "WireSpelling"]
+__all__ = ["MessageSpelling", "RequestSpelling", "Spelling", "TextSpelling", "WireSpelling"]

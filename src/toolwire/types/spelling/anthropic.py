@@ -1,10 +1,10 @@
-"""How Anthropic Messages spells calls, results, texts and media."""
+"""How Anthropic Messages spells values."""
 
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import MediumSpelling, TextSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
 
 
 class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=False):
@@ -33,6 +33,48 @@ class MessagesResultSpelling(WireSpelling, frozen=True, tag="anthropic.result", 
     is_escaped: bool = False
     has_no_id: bool = False
     content: Any | UnsetType = UNSET
+
+
+class MessagesResponseSpelling(WireSpelling, frozen=True, tag="anthropic.response", gc=False):
+    """How a response was spelled: its `constants`, which are its `type` and `role`."""
+
+
+class MessagesErrorSpelling(WireSpelling, frozen=True, tag="anthropic.error", gc=False):
+    """How an error was spelled.
+
+    - `body`: the whole body, which was no error of this wire. Proxies send HTML, and Bedrock sends `{"message": ...}`
+      (https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html).
+    """
+
+    body: Any | UnsetType = UNSET
+
+
+class MessagesRequestSpelling(RequestSpelling, frozen=True, tag="anthropic.request", gc=False):
+    """How a request of Messages was spelled.
+
+    - `has_opening_turn`: it began with the turn of the user that toolwire adds, since this wire begins with the user.
+    - `has_output_format`: the form of the answer stood in `output_format`, as in the beta
+      `structured-outputs-2025-11-13` (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+    """
+
+    has_opening_turn: bool = False
+    has_output_format: bool = False
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages or self.has_opening_turn
+
+
+class MessagesToolSpelling(ToolSpelling, frozen=True, tag="anthropic.tool", gc=False):
+    """How a tool was declared.
+
+    - `builtin`: the `type` of a tool that Anthropic defines and the client runs, such as `bash_20250124`. `constants`
+      has the type too, and the settings that the description of the tool repeats.
+      https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
+    """
+
+    builtin: str | None = None
 
 
 class MessagesTextSpelling(TextSpelling, frozen=True, tag="anthropic.text", gc=False):

@@ -20,6 +20,38 @@ class WireSpelling(Struct, frozen=True, omit_defaults=True, tag_field="of", gc=F
         return self == type(self)()
 
 
+class RequestSpelling(WireSpelling, frozen=True, tag="request", gc=False):
+    """How a request was spelled, on every wire; a wire that has more than one spelling of its own extends this.
+
+    - `path`: it was sent to another path than its dialect writes, such as that of a deployment at Azure
+      (https://learn.microsoft.com/azure/ai-foundry/openai/reference).
+    - `has_no_messages`: it had no list of messages. Ollama loads a model so
+      (https://github.com/ollama/ollama/blob/main/docs/api.md#load-a-model), and Responses with a stored `prompt`.
+    - `is_text`: a text format read it, so that its tools, calls and results stand in text (`toolwire.text`).
+    - `settings`: the settings as the client wrote them, by the key of the wire, where the encoder has another default.
+      One is written again as long as it means the canonical value.
+    """
+
+    path: str = ""
+    has_no_messages: bool = False
+    is_text: bool = False
+    settings: dict[str, Any] = {}
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages
+
+
+class ToolSpelling(WireSpelling, frozen=True, gc=False):
+    """How one wire declared one tool.
+
+    - `is_escaped`: its name had the escape that toolwire writes for this wire.
+    """
+
+    is_escaped: bool = False
+
+
 class MessageSpelling(WireSpelling, frozen=True, tag="message", gc=False):
     """How a message was spelled, on every wire; a wire that has more than one spelling of its own extends this.
 

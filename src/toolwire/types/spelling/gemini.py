@@ -1,6 +1,118 @@
-"""How generateContent spells contents and their parts."""
+"""How Gemini spells values."""
 
-from toolwire.types.spelling.base import MessageSpelling, TextSpelling
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from toolwire.types.spelling.base import MessageSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
+
+
+class GeminiResponseSpelling(WireSpelling, frozen=True, tag="gemini.response", gc=False):
+    """How a response was spelled.
+
+    - `snake_keys`: its keys that were in snake_case. Proxies send what `to_dict` of Google's older client returns
+      (https://github.com/google-gemini/deprecated-generative-ai-python/pull/337).
+    - `order`: the positions of its candidates in the order of their `index`, if they stood in another one. The `index`
+      says which one is the answer (https://ai.google.dev/api/generate-content#candidate).
+    """
+
+    snake_keys: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+class GeminiChoiceSpelling(WireSpelling, frozen=True, tag="gemini.choice", gc=False):
+    """How a candidate was spelled.
+
+    - `snake_keys`: its keys that were in snake_case, as in `GeminiResponseSpelling`.
+    - `has_no_candidate`: there was none, because the prompt was blocked. `promptFeedback` says so
+      (https://ai.google.dev/api/generate-content#PromptFeedback).
+    - `has_no_content`: it had no `content`. Vertex sends none if Model Armor blocks the answer (recorded).
+    - `finish_reason`: its `finishReason` was this number. Vertex sends numbers for `$alt=json;enum-encoding=int`
+      (https://cloud.google.com/apis/docs/system-parameters).
+    """
+
+    snake_keys: tuple[str, ...] = ()
+    has_no_candidate: bool = False
+    has_no_content: bool = False
+    finish_reason: Any | UnsetType = UNSET
+
+
+class GeminiErrorSpelling(WireSpelling, frozen=True, tag="gemini.error", gc=False):
+    """How an error was spelled.
+
+    - `is_list`: it stood in a list of one. `streamGenerateContent` without `alt=sse` sends a JSON array
+      (https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent).
+    - `body`: the whole body, which was no error of this wire. Proxies send HTML.
+    """
+
+    is_list: bool = False
+    body: Any | UnsetType = UNSET
+
+
+class GeminiRequestSpelling(RequestSpelling, frozen=True, tag="gemini.request", gc=False):
+    """How a request of generateContent was spelled.
+
+    - `snake_keys`, `config_snake_keys`, `thinking_snake_keys`: the keys in snake_case, which Google's servers read as
+      well (https://protobuf.dev/programming-guides/json/), of the body, its `generationConfig` and the
+      `thinkingConfig` in it.
+    - `has_opening_turn`: it began with the turn of the user that toolwire adds, since this wire begins with the user.
+    - `has_one_content`, `has_one_system_part`: `contents`, or the `parts` of the system instruction, was an object
+      instead of a list of one, as in Google's samples for curl
+      (https://ai.google.dev/gemini-api/docs/text-generation#system-instructions).
+    - `system_role`: the role beside the system instruction. google-genai writes `user`, though there is none.
+    - `has_thinking_level`: it had a `thinkingLevel`, so that the model takes one, whichever its family.
+    - `has_text_modality`: it asked for `responseModalities` of text alone, which every model gives. pydantic-ai does.
+    - `has_enum_output`: the answer is a bare word and no JSON (`responseMimeType` `text/x.enum`,
+      https://ai.google.dev/api/generate-content#generationconfig).
+    """
+
+    snake_keys: list[str] = []
+    config_snake_keys: list[str] = []
+    thinking_snake_keys: list[str] = []
+    has_opening_turn: bool = False
+    has_one_content: bool = False
+    has_one_system_part: bool = False
+    system_role: str | None = None
+    has_thinking_level: bool = False
+    has_text_modality: bool = False
+    has_enum_output: bool = False
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages or self.has_opening_turn or self.has_one_content
+
+
+class OpenApiSchema(Struct, frozen=True, gc=False):
+    """A schema in Google's OpenAPI keywords: the schema as it was `sent`, and its `meaning` in JSON Schema.
+
+    https://ai.google.dev/api/caching#Schema
+    """
+
+    sent: dict[str, Any]
+    meaning: dict[str, Any]
+
+
+class GeminiToolSpelling(ToolSpelling, frozen=True, tag="gemini.tool", gc=False):
+    """How a function was declared, and where it was in `tools`, which is a list of objects that hold declarations.
+
+    - `parameters`: the schema was in `parameters`. The encoder writes JSON Schema in `parametersJsonSchema`.
+    - `snake_keys`: these keys of the declaration were in snake_case, which the server accepts too. google-genai and
+      LiteLLM send them.
+      https://protobuf.dev/programming-guides/json/
+    - `is_first_of_object`: its object began with it, and was not the first one with functions. langchaingo put each
+      function in an object of its own.
+      https://github.com/tmc/langchaingo/issues/1245
+    - `is_joined_to_server_tool`: its object began with a tool of the server, such as `googleSearch`.
+      https://ai.google.dev/gemini-api/docs/tool-combination
+    - `is_first_of_snake_list`: its list began with it, and was spelled `function_declarations`.
+    """
+
+    parameters: OpenApiSchema | None = None
+    snake_keys: tuple[str, ...] = ()
+    is_first_of_object: bool = False
+    is_joined_to_server_tool: bool = False
+    is_first_of_snake_list: bool = False
 
 
 class GeminiMessageSpelling(MessageSpelling, frozen=True, tag="gemini.message", gc=False):

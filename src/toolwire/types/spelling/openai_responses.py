@@ -1,8 +1,162 @@
-"""How Responses spells what stands in its items."""
+"""How OpenAI Responses spells values."""
 
 from typing import Any
 
-from toolwire.types.spelling.base import MediumSpelling, TextSpelling, WireSpelling
+from msgspec import UNSET, Struct, UnsetType
+
+from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
+
+
+class QualifiedName(Struct, frozen=True, gc=False):
+    """The name of a tool and of its namespace, and the flat name that the tool has in the canonical request."""
+
+    namespace: str | None
+    name: str
+    flat: str
+
+
+class NamespaceLayout(Struct, frozen=True, tag="namespace", tag_field="kind", gc=False):
+    """A namespace: its name, its other keys, and the layout of its tools."""
+
+    name: str
+    unparsed: dict[str, Any]
+    tools: "list[ToolPlace]"
+
+
+class ServerToolPlace(Struct, frozen=True, tag="server_tool", tag_field="kind", gc=False):
+    """A tool that the server runs."""
+
+    body: Any
+
+
+class RepeatedTool(Struct, frozen=True, tag="repeated_tool", tag_field="kind", gc=False):
+    """A declaration of a tool that was declared before, with the flat name of the tool."""
+
+    body: Any
+    flat_name: str
+
+
+ToolPlace = str | NamespaceLayout | ServerToolPlace | RepeatedTool
+
+
+"""One declaration in a layout; a string is the flat name of a tool."""
+
+
+class ToolItem(Struct, frozen=True, gc=False):
+    """An `additional_tools` item of the input: the index of the message after it, its other keys, its tools.
+
+    Codex sends them.
+    https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_input_item_param.py
+    """
+
+    before_message: int
+    unparsed: dict[str, Any]
+    tools: list[ToolPlace]
+
+
+class ResponsesResponseSpelling(WireSpelling, frozen=True, tag="openai-responses.response", gc=False):
+    """How a response was spelled: its `constants`, which are its `object`."""
+
+
+class ResponsesChoiceSpelling(WireSpelling, frozen=True, tag="openai-responses.choice", gc=False):
+    """How the end of an answer was spelled.
+
+    - `has_details`: the raw finish reason is the `reason` of `incomplete_details`, and not the `status`
+      (https://platform.openai.com/docs/api-reference/responses/object).
+    """
+
+    has_details: bool = False
+
+
+class ResponsesDeltaSpelling(WireSpelling, frozen=True, tag="openai-responses.delta", gc=False):
+    """How a delta of a stream was spelled.
+
+    - `reasoning_key`: the list of texts to which words of reasoning belong. It is `content` for open models
+      (https://cookbook.openai.com/articles/gpt-oss/handle-raw-cot).
+    - `text_index`: the position of the text that begins with these words. OpenAI sends several summaries (recorded).
+    - `is_in_delta`: the delta before this event has the same keys, and is written with them.
+    """
+
+    reasoning_key: str = "summary"
+    text_index: int = 0
+    is_in_delta: bool = False
+
+
+class ResponsesErrorSpelling(WireSpelling, frozen=True, tag="openai-responses.error", gc=False):
+    """How an error was spelled.
+
+    - `message_key`: the message stood in the body itself, under this key. The `error` event of a stream has it as
+      `message` (https://platform.openai.com/docs/api-reference/responses-streaming/error), xAI sends it as `error`
+      (https://github.com/10-X-eng/vibecad/issues/4).
+    - `body`: the whole body, which was no error of this wire. Proxies send HTML.
+    """
+
+    message_key: str | None = None
+    body: Any | UnsetType = UNSET
+
+
+class ResponsesRequestSpelling(RequestSpelling, frozen=True, tag="openai-responses.request", gc=False):
+    """How a request of Responses was spelled.
+
+    - `has_text_input`: its `input` was a string, which is one message of the user
+      (https://platform.openai.com/docs/api-reference/responses/create#responses-create-input).
+    - `tools`: the layout of `tools`, if there is a namespace or an item that declares tools
+      (https://developers.openai.com/api/docs/guides/tools-tool-search).
+    - `tool_items`: the items of the input that declare tools (`additional_tools`), each with the index of the message
+      after it, its other keys and the layout of its tools.
+    """
+
+    has_text_input: bool = False
+    tools: list[ToolPlace] | None = None
+    tool_items: tuple[ToolItem, ...] = ()
+
+    @property
+    def needs_all_messages(self) -> bool:
+        """Return True if the request can be written only when all of its messages are known."""
+        return self.has_no_messages or self.tools is not None
+
+
+class ResponsesToolSpelling(ToolSpelling, frozen=True, tag="openai-responses.tool", gc=False):
+    """How a tool was declared.
+
+    - `qualified_name`: the tool was in a namespace, or its name was not unique.
+    - `builtin`: the `type` of a tool that OpenAI defines and the client runs, such as `apply_patch`. It has no name.
+      https://developers.openai.com/api/docs/guides/tools-apply-patch
+    - `has_no_description`, `has_no_parameters`: a tool of OpenAI did not declare these. The canonical tool has the
+      description and the parameters that are documented.
+    """
+
+    qualified_name: QualifiedName | None = None
+    builtin: str | None = None
+    has_no_description: bool = False
+    has_no_parameters: bool = False
+
+
+class ResponsesResultSpelling(WireSpelling, frozen=True, tag="openai-responses.result", gc=False):
+    """How a result was spelled.
+
+    - `tools`: the layout of the `tools` of a `tool_search_output`. The canonical result names them in `tools_text`.
+    """
+
+    tools: list[ToolPlace] | None = None
+    tools_text: str | None = None
+
+
+class ResponsesServerCallSpelling(WireSpelling, frozen=True, tag="openai-responses.server_call", gc=False):
+    """How an item was spelled that calls a tool of the server.
+
+    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one.
+      https://developers.openai.com/api/docs/guides/tools-connectors-mcp
+    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` and the `custom_tool_call` of xAI have one.
+      https://developers.openai.com/api/docs/guides/tools-shell, https://docs.x.ai/docs/guides/tools/overview
+    - `input_key`: the key of its arguments: `action` of `web_search_call`, `arguments` of `mcp_call`.
+    - `input_text`: its arguments were JSON text, as those of `mcp_call` are.
+    """
+
+    item_type: str | None = None
+    has_call_id: bool = False
+    input_key: str | None = None
+    input_text: str | None = None
 
 
 class ResponsesOutputSpelling(TextSpelling, frozen=True, tag="openai-responses.output", gc=False):

@@ -1,0 +1,49 @@
+"""The record of one request: a line of the log, and what metrics and spans are made of.
+
+Rule: no key, no header and no body is in a record. `key` is the id of a key.
+"""
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class RequestRecord(Struct, frozen=True, kw_only=True):
+    """One answered request. As JSON it is one line of the log."""
+
+    request: str
+    """The id that the gateway gave the request. The client receives it in the header `x-toolwire-request`."""
+    key: str
+    """The id of the client's key. Empty if the gateway has no keys, or if it rejected the key."""
+    path: str
+    """The path of the request, up to 200 characters, without its query."""
+    wire: str
+    """The wire that the client speaks."""
+    status: int
+    """The HTTP status that the client received, or 0 if the client left before the response began."""
+    model: str
+    """The model that the request names, up to 200 characters."""
+    goal: str
+    """The provider that answered and its model, as `provider/model`. Empty if no provider was asked."""
+    ending: str
+    """How the answer ended: `answer`, `continued`, `broke off`, `client gone` or `error`. Empty for other replies."""
+    seconds: float
+    """The time from the head of the request to the end of the response."""
+    input_tokens: int | None
+    """The tokens that the providers read. None if no provider can bill the request."""
+    output_tokens: int | None
+    """The tokens that the providers wrote."""
+    guessed: bool
+    """True if a provider reported no tokens, so that the gateway estimated them."""
+    cost: float
+    """The cost in US dollars."""
+    went_on: list[str] | UnsetType = UNSET
+    """The providers that continued the answer, in order. Left out if there is none."""
+
+    @property
+    def provider(self) -> str:
+        """The name of the provider in `goal`."""
+        return self.goal.partition("/")[0]
+
+    @property
+    def provider_model(self) -> str:
+        """The name of the model in `goal`, as its provider knows it."""
+        return self.goal.partition("/")[2]
