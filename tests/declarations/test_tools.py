@@ -9,6 +9,7 @@ import yaml
 
 from toolwire import Tool, declarations
 from toolwire.types import Cache, Opaque
+from toolwire.types.spelling.anthropic import MessagesToolSpelling
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 SEARCH = Tool("search", "Search", QUERY)
@@ -119,7 +120,7 @@ ROUND_TRIPS = [
     Tool("strict", "S", QUERY, {"parallel": True, "tags": ["a"], "depth": {"n": None}}, False),
     Tool("cached", "C", QUERY, cache=Cache()),
     Tool("cached", "C", QUERY, cache=Cache("5m")),
-    Tool("theirs", "T", QUERY, opaque=Opaque("anthropic", {"x": [1]}, {"y": None})),
+    Tool("theirs", "T", QUERY, opaque=Opaque("anthropic", {"x": [1]}, MessagesToolSpelling(is_escaped=True))),
     Tool("free", "F", custom=True, format={"type": "grammar", "syntax": "lark"}),
 ]
 

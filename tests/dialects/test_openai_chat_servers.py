@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.dialects.asking import Said, asking, losses, unbegun
 from toolwire import Cache, Context, Message, Opaque, Quirks, Text, Thinking, ToolCall, ToolResult, translate
 from toolwire.dialects import openai_chat
-from toolwire.types.spelling.openai_chat import ChatThinkingSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatThinkingSpelling
 
 
 def call(call_id: Any = "call_1", arguments: Any = '{"a": 1}', **fields: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_a_call(body: Any, expected: ToolCall) -> None:
 def test_what_is_no_call_stands_where_it_stood(body: Any) -> None:
     [message] = read(answer(call("a"), body, call("b")))
     assert [made.id for made in message.tool_calls] == ["a", "b"]
-    assert message.parts[1] == Opaque("openai-chat", body, {"key": "tool_calls"})
+    assert message.parts[1] == Opaque("openai-chat", body, spelling=ChatCallSpelling())
 
 
 def test_a_signature_in_a_call_is_echoed_and_lost_elsewhere() -> None:

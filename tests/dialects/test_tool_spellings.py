@@ -11,13 +11,12 @@ from toolwire import Request, Tool
 from toolwire.dialects import dialect
 from toolwire.types.spelling import WireSpelling
 from toolwire.types.spelling.anthropic import MessagesToolSpelling
-from toolwire.types.spelling.gemini import GeminiToolSpelling, OpenApiSchema
+from toolwire.types.spelling.gemini import GeminiToolSpelling
 from toolwire.types.spelling.ollama import OllamaToolSpelling
 from toolwire.types.spelling.openai_chat import ChatToolSpelling
 from toolwire.types.spelling.openai_responses import QualifiedName, ResponsesToolSpelling
 
 FUNCTION = {"name": "look", "parameters": {"type": "object"}}
-OPENAPI = OpenApiSchema({"type": "OBJECT"}, {"type": "object"})
 COMPUTER = {"type": "computer_20250124", "display_width_px": 800, "display_height_px": 600}
 # The wire, the keys of a request, and the spellings of its tools; None for a tool that is spelled as usual.
 SPELLINGS: dict[str, tuple[str, dict[str, Any], list[WireSpelling | None]]] = {
@@ -64,7 +63,7 @@ SPELLINGS: dict[str, tuple[str, dict[str, Any], list[WireSpelling | None]]] = {
     "OpenAPI keywords": (
         "gemini",
         {"tools": [{"functionDeclarations": [{"name": "look", "parameters": {"type": "OBJECT"}}]}]},
-        [GeminiToolSpelling(parameters=OPENAPI)],
+        [GeminiToolSpelling(parameters={"type": "OBJECT"})],
     ),
     "a namespace of Responses": (
         "openai-responses",

@@ -106,7 +106,7 @@ def test_any_tool_of_a_listing_is_read_or_left_out(given_tool: Any) -> None:
             Opaque("gemini", {"a": 1}),
             {
                 "type": "text",
-                "text": '{"type":"opaque","dialect":"gemini","value":{"a":1},"form":null,"spelling":null}',
+                "text": '{"type":"opaque","dialect":"gemini","value":{"a":1},"spelling":null}',
             },
         ),
     ],

@@ -50,6 +50,7 @@ from toolwire.types import (
     ThinkingDelta,
     UsageDelta,
 )
+from toolwire.types.spelling.gemini import GeminiPartSpelling
 
 
 def plain(value: Any) -> Any:
@@ -58,7 +59,7 @@ def plain(value: Any) -> Any:
 
 
 words = st.sampled_from(["", "a", " ", "é😀", "\u2028{"])
-opaques = st.none() | st.just(Opaque("gemini", {"x": 1}, {"y": 2}))
+opaques = st.none() | st.just(Opaque("gemini", {"x": 1}, GeminiPartSpelling(snake_keys=("y",))))
 calls = st.builds(
     ToolCall.parse,
     st.none() | words,

@@ -191,8 +191,7 @@ def test_a_call_keeps_what_its_own_wire_said_of_it() -> None:
     free = replace(signed, name="a__run", arguments={"input": "x"})
     [part] = back.response(answer(free)).tool_calls
     assert part.opaque is not None
-    assert part.opaque.form is not None
-    assert part.opaque.form["made"] == signed.opaque
+    assert (part.opaque.dialect, part.opaque.value) == ("gemini", {"thoughtSignature": "s"})
 
 
 def test_calls_of_the_same_wire_come_back_as_they_were() -> None:

@@ -32,7 +32,7 @@ from toolwire import (
 )
 from toolwire.errors import InvalidField, MissingFields
 from toolwire.types import PARTS, Error
-from toolwire.types.spelling import Spelling
+from toolwire.types.spelling import RequestSpelling, Spelling
 from toolwire.types.spelling.openai_chat import ChatRefusalSpelling
 
 PNG = "iVBORw0KGgo="
@@ -325,7 +325,7 @@ WHOLE: list[Any] = [
         output=Output("schema", {"type": "object"}, "n", "d", strict=True),
         temperature=0.5,
         stop=["END"],
-        opaque=Opaque("gemini", {"a": 1}, {"b": 2}),
+        opaque=Opaque("gemini", {"a": 1}, RequestSpelling(path="/b")),
     ),
     Response(
         id="r",

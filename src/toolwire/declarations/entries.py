@@ -72,7 +72,7 @@ _TOOL = {
 }
 _METADATA = {"parallel": _FLAG, "timeout": _AMOUNT, "output_limit": _AMOUNT}
 _CACHE = {"type": _one_of("ephemeral"), "ttl": _TEXT}
-_OPAQUE = {"type": _one_of("opaque"), "dialect": _NAME, "value": _ANY, "form": _MAP, "spelling": _MAP}
+_OPAQUE = {"type": _one_of("opaque"), "dialect": _NAME, "value": _ANY, "spelling": _MAP}
 _RESOLVER = {"resolver": _TEXT, "prefix": _NAME, "only": _NAMES, "rename": _RENAMES, "cwd": _NAME}
 _REQUIRED = ("name", "description", "parameters")
 _PLAIN = ("name", "description", "strict", "custom", "format")

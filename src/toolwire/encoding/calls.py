@@ -50,22 +50,13 @@ def spell_value(text: str, value: Any) -> Any:
     return value if value is not UNSET and format_arguments(value) == text else text
 
 
-def take_value(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
-    """Take what a result says where words or parts should stand, as a text that every model can read."""
-    value = rest.get(key)
-    if value is None or type(value) is str or _may_hold_parts(value):
-        return None
-    form["value"] = rest.pop(key)
-    return format_arguments(value)
+def take_value(unparsed: dict[str, Any], key: str) -> Any:
+    """Take the content of a result out of the unparsed keys if it is a value, else return `UNSET`."""
+    return unparsed.pop(key) if holds_value(unparsed.get(key)) else UNSET
 
 
 def _may_hold_parts(value: Any) -> bool:
     return type(value) is list and (not value or any(type(part) is dict and "type" in part for part in value))
-
-
-def spell_words(words: str, form: Mapping[str, Any]) -> Any:
-    """Give the words of a result as its wire spelled them: as a value, for as long as they say the same."""
-    return form["value"] if "value" in form and format_arguments(form["value"]) == words else words
 
 
 def put_below(block: Any, part: Any, below: list[Any], ledger: Ledger, why: str) -> str:
@@ -81,21 +72,27 @@ Arguments = tuple[dict[str, Any], str | None, str | None]
 
 
 def take_arguments(
-    left: dict[str, Any], form: dict[str, Any], around: Mapping[str, Any] = {}, *, objects: bool = True
-) -> Arguments:
-    """Take a call's arguments out of what is left of it: JSON text, or the object that some servers give.
+    unparsed: dict[str, Any], around: Mapping[str, Any] = {}, *, objects: bool = True
+) -> tuple[Arguments, bool]:
+    """Take a call's arguments out of its unparsed keys, and tell whether there were any.
 
-    Where none are, they are looked for in what is `around` as well: a call must not run without them.
+    Arguments are JSON text, or the object that some servers give. If there are none, they are looked for in `around`
+    as well: a call must not run without them.
     """
-    given = left.get("arguments")
+    given = unparsed.get("arguments")
     if type(given) is str:
-        del left["arguments"]
-        return read_arguments(given, left, around)
+        del unparsed["arguments"]
+        return read_arguments(given, unparsed, around), True
     if type(given) is dict and objects:
-        del left["arguments"]
-        return given, None, None
-    form["no_arguments"] = True
-    return {}, None, misplaced(left, around) if given is None else "arguments must be JSON text"
+        del unparsed["arguments"]
+        return (given, None, None), True
+    error = misplaced(unparsed, around) if given is None else "arguments must be JSON text"
+    return ({}, None, error), False
+
+
+def take_free_text(unparsed: dict[str, Any]) -> tuple[Arguments, bool]:
+    """Take the text of a custom tool's call out of its unparsed keys. It has no arguments to lack."""
+    return ({}, unparsed.pop("input"), None), True
 
 
 def read_arguments(given: Any, *around: Mapping[str, Any]) -> Arguments:

@@ -5,7 +5,7 @@ Rules of this file:
 - What a wire said and nobody understood comes back only to that wire; elsewhere it is a loss.
 - A value that was read from a wire is written to it as it was; what comes from elsewhere is made legal there.
 - Where the encode stands is `at`, and `part` within a message's content; a path is written only for a loss.
-- `form["said"]` holds keys that a wire always says and that mean nothing elsewhere (its constants): no loss.
+- `constants` of a spelling are keys that a wire always sends and that mean nothing elsewhere. They are no loss.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -95,10 +95,6 @@ class Wire:
         self.cut_reasons: frozenset[str | None] = frozenset(cut_reasons)
         self.plain: Opaque = Opaque(dialect, {})
 
-    def own(self, rest: dict[str, Any], form: dict[str, Any] | None = None) -> Opaque:
-        """Mark a value as read here, with what was left of it and how it was spelled."""
-        return Opaque(self.dialect, rest, form or None) if rest or form else self.plain
-
     def mark(self, unparsed: dict[str, Any], spelling: Spelling | None = None) -> Opaque:
         """Return the mark of a value that was read from this wire, with its unparsed keys and its spelling."""
         if spelling is None or spelling.is_usual:
@@ -118,14 +114,6 @@ class Wire:
         """Return a call's id without the escape of this wire, and whether it had one."""
         call_id = restore(written, self.ids) if "__tw" in written else written
         return call_id, call_id is not written
-
-    def read_name(self, written: str, form: dict[str, Any]) -> str:
-        """Read a tool's name, and note in the form that it had been escaped for this wire."""
-        return written if "__tw" not in written else _read(written, self.names, form)
-
-    def read_id(self, written: str, form: dict[str, Any]) -> str:
-        """Read a call's id, and note in the form that it had been escaped for this wire."""
-        return written if "__tw" not in written else _read(written, self.ids, form)
 
     def decode(self, block: Any, decoders: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
         """Read a block by what its type says; a block that is not understood is kept whole.
@@ -150,13 +138,6 @@ class Wire:
         """Return a message of the user that holds all of `body`, which the dialect does not understand."""
         opaque = self.mark({}, MessageSpelling(is_unparsed=True))
         return Message("user", [Opaque(self.dialect, body)], opaque=opaque)
-
-
-def _read(written: str, grammar: Grammar | None, form: dict[str, Any]) -> str:
-    name = restore(written, grammar)
-    if name is not written:
-        form["escaped"] = True
-    return name
 
 
 _OTHERWISE = "the result in the message says otherwise"
@@ -252,7 +233,7 @@ class Ledger:
 
     def replay(self, body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
         """Add to a body what its own wire had left opaque; elsewhere each such thing is a loss."""
-        if opaque is None or not (opaque.value or opaque.form or opaque.spelling):
+        if opaque is None or not (opaque.value or opaque.spelling):
             return body
         if opaque.dialect != self.dialect:
             if opaque.value:
@@ -260,9 +241,6 @@ class Ledger:
             return body
         for key, value in opaque.value.items():
             body.setdefault(key, value)
-        if opaque.form and "said" in opaque.form:
-            for key, value in opaque.form["said"].items():
-                body.setdefault(key, value)
         if opaque.spelling is not None:
             for key, value in opaque.spelling.constants.items():
                 body.setdefault(key, value)
@@ -433,13 +411,6 @@ def kind_of_part(part: Any) -> str:
 def made_by(opaque: Opaque | None, dialect: str) -> bool:
     """Whether a value was read from this dialect's wire."""
     return opaque is not None and opaque.dialect == dialect
-
-
-def form_of(opaque: Opaque | None, dialect: str) -> Mapping[str, Any]:
-    """How this dialect's wire spelled a value; nothing when it came from elsewhere."""
-    if opaque is None or opaque.form is None or opaque.dialect != dialect:
-        return {}
-    return opaque.form
 
 
 _Spelling = TypeVar("_Spelling", bound=WireSpelling)

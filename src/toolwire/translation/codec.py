@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from toolwire.dialects import ALIASES, NAMES, Dialect, dialect
 from toolwire.errors import InvalidField, InvalidSchema, MissingFields, UnknownDialect, UserError
 from toolwire.types import Context, Message, Opaque, Part, Request, Response, ServerTool, Tool, ToolCall, ToolResult
+from toolwire.types.spelling.ollama import OllamaCallSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling
 from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import was_made
 
@@ -134,7 +136,7 @@ def _parts(response: Response) -> list[Part]:
     message = response.message
     left = message.opaque.value if message.opaque is not None else None
     odd = left.get("tool_calls") if type(left) is dict else None
-    return [*message.parts, Opaque("", odd, {"key": "tool_calls"})] if odd else message.parts
+    return [*message.parts, Opaque("", odd, spelling=ChatCallSpelling())] if odd else message.parts
 
 
 def _read(part: Part) -> ToolCall | None:
@@ -160,7 +162,7 @@ def _settle(call: ToolCall) -> ToolCall:
 
 
 def _is_call(part: Opaque) -> bool:
-    if part.form is not None and part.form.get("key") == "tool_calls":
+    if type(part.spelling) in (ChatCallSpelling, OllamaCallSpelling):
         return True
     value = part.value
     if type(value) is not dict:

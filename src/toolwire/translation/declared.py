@@ -13,15 +13,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from toolwire.encoding.finish import cut_off
-from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.tools import is_escaped
 from toolwire.streams.settling import is_respelled
 from toolwire.types import CallDelta, CallEnd, CallStart, Choice, Event, Opaque, Request, Response, Tool, ToolCall
-from toolwire.types.spelling.openai_chat import ChatToolSpelling
-from toolwire.types.spelling.openai_responses import ResponsesToolSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatToolSpelling
+from toolwire.types.spelling.openai_responses import ResponsesCallSpelling, ResponsesToolSpelling
 from toolwire.wire.arguments import BROKEN, argument_text
 
 _OPENING = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"input"[ \t\r\n]*:[ \t\r\n]*"')
@@ -75,30 +74,22 @@ class _Declared:
 
     def __init__(self, tool: Tool) -> None:
         self.tool: Tool = tool
-        self.dialect = "" if tool.opaque is None else tool.opaque.dialect
-        self.is_deprecated_function: bool = spelling_of(tool.opaque, ChatToolSpelling).is_deprecated_function
-        self.builtin: str | None = spelling_of(tool.opaque, ResponsesToolSpelling).builtin
-        self.form = self._call_form()
-
-    def _call_form(self) -> dict[str, Any]:
-        """Return the form of the calls of this tool."""
-        name = spelling_of(self.tool.opaque, ResponsesToolSpelling).qualified_name
-        form: dict[str, Any] = {} if name is None else {"space": [*astuple(name)]}
-        if self.builtin is not None:
-            form["own"] = self.builtin
-        return {"key": "function_call"} if self.is_deprecated_function else form
+        self.dialect = tool.opaque.dialect if tool.opaque is not None else ""
+        self.spelling: ChatCallSpelling | ResponsesCallSpelling | None = _call_spelling(tool)
+        self.is_deprecated_function = type(self.spelling) is ChatCallSpelling
+        self.builtin: str | None = getattr(self.spelling, "builtin", None)
 
     def mark(self, opaque: Opaque | None) -> Opaque | None:
-        """Mark a call as one of this tool; what its own wire said of it stays beside that."""
-        own = opaque is not None and opaque.dialect == self.dialect
-        known = opaque.form if own else None  # type: ignore[union-attr]
-        if (
-            not self.form
-            or (own and self.is_deprecated_function)
-            or (known is not None and self.form.keys() <= known.keys())
-        ):
+        """Return the mark of a call of this tool: the provider's, with the spelling that the declaration asks for.
+
+        A provider that speaks the client's wire has spelled its calls itself, but for those of built-in tools.
+        """
+        is_own = opaque is not None and opaque.dialect == self.dialect
+        if self.spelling is None or (is_own and self.builtin is None):
             return opaque
-        return Opaque(self.dialect, {}, {**self.form, "made": opaque})
+        if opaque is None or is_own:
+            return Opaque("", {}, spelling=self.spelling)
+        return Opaque(opaque.dialect, opaque.value, spelling=self.spelling)
 
     def call(self, call: ToolCall, text: _Text | None = None) -> ToolCall:
         """Give a call as the client declared its tool."""
@@ -109,17 +100,28 @@ class _Declared:
             marked = self.mark(call.opaque)
             has_no_id = self.is_deprecated_function and marked is not call.opaque
             return replace(call, opaque=marked, id=None if has_no_id else call.id)
-        problem = self._problem(call, self.builtin)
+        problem = _problem(self.builtin, call)
         if problem is not None:
             return cut_off(replace(call, raw=argument_text(call), error=problem))
         arguments = {**_ALWAYS.get(self.builtin, {}), **call.plain_arguments}
         return replace(call, arguments=arguments, opaque=self.mark(call.opaque))
 
-    def _problem(self, call: ToolCall, builtin: str) -> str | None:
-        """Say why a call cannot be said as one of a wire's own tool."""
-        if not call.runs:
-            return call.error or "cut off before it was whole"
-        return None if _fits(builtin, call.plain_arguments) else f"{builtin} takes {_TAKES[builtin]}"
+
+def _call_spelling(tool: Tool) -> ChatCallSpelling | ResponsesCallSpelling | None:
+    """Return how the client's wire spells the calls of `tool`, or None if it spells them as those of any function."""
+    match None if tool.opaque is None else tool.opaque.spelling:
+        case ChatToolSpelling(is_deprecated_function=True):
+            return ChatCallSpelling(is_deprecated_function=True)
+        case ResponsesToolSpelling(builtin=builtin, qualified_name=name) if builtin is not None or name is not None:
+            return ResponsesCallSpelling(builtin=builtin, qualified_name=name)
+    return None
+
+
+def _problem(builtin: str, call: ToolCall) -> str | None:
+    """Return why a call cannot be written as one of this built-in tool, or None."""
+    if not call.runs:
+        return call.error or "cut off before it was whole"
+    return None if _fits(builtin, call.plain_arguments) else f"{builtin} takes {_TAKES[builtin]}"
 
 
 _TAKES = {
@@ -227,14 +229,4 @@ def is_minded(tool: Any) -> bool:
 
 def _comes_back_otherwise(tool: Tool) -> bool:
     """Return True if a call of `tool` from another wire has to be changed for the client."""
-    return tool.custom or is_respelled(tool.name) or _has_own_calls(tool.opaque)
-
-
-def _has_own_calls(opaque: Opaque | None) -> bool:
-    """Return True if the declaration of a tool says how the wire spells its calls."""
-    match None if opaque is None else opaque.spelling:
-        case ChatToolSpelling(is_deprecated_function=is_deprecated_function):
-            return is_deprecated_function
-        case ResponsesToolSpelling(qualified_name=name, builtin=builtin):
-            return name is not None or builtin is not None
-    return False
+    return tool.custom or is_respelled(tool.name) or _call_spelling(tool) is not None

@@ -55,7 +55,6 @@ class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="type"):
 
     dialect: str
     value: Any
-    form: dict[str, Any] | None = None
     spelling: Spelling | None = None
 
 

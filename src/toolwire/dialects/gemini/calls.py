@@ -12,13 +12,14 @@ Rules of this file:
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, nest
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, write_keys
 from toolwire.encoding.calls import put_below, read_arguments, say_object
-from toolwire.encoding.ledger import form_of, made_by, take
+from toolwire.encoding.ledger import left_of, made_by, spelling_of, take
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiPartSpelling, GeminiResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, number_of, was_made
 
@@ -59,91 +60,102 @@ def _given_ids(contents: Iterable[Any]) -> Iterator[str]:
                 yield call["id"]
 
 
-def decode_call(value: Any, rest: dict[str, Any], form: dict[str, Any], ids: MadeIds) -> Part | None:
-    """Read a `functionCall`."""
+def decode_call(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling, ids: MadeIds) -> Part | None:
+    """Read a `functionCall`. `part` is the spelling of the part around it."""
     if type(value) is not dict or type(value.get("name")) is not str:
         return None
-    left = value.copy()
-    name = WIRE.read_name(left.pop("name"), form)
-    call_id = take(left, "id", str) if left.get("id") else None
-    arguments, raw, error = take(left, "args", dict), None, None
+    inner = value.copy()
+    name, is_escaped = WIRE.restore_name(inner.pop("name"))
+    call_id = take(inner, "id", str) if inner.get("id") else None
+    arguments, raw, error = take(inner, "args", dict), None, None
+    has_no_args = arguments is None
     if arguments is None:
-        arguments, raw, error = read_arguments(left.get("args"), left, rest)
-        form["no_args"] = arguments
-    if call_id is None:
-        form["no_id"] = True
-    made = ids.make_id() if call_id is None else call_id
-    if left:
-        rest["functionCall"] = left
-    complete = left.get("willContinue", left.get("will_continue")) is not True
+        arguments, raw, error = read_arguments(inner.get("args"), inner, unparsed)
+    if inner:
+        unparsed["functionCall"] = inner
+    complete = inner.get("willContinue", inner.get("will_continue")) is not True
+    spelling = GeminiCallSpelling(**_spelled(part, is_escaped), has_no_id=call_id is None, has_no_args=has_no_args)
+    index, call_id, opaque = ids.index, call_id or ids.make_id(), WIRE.mark(unparsed, spelling)
     ids.index += 1
-    return ToolCall(made, name, arguments, ids.index - 1, complete, raw, error, opaque=WIRE.own(rest, form))
+    return ToolCall(call_id, name, arguments, index, complete, raw, error, opaque=opaque)
+
+
+def _spelled(part: GeminiPartSpelling, is_escaped: bool) -> dict[str, Any]:
+    """Return the fields that the spellings of calls and of results share."""
+    return {"constants": part.constants, "snake_keys": part.snake_keys, "is_escaped": is_escaped}
 
 
 def came_whole(call: ToolCall) -> bool:
-    """Whether a call of this wire stands in its body as it came; the pieces of a stream have no place there."""
-    said = call.opaque.value.get("functionCall") if call.opaque is not None else None
-    return not call.raw or (type(said) is dict and "args" in said)
+    """Return True if the arguments of `call` can be written as they were sent. The pieces of a stream can not."""
+    return not call.raw or "args" in left_of(call.opaque, DIALECT, "functionCall")
 
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionCall`."""
-    form = form_of(call.opaque, DIALECT)
-    mine = made_by(call.opaque, DIALECT)
-    verbatim = mine and "escaped" not in form
-    name = call.name if verbatim else ledger.names.write(call.name)
+    spelling = spelling_of(call.opaque, GeminiCallSpelling)
+    is_own = made_by(call.opaque, DIALECT)
+    is_native = is_own and not spelling.is_escaped
+    name = call.name if is_native else ledger.names.write(call.name)
     inner: dict[str, Any] = {"name": name}
-    call_id = ledger.ids.call(call.id, own=verbatim)
-    if call.id is not None and (not was_made(call.id) or (mine and "no_id" not in form)):
+    call_id = ledger.ids.call(call.id, own=is_native)
+    if call.id is not None and (not was_made(call.id) or (is_own and not spelling.has_no_id)):
         inner["id"] = call_id
         ledger.sent.add(call_id)
     ledger.named[call.id].append(name)
-    if call.custom or call.plain_arguments != form.get("no_args"):
+    unparsed = left_of(call.opaque, DIALECT, "functionCall")
+    if call.custom or not (spelling.has_no_args and call.plain_arguments == read_arguments(unparsed.get("args"))[0]):
         inner["args"] = say_object(call, ledger)
-    inner = nest("functionCall", inner, call)
-    if not call.complete and not (mine and inner.get("willContinue", inner.get("will_continue"))):
+    inner = unparsed | inner
+    if not call.complete and not (is_own and inner.get("willContinue", inner.get("will_continue"))):
         ledger.lose_cut()
-    return finish({"functionCall": inner}, call, ledger)
+    return write_keys(ledger.finish({"functionCall": inner}, call), spelling.snake_keys)
 
 
-def decode_result(value: Any, rest: dict[str, Any], form: dict[str, Any]) -> Part | None:
-    """Read a `functionResponse`."""
+def decode_result(value: Any, unparsed: dict[str, Any], part: GeminiPartSpelling) -> Part | None:
+    """Read a `functionResponse`. `part` is the spelling of the part around it."""
     if type(value) is not dict:
         return None
-    left = value.copy()
-    name = take(left, "name", str)
-    name = None if name is None else WIRE.read_name(name, form)
-    call_id = take(left, "id", str) if left.get("id") else None
-    if call_id is None:
-        form["id"] = [None, None]
+    inner = value.copy()
+    name, is_escaped = take(inner, "name", str), False
+    if name is not None:
+        name, is_escaped = WIRE.restore_name(name)
+    call_id = take(inner, "id", str) if inner.get("id") else None
     content: str | list[Part] = []
-    response, is_error = left.get("response"), False
+    response, is_error = inner.get("response"), False
     if response is not None:
-        del left["response"]
+        del inner["response"]
         content, is_error = read_response(response)
-        if not _is_said(response) or "result" in response:
-            form["response"] = response
-    media = take(left, "parts", list) if left.get("parts") else None
+    media = take(inner, "parts", list) if inner.get("parts") else None
     if media is not None:
         words: list[Part] = [Text(content, opaque=WIRE.plain)] if type(content) is str and content else []
         content = [*words, *(_decode_media(body) for body in media)]
-        if response is None:
-            form["no_response"] = True
-    if left:
-        rest["functionResponse"] = left
-    return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
+    if inner:
+        unparsed["functionResponse"] = inner
+    spelling = GeminiResultSpelling(
+        **_spelled(part, is_escaped),
+        id=None if call_id is None else UNSET,
+        has_no_response=media is not None and response is None,
+        response=UNSET if response is None or _is_usual(response) else response,
+    )
+    return ToolResult(call_id, name, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
 
 def link_result(result: ToolResult, call: ToolCall) -> ToolResult:
     """Link a result to the call which it answers; the id that it came with, or without, is kept."""
     opaque = result.opaque or WIRE.plain
-    form = {**(opaque.form or {}), "id": [result.tool_call_id, call.id]}
-    return replace(result, tool_call_id=call.id, opaque=WIRE.own(opaque.value, form))
+    spelling = spelling_of(opaque, GeminiResultSpelling)
+    spelling = replace(spelling, id=result.tool_call_id, linked_id=call.id)
+    return replace(result, tool_call_id=call.id, opaque=WIRE.mark(opaque.value, spelling))
 
 
 def _decode_media(body: Any) -> Part:
     part = decode_part(body)
     return part if isinstance(part, Image | Document | Audio) else Opaque(DIALECT, body)
+
+
+def _is_usual(response: Any) -> bool:
+    """Return True if `write_response` writes such a response for text."""
+    return _is_said(response) and "result" not in response
 
 
 def _is_said(response: Any) -> bool:
@@ -173,52 +185,55 @@ def write_response(text: str, *, is_error: bool) -> dict[str, Any]:
 
 def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
     """Write a `functionResponse`."""
-    form = form_of(part.opaque, DIALECT)
-    mine = made_by(part.opaque, DIALECT)
+    spelling, is_own = spelling_of(part.opaque, GeminiResultSpelling), made_by(part.opaque, DIALECT)
     inner: dict[str, Any] = {}
-    told = _told_id(part, ledger, mine=mine)
-    if told is not None:
-        inner["id"] = told
-    name = _name_of_result(part, ledger, verbatim=mine and "escaped" not in form)
+    call_id = _id_of_result(part, ledger, spelling, is_own=is_own)
+    if call_id is not None:
+        inner["id"] = call_id
+    name = _name_of_result(part, ledger, is_native=is_own and not spelling.is_escaped)
     if name is not None:
         inner["name"] = name
     text, media = (part.content, []) if type(part.content) is str else _encode_content(part.content, ledger)
-    if part.content or not mine or type(part.content) is str:
-        spelled = form.get("response")
-        if spelled is not None and (text, part.is_error) == read_response(spelled):
-            inner["response"] = spelled
-        elif text or "no_response" not in form:
+    if part.content or not is_own or type(part.content) is str:
+        response = spelling.response
+        if response is not UNSET and (text, part.is_error) == read_response(response):
+            inner["response"] = response
+        elif text or not spelling.has_no_response:
             inner["response"] = write_response(text, is_error=part.is_error)
     if media:
         inner["parts"] = media
-    return finish({"functionResponse": nest("functionResponse", inner, part)}, part, ledger)
+    inner = left_of(part.opaque, DIALECT, "functionResponse") | inner
+    return write_keys(ledger.finish({"functionResponse": inner}, part), spelling.snake_keys)
 
 
-def _told_id(part: ToolResult, ledger: Conversation, *, mine: bool) -> str | None:
-    """Give the id to send: as it was told, else the one that the call was sent with."""
-    call_id = ledger.ids.result(part.tool_call_id, own=mine)
-    if mine:
-        told, linked = form_of(part.opaque, DIALECT).get("id", (call_id, part.tool_call_id))
-        if linked == part.tool_call_id:
-            return told  # type: ignore[no-any-return]
-    if call_id in ledger.sent or (mine and not was_made(call_id)):
+def _id_of_result(
+    part: ToolResult, ledger: Conversation, spelling: GeminiResultSpelling, *, is_own: bool
+) -> str | None:
+    """Return the id to send: the one that the result came with, else the one that its call was sent with."""
+    call_id = ledger.ids.result(part.tool_call_id, own=is_own)
+    if is_own:
+        if spelling.id is UNSET:
+            return call_id
+        if spelling.linked_id == part.tool_call_id:
+            return spelling.id
+    if call_id in ledger.sent or (is_own and not was_made(call_id)):
         return call_id
     if not was_made(part.tool_call_id):
         ledger.lose("tool_call_id", "orphan_result", "no call of this id was sent; it is linked by name")
     return None
 
 
-def _name_of_result(part: ToolResult, ledger: Conversation, *, verbatim: bool) -> str | None:
+def _name_of_result(part: ToolResult, ledger: Conversation, *, is_native: bool) -> str | None:
     names = ledger.named.get(part.tool_call_id)
     called = names.popleft() if names else None
-    if verbatim:
+    if is_native:
         return part.name
-    own = None if part.name is None else ledger.names.write(part.name)
-    if called is not None and own not in (None, called):
+    name = None if part.name is None else ledger.names.write(part.name)
+    if called is not None and name not in (None, called):
         ledger.lose("name", "result_name", f"{DIALECT} wants the name of the call", "renamed")
-    if own is called is None:
+    if name is called is None:
         ledger.lose("name", "result_name", f"{DIALECT} requires the name of the tool", "defaulted")
-    return called or own or _NO_NAME
+    return called or name or _NO_NAME
 
 
 def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, list[Any]]:

@@ -54,7 +54,7 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
-from toolwire.types.spelling.gemini import GeminiMessageSpelling, GeminiPartSpelling
+from toolwire.types.spelling.gemini import GeminiMessageSpelling
 
 _EMPTY = "(empty)"
 _NO_WORDS = {"text": ""}
@@ -158,17 +158,12 @@ def read_part(body: Any, ids: MadeIds) -> Part:
     kind, value, unparsed, spelling = split_body
     match kind:
         case "functionCall":
-            part = decode_call(value, unparsed, _form_of(spelling), ids)
+            part = decode_call(value, unparsed, spelling, ids)
         case "functionResponse":
-            part = decode_result(value, unparsed, _form_of(spelling))
+            part = decode_result(value, unparsed, spelling)
         case _:
             part = decode_kind(kind, value, unparsed, spelling)
     return Opaque(DIALECT, body) if part is None else part
-
-
-def _form_of(spelling: GeminiPartSpelling) -> dict[str, Any]:
-    form: dict[str, Any] = {"snake": list(spelling.snake_keys)} if spelling.snake_keys else {}
-    return form | ({"said": spelling.constants} if spelling.constants else {})
 
 
 class _ContentsSoFar(Struct):

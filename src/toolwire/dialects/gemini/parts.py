@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, Wire, form_of, kind_of_part, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, Wire, kind_of_part, left_of, made_by, spelling_of, take
 from toolwire.encoding.parts import GOOGLES, as_text, data_of, image_kind, lose_document_text, read_data, unpack
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
@@ -337,9 +337,7 @@ def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if not made_by(opaque, DIALECT):
         return inner
-    snake_keys = spelling_of(opaque, GeminiPartSpelling).inner_snake_keys
-    snake_keys = snake_keys or form_of(opaque, DIALECT).get("inner", ())
-    return write_keys(left_of(opaque, DIALECT, key) | inner, snake_keys)
+    return write_keys(left_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys)
 
 
 def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
@@ -353,5 +351,4 @@ def close(body: dict[str, Any], opaque: Opaque | None, ledger: Ledger) -> dict[s
 
 
 def _spell(body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
-    snake_keys = spelling_of(opaque, GeminiPartSpelling).snake_keys
-    return write_keys(body, snake_keys or form_of(opaque, DIALECT).get("snake", ()))
+    return write_keys(body, spelling_of(opaque, GeminiPartSpelling).snake_keys)

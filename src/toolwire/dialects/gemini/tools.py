@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, read_keys, snake_of, spelled_key, write_keys
@@ -20,7 +21,7 @@ from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
 from toolwire.errors import InvalidSchema
 from toolwire.types import Output, Request, ServerTool, Tool, ToolChoice
-from toolwire.types.spelling.gemini import GeminiRequestSpelling, GeminiToolSpelling, OpenApiSchema
+from toolwire.types.spelling.gemini import GeminiRequestSpelling, GeminiToolSpelling
 from toolwire.wire.names import escape
 
 _DECLARATIONS = "functionDeclarations"
@@ -74,11 +75,12 @@ def _decode_tool(body: dict[str, Any], spelling: GeminiToolSpelling) -> Tool:
     """Read one declaration. `spelling` is that of its place in `tools`."""
     unparsed, snake_keys = read_keys(body)
     name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
-    parameters, openapi = take(unparsed, "parametersJsonSchema", dict), None
-    if parameters is None and (sent := take(unparsed, "parameters", dict)) is not None:
-        parameters = _read_schema(sent, f"tool {name!r}")
-        openapi = OpenApiSchema(sent, parameters)
-    spelling = replace(spelling, is_escaped=is_escaped, snake_keys=tuple(snake_keys), parameters=openapi)
+    parameters = take(unparsed, "parametersJsonSchema", dict)
+    raw_parameters = None if parameters is not None else take(unparsed, "parameters", dict)
+    spelling = replace(spelling, is_escaped=is_escaped, snake_keys=tuple(snake_keys))
+    if raw_parameters is not None:
+        parameters = _read_schema(raw_parameters, f"tool {name!r}")
+        spelling = replace(spelling, parameters=raw_parameters)
     description = take(unparsed, "description", str)
     return Tool(name, description, parameters, opaque=WIRE.mark(unparsed, spelling))
 
@@ -117,7 +119,7 @@ def _encode_tool(tool: Tool, spelling: GeminiToolSpelling, ledger: Ledger) -> di
     tool = as_function(tool, ledger) if tool.custom else tool
     body = begin_tool(tool, ledger)
     if tool.plain_parameters is not None:
-        if spelling.parameters is not None:
+        if spelling.parameters is not UNSET:
             body["parameters"] = _to_openapi(tool.plain_parameters, spelling.parameters, ledger, "parameters")
         elif is_native:
             body["parametersJsonSchema"] = tool.plain_parameters
@@ -213,7 +215,7 @@ _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "m
 
 
 def _read_schema(given: dict[str, Any], place: str) -> Any:
-    """Read a schema as JSON Schema; `place` names it where it is nested too deeply."""
+    """Return the meaning of an OpenAPI schema in JSON Schema. `place` names it in the error for too deep a nesting."""
     try:
         return _from_openapi(given)
     except RecursionError:
@@ -245,6 +247,7 @@ def _admit_null(read: dict[str, Any]) -> None:
 
 
 def _read_kind(kind: Any) -> Any:
+    """Return the JSON Schema type of an OpenAPI type. langchaingo sends numbers (tmc/langchaingo#1245)."""
     if type(kind) is int and 0 <= kind < len(_KINDS):
         kind = _KINDS[kind]
     return _READ_KINDS.get(kind, kind) if type(kind) is str else kind
@@ -330,16 +333,19 @@ def encode_schema(request: Request, ledger: Ledger) -> Any:
     lose_beside_schema(output, ledger)
     written = spelling_of(request.opaque, GeminiRequestSpelling).settings.get("responseSchema")
     if written is not None:
-        sent = OpenApiSchema(written, _read_schema(written, "responseSchema"))
-        return _to_openapi(output.schema, sent, ledger, "output.schema")
+        return _to_openapi(output.schema, written, ledger, "output.schema")
     is_native = made_by(request.opaque, DIALECT)
     return output.schema if is_native else ledger.fit_value(output.schema, "gemini", "output.schema")
 
 
-def _to_openapi(schema: dict[str, Any], spelled: OpenApiSchema, ledger: Ledger, field: str) -> dict[str, Any]:
-    """Write a schema in OpenAPI keywords, as it was sent if it still means the same."""
-    if schema == spelled.meaning:
-        return spelled.sent
-    if spelled.meaning == spelled.sent:
+def _to_openapi(schema: dict[str, Any], raw: dict[str, Any], ledger: Ledger, field: str) -> dict[str, Any]:
+    """Write a schema in OpenAPI keywords: as it was sent in `raw`, if that still means `schema`."""
+    try:
+        meaning = _from_openapi(raw)
+    except RecursionError:  # the encoder may be called with less stack than the decoder
+        meaning = None
+    if schema == meaning:
+        return raw
+    if meaning == raw:
         return schema
     return ledger.fit(schema, "gemini-openapi", field)

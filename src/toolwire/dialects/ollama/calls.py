@@ -8,6 +8,7 @@ Rules of this file:
 
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, take_images
@@ -16,13 +17,14 @@ from toolwire.encoding.calls import (
     read_arguments,
     read_error,
     say_object,
-    spell_words,
+    spell_value,
     take_arguments,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
-from toolwire.wire.arguments import argument_text
+from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaResultSpelling
+from toolwire.wire.arguments import argument_text, format_arguments
 from toolwire.wire.names import made_id, was_made
 
 _NAME, _OTHER_NAME = "tool_name", "name"
@@ -36,48 +38,42 @@ def decode_calls(entries: list[Any], place: int, first: int = 0) -> list[Part]:
 def _decode_call(entry: Any, place: int, index: int) -> Part:
     inner = entry.get("function") if type(entry) is dict else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        return Opaque(DIALECT, entry, {"key": "tool_calls"})
-    rest, left = entry.copy(), inner.copy()
-    form: dict[str, Any] = {}
-    del rest["function"]
-    name = left.pop("name")
-    if rest.get("type") == "function":
-        form["said"] = {"type": rest.pop("type")}
-    if type(left.get("index")) is int:
-        form["index"] = left.pop("index")
-    call_id = _take_id(rest, "id", form) or made_id(place, index)
-    arguments, raw, error = take_arguments(left, form, rest)
-    if left.get("arguments") is not None:  # it is neither text nor an object, and stays
-        arguments, raw, error = read_arguments(left["arguments"])
-    if left:
-        rest["function"] = left
-    return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=WIRE.own(rest, form))
+        return Opaque(DIALECT, entry, spelling=OllamaCallSpelling())
+    unparsed, inner = entry.copy(), inner.copy()
+    del unparsed["function"]
+    name, number = inner.pop("name"), take(inner, "index", int)
+    constants = {"type": unparsed.pop("type")} if unparsed.get("type") == "function" else {}
+    call_id = _take_id(unparsed, "id")
+    (arguments, raw, error), has_arguments = take_arguments(inner, unparsed)
+    if inner.get("arguments") is not None:  # it is neither text nor an object, and stays
+        arguments, raw, error = read_arguments(inner["arguments"])
+    if inner:
+        unparsed["function"] = inner
+    spelling = OllamaCallSpelling(constants, call_id is None, not has_arguments, number)
+    call_id, opaque = call_id or made_id(place, index), WIRE.mark(unparsed, spelling)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, opaque=opaque)
 
 
-def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
-    given = rest.get(key)
-    if type(given) is not str or not given:
-        return None
-    del rest[key]
-    if was_made(given):
-        form["given"] = True
-    return given
+def _take_id(unparsed: dict[str, Any], key: str) -> str | None:
+    """Take an id out of the unparsed keys. An empty id stays."""
+    return take(unparsed, key, str) if unparsed.get(key) else None
 
 
 def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]:
     """Write one call."""
-    form = form_of(call.opaque, DIALECT)
-    mine = made_by(call.opaque, DIALECT)
+    spelling, is_native = spelling_of(call.opaque, OllamaCallSpelling), made_by(call.opaque, DIALECT)
     inner: dict[str, Any] = {"name": call.name}
-    if "index" in form:
-        inner["index"] = form["index"] if call.index == position else call.index
-    if call.plain_arguments or "no_arguments" not in form:
-        textual = call.raw is not None and mine and not call.custom
-        inner["arguments"] = argument_text(call) if textual else say_object(call, ledger)
+    if spelling.index is not None:
+        inner["index"] = spelling.index if call.index == position else call.index
+    if call.plain_arguments or not spelling.has_no_arguments:
+        is_text = call.raw is not None and is_native and not call.custom
+        inner["arguments"] = argument_text(call) if is_text else say_object(call, ledger)
     entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}
-    again = ledger.of == "response" and not mine and call.id in ledger.ids.taken  # readers drop one that came before
-    written = ledger.ids.call(call.id, own=mine)
-    if call.id is not None and ("given" in form or not was_made(call.id)) and not again:
+    # Readers drop a call whose id came before.
+    repeated = ledger.of == "response" and not is_native and call.id in ledger.ids.taken
+    written = ledger.ids.call(call.id, own=is_native)
+    had_id = is_native and call.id is not None and not spelling.has_no_id
+    if had_id or not (was_made(call.id) or repeated):
         entry["id"] = written
     if not call.complete:
         ledger.lose_cut()
@@ -86,22 +82,23 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
 
 def decode_result(body: dict[str, Any]) -> Message:
     """Read a tool message: the result of one call."""
-    rest = body.copy()
-    spelled = rest.pop("role")
-    form: dict[str, Any] = {} if spelled == "tool" else {"role": spelled}
-    name, call_id = take(rest, _NAME, str), _take_id(rest, "tool_call_id", form)
-    if name is None and (name := take(rest, _OTHER_NAME, str)) is not None:
-        form["name"] = _OTHER_NAME
-    content, is_error = _take_content(rest, form)
+    unparsed = body.copy()
+    role, name, name_key = unparsed.pop("role"), take(unparsed, _NAME, str), _NAME
+    if name is None and (name := take(unparsed, _OTHER_NAME, str)) is not None:
+        name_key = _OTHER_NAME
+    call_id, value = _take_id(unparsed, "tool_call_id"), take_value(unparsed, "content")
+    content, is_error = _take_content(unparsed, value)
     result = ToolResult(call_id, name, content, is_error)
-    return Message("tool", [result], name, call_id, WIRE.own(rest, form))
+    spelling = OllamaResultSpelling(role=role, name_key=name_key, content=value)
+    return Message("tool", [result], name, call_id, WIRE.mark(unparsed, spelling))
 
 
-def _take_content(rest: dict[str, Any], form: dict[str, Any]) -> tuple[str | list[Part], bool]:
-    value, text, images = take_value(rest, "content", form), take(rest, "content", str), take_images(rest)
-    if text is None and value is None:
+def _take_content(unparsed: dict[str, Any], value: Any) -> tuple[str | list[Part], bool]:
+    """Take the content out of the unparsed keys: return words or parts, and whether they are an error."""
+    text, images = take(unparsed, "content", str), take_images(unparsed)
+    if text is None and value is UNSET:
         return images, False
-    words, is_error = read_error(text) if text is not None else (value or "", False)
+    words, is_error = read_error(text) if text is not None else (format_arguments(value), False)
     return [Text(text=words, opaque=WIRE.plain), *images] if images else words, is_error
 
 
@@ -109,11 +106,12 @@ def link_result(message: Message, call: ToolCall) -> Message:
     """Link a result that came without an id to the call which it answers; the id is not sent back."""
     [result] = message.parts
     opaque = message.opaque or WIRE.plain
+    spelling = replace(spelling_of(opaque, OllamaResultSpelling), linked_id=call.id)
     return replace(
         message,
         content=[replace(result, tool_call_id=call.id)],
         tool_call_id=call.id,
-        opaque=WIRE.own(opaque.value, {**(opaque.form or {}), "linked": call.id}),
+        opaque=WIRE.mark(opaque.value, spelling),
     )
 
 
@@ -122,22 +120,18 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     if type(part) is not ToolResult:
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return None
-    mine = ledger.own and message.role == "tool"
-    form = form_of(message.opaque, DIALECT) if mine else {}
-    body: dict[str, Any] = {"role": form.get("role", "tool")}
-    name = part.name if part.name is not None or mine else names.get(part.tool_call_id)
+    is_native = ledger.own and message.role == "tool"
+    spelling = spelling_of(message.opaque if is_native else None, OllamaResultSpelling)
+    body: dict[str, Any] = {"role": spelling.role}
+    name = part.name if part.name is not None or is_native else names.get(part.tool_call_id)
     if name is not None:
-        body[form.get("name", _NAME)] = name
-    call_id = ledger.ids.result(part.tool_call_id, own=mine)
-    if (
-        part.tool_call_id is not None
-        and part.tool_call_id != form.get("linked")
-        and ("given" in form or not was_made(part.tool_call_id))
-    ):
-        body["tool_call_id"] = call_id
+        body[spelling.name_key] = name
+    written = ledger.ids.result(part.tool_call_id, own=is_native)
+    if part.tool_call_id != spelling.linked_id if is_native else not was_made(part.tool_call_id):
+        body["tool_call_id"] = written
     if type(part.content) is str:
         words = mark_error(part.content, is_error=part.is_error)
-        body["content"] = spell_words(words, form)
+        body["content"] = spell_value(words, spelling.content)
     else:
         _encode_content(part, body, ledger)
     return ledger.finish(body, part)

@@ -22,7 +22,7 @@ from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, 
 from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import ROLES, Message, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.ollama import OllamaMessageSpelling
+from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaMessageSpelling
 
 
 def decode_messages(bodies: list[Any], first: int = 0) -> list[Message]:
@@ -137,7 +137,7 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
             names[part.id] = part.name
         elif type(part) is ToolResult and bodies is not None:
             bodies.append(encode_result(part, message, ledger, names))
-        elif type(part) is Opaque and part.dialect == DIALECT and part.form:
+        elif type(part) is Opaque and type(part.spelling) is OllamaCallSpelling:
             said.calls.append(part.value)
         else:
             encode_part(part, said, ledger, message.role)

@@ -39,7 +39,7 @@ from toolwire.types import (
     Text,
     Thinking,
 )
-from toolwire.types.spelling.ollama import OllamaLineSpelling
+from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaLineSpelling
 
 _KEYS: dict[type, str] = {Text: "content", Refusal: "content", Thinking: "thinking"}
 _OF_LAST = frozenset(
@@ -122,7 +122,7 @@ class Encoder(SequentialEncoder):
         self.stand("choices", 0, "message", part=event.key)
         self.ledger.own = self._mine_part
         if type(part) is Opaque and self._mine_part:
-            return self._say_call(part.value) if part.form else b""
+            return self._say_call(part.value) if type(part.spelling) is OllamaCallSpelling else b""
         message = MessageSoFar()
         encode_part(part, message, self.ledger, "assistant")
         if type(part) in _KEYS:

@@ -5,10 +5,9 @@ Rules of this file:
 - A call without an id gets one made from its place, which is never sent back here.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
@@ -18,13 +17,15 @@ from toolwire.encoding.calls import (
     put_below,
     read_error,
     say_object,
-    spell_words,
+    spell_value,
     take_arguments,
+    take_free_text,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, form_of, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpelling
 from toolwire.wire.arguments import argument_text, format_arguments, half_text
 from toolwire.wire.names import made_id, was_made
 
@@ -51,22 +52,25 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
     """Read one call, of a function (JSON) or of a custom tool (free text); an entry that is none is kept whole."""
     key = _key_of(entry)
     if key is None:
-        return Opaque(DIALECT, entry, {"key": "tool_calls"})
-    rest, left = entry.copy(), entry[key].copy()
-    del rest[key]
-    form: dict[str, Any] = {}
-    if rest.get("type") == key:
-        del rest["type"]
-    else:
-        form["untyped"] = True
-    call_id, name = _take_id(rest, "id", form), WIRE.read_name(left.pop("name"), form)
-    if call_id is None:
-        form["no_id"], call_id = True, made_id(place, index)
-    custom = key == "custom"
-    arguments, raw, error = ({}, left.pop("input"), None) if custom else take_arguments(left, form, rest)
-    if left:
-        rest[key] = left
-    return ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=WIRE.own(rest, form))
+        return Opaque(DIALECT, entry, spelling=ChatCallSpelling())
+    unparsed, inner = entry.copy(), entry[key].copy()
+    del unparsed[key]
+    has_type = unparsed.get("type") == key
+    if has_type:
+        del unparsed["type"]
+    (call_id, id_is_escaped), (name, name_is_escaped) = _take_id(unparsed, "id"), WIRE.restore_name(inner.pop("name"))
+    is_custom = key == "custom"
+    (arguments, raw, error), has_arguments = take_free_text(inner) if is_custom else take_arguments(inner, unparsed)
+    if inner:
+        unparsed[key] = inner
+    spelling = ChatCallSpelling(
+        is_escaped=id_is_escaped or name_is_escaped,
+        has_no_id=call_id is None,
+        has_no_type=not has_type,
+        has_no_arguments=not has_arguments,
+    )
+    call_id, opaque = made_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
+    return ToolCall(call_id, name, arguments, index, True, raw, error, is_custom, opaque=opaque)
 
 
 def _key_of(entry: Any) -> str | None:
@@ -80,34 +84,35 @@ def _key_of(entry: Any) -> str | None:
     return "custom" if named else None
 
 
-def _take_id(rest: dict[str, Any], key: str, form: dict[str, Any]) -> str | None:
-    """Take an id out of what is left; a text that is none stays."""
-    given = rest.get(key)
-    if type(given) is not str or given in NO_IDS:
-        return None
-    del rest[key]
-    return WIRE.read_id(given, form)
+def _take_id(unparsed: dict[str, Any], key: str) -> tuple[str | None, bool]:
+    """Take an id out of the unparsed keys, without its escape, and tell whether it had one. A text of none stays."""
+    written = unparsed.get(key)
+    if type(written) is not str or written in NO_IDS:
+        return None, False
+    del unparsed[key]
+    return WIRE.restore_id(written)
 
 
-def decode_legacy_call(rest: dict[str, Any], place: int) -> ToolCall | None:
-    """Take the one call of the deprecated `function_call` out of what is left of an answer."""
-    left = rest["function_call"].copy()
-    name, raw = take(left, "name", str), take(left, "arguments", str)
+def decode_legacy_call(unparsed: dict[str, Any], place: int) -> ToolCall | None:
+    """Take the one call of the deprecated `function_call` out of the unparsed keys of an answer."""
+    inner = unparsed["function_call"].copy()
+    name, raw = take(inner, "name", str), take(inner, "arguments", str)
     if not name or raw is None:
         return None
-    del rest["function_call"]
-    return ToolCall.parse(made_id(place, 0), name, raw, opaque=Opaque(DIALECT, left, {"key": "function_call"}))
+    del unparsed["function_call"]
+    opaque = WIRE.mark(inner, ChatCallSpelling(is_deprecated_function=True))
+    return ToolCall.parse(made_id(place, 0), name, raw, opaque=opaque)
 
 
 def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
     """Add one call to an answer."""
-    form = form_of(call.opaque, DIALECT)
-    if form.get("key") == "function_call":
+    spelling = spelling_of(call.opaque, ChatCallSpelling)
+    if spelling.is_deprecated_function:
         _encode_legacy_call(call, body, ledger)
     elif call.custom and not call.complete and ledger.of == "response" and not made_by(call.opaque, DIALECT):
         ledger.lose_call(call)  # nothing here says of free text that it was cut off
     else:
-        body.setdefault("tool_calls", []).append(_encode_entry(call, form, ledger))
+        body.setdefault("tool_calls", []).append(_encode_entry(call, spelling, ledger))
 
 
 def _argument_text(call: ToolCall, ledger: Ledger) -> str:
@@ -124,30 +129,30 @@ def _lose_text(call: ToolCall, ledger: Ledger) -> None:
     ledger.lose("raw", "bad_arguments", f"{call.error}; this server takes only an object")
 
 
-def _encode_entry(call: ToolCall, form: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:
-    mine = made_by(call.opaque, DIALECT)
-    verbatim = mine and "escaped" not in form
+def _encode_entry(call: ToolCall, spelling: ChatCallSpelling, ledger: Ledger) -> dict[str, Any]:
+    is_own = made_by(call.opaque, DIALECT)
+    is_native = is_own and not spelling.is_escaped
     key = "custom" if call.custom and ledger.quirks.custom_tools else "function"
-    inner: dict[str, Any] = {"name": call.name if verbatim else ledger.names.write(call.name)}
+    inner: dict[str, Any] = {"name": call.name if is_native else ledger.names.write(call.name)}
     if key == "custom":
         inner["input"] = call.raw or ""
     elif call.custom:
         given = say_object(call, ledger)
         inner["arguments"] = given if ledger.quirks.arguments_object else format_arguments(given)
-    elif (mine and call.raw is None) or ledger.quirks.arguments_object:
-        if call.plain_arguments or "no_arguments" not in form:
+    elif (is_own and call.raw is None) or ledger.quirks.arguments_object:
+        if call.plain_arguments or not spelling.has_no_arguments:
             inner["arguments"] = call.plain_arguments
         if call.raw is not None and call.error is not None:
             _lose_text(call, ledger)
     else:
         inner["arguments"] = _argument_text(call, ledger)
-        if not call.complete and not mine and ledger.of == "response":
+        if not call.complete and not is_own and ledger.of == "response":
             inner["arguments"] = half_text(inner["arguments"], marked=True)
     entry: dict[str, Any] = {}
-    call_id = ledger.ids.call(call.id, own=verbatim)
-    if not ("no_id" in form and was_made(call.id)):
+    call_id = ledger.ids.call(call.id, own=is_native)
+    if not (spelling.has_no_id and was_made(call.id)):
         entry["id"] = call_id
-    if "untyped" not in form:
+    if not spelling.has_no_type:
         entry["type"] = key
     entry[key] = left_of(call.opaque, DIALECT, key) | inner
     if not call.complete:
@@ -163,10 +168,7 @@ def _encode_legacy_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) ->
         return
     if not call.complete:
         ledger.lose_cut()
-    told = as_told(call)
-    ledger.lose_opaque(told.opaque)
-    legacy = {"name": call.name, "arguments": argument_text(told, DIALECT)}
-    body["function_call"] = ledger.replay(legacy, call.opaque)
+    body["function_call"] = ledger.replay({"name": call.name, "arguments": argument_text(call, DIALECT)}, call.opaque)
 
 
 def lose_second(ledger: Ledger) -> None:
@@ -174,52 +176,46 @@ def lose_second(ledger: Ledger) -> None:
     ledger.lose("", "tool_call", "an answer to the deprecated `functions` holds one call")
 
 
-def as_told(call: ToolCall) -> ToolCall:
-    """Give a call as its model's wire told it, of one that was made for a client of the deprecated form."""
-    form = form_of(call.opaque, DIALECT)
-    return replace(call, opaque=form["made"]) if "made" in form else call
-
-
 def decode_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a tool message: its one result. A name that repeats the call's is a spelling."""
-    rest = body.copy()
-    del rest["role"]
-    form: dict[str, Any] = {}
-    call_id = _take_id(rest, "tool_call_id", form)
-    name = rest.get("name")
-    name = name if type(name) is str else None
-    if name is not None and asked.name_of(call_id) == name:
-        form["named"] = rest.pop("name")
-    content = rest.get("content")
-    is_error = False
-    words: str | list[Part] = []
+    unparsed = body.copy()
+    del unparsed["role"]
+    call_id, is_escaped = _take_id(unparsed, "tool_call_id")
+    name = unparsed["name"] if type(unparsed.get("name")) is str else None
+    has_name = name is not None and asked.name_of(call_id) == name
+    if has_name:
+        del unparsed["name"]
+    value = take_value(unparsed, "content")
+    words, is_error = _take_content(unparsed, value)
+    spelling = ChatResultSpelling(is_escaped=is_escaped, has_name=has_name, content=value)
+    return Message("tool", [ToolResult(call_id, name, words, is_error)], name, call_id, WIRE.mark(unparsed, spelling))
+
+
+def _take_content(unparsed: dict[str, Any], value: Any) -> tuple[str | list[Part], bool]:
+    """Take the content out of the unparsed keys: return words or parts, and whether they are an error."""
+    if value is not UNSET:
+        return format_arguments(value), False
+    content = unparsed.get("content")
     if type(content) is str:
-        del rest["content"]
-        words, is_error = read_error(content)
-    elif (value := take_value(rest, "content", form)) is not None:
-        words = value
-    elif type(content) is list and content:
-        del rest["content"]
-        words = decode_parts(content)
-        if type(first := words[0]) is Text:
-            text, is_error = read_error(first.text)
-            words[0] = replace(first, text=text)
-    result = ToolResult(call_id, name, words, is_error)
-    return Message("tool", [result], name, call_id, WIRE.own(rest, form))
+        return read_error(unparsed.pop("content"))
+    if type(content) is not list or not content:
+        return [], False
+    parts, is_error = decode_parts(unparsed.pop("content")), False
+    if type(first := parts[0]) is Text:
+        text, is_error = read_error(first.text)
+        parts[0] = replace(first, text=text)
+    return parts, is_error
 
 
 def decode_legacy_result(body: dict[str, Any], asked: CallsSoFar) -> Message:
     """Read a message of the deprecated function role, which names the tool and no call."""
-    rest = body.copy()
-    del rest["role"]
-    form: dict[str, Any] = {"role": "function"}
-    name, value, content = take(rest, "name", str), take_value(rest, "content", form), take(rest, "content", str)
+    unparsed = body.copy()
+    del unparsed["role"]
     asked.legacy.append(len(asked.messages))
-    words: str | list[Part] = [] if value is None else value
-    is_error = False
-    if content is not None:
-        words, is_error = read_error(content)
-    return Message("tool", [ToolResult(None, name, words, is_error)], name, None, Opaque(DIALECT, rest, form))
+    name, value = take(unparsed, "name", str), take_value(unparsed, "content")
+    words, is_error = _take_content(unparsed, value) if type(unparsed.get("content")) is not list else ([], False)
+    opaque = WIRE.mark(unparsed, ChatResultSpelling(is_deprecated_function=True, content=value))
+    return Message("tool", [ToolResult(None, name, words, is_error)], name, None, opaque)
 
 
 def link_legacy_results(asked: CallsSoFar) -> None:
@@ -239,16 +235,15 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
             return
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return
-    form = form_of(message.opaque, DIALECT)
-    body: dict[str, Any] = {"role": form.get("role", "tool")}
-    legacy = body["role"] == "function"
-    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and "escaped" not in form)
-    if call_id is not None and not legacy:
+    spelling = spelling_of(message.opaque, ChatResultSpelling)
+    body: dict[str, Any] = {"role": "function" if spelling.is_deprecated_function else "tool"}
+    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and not spelling.is_escaped)
+    if call_id is not None and not spelling.is_deprecated_function:
         body["tool_call_id"] = call_id
-    left = message.opaque.value if ledger.own and message.opaque else {}
-    if part.name is not None and (legacy or "named" in form or "name" in left):
+    unparsed = message.opaque.value if ledger.own and message.opaque else {}
+    if part.name is not None and (spelling.is_deprecated_function or spelling.has_name or "name" in unparsed):
         body["name"] = part.name
-    body |= _result_content(part, form, ledger, below)
+    body |= _result_content(part, spelling, ledger, below)
     if message.role == "tool":
         _close_result(body, part, message, ledger)
     bodies.append(ledger.finish(body, part))
@@ -264,11 +259,11 @@ def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledg
 
 
 def _result_content(
-    part: ToolResult, form: Mapping[str, Any], ledger: Ledger, below: list[dict[str, Any]]
+    part: ToolResult, spelling: ChatResultSpelling, ledger: Ledger, below: list[dict[str, Any]]
 ) -> dict[str, Any]:
     content = part.content
     if isinstance(content, str):
-        return {"content": spell_words(mark_error(content, is_error=part.is_error), form)}
+        return {"content": spell_value(mark_error(content, is_error=part.is_error), spelling.content)}
     if not content and ledger.own:
         return {}
     blocks: list[Any] = []

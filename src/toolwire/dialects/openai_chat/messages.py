@@ -36,7 +36,12 @@ from toolwire.dialects.openai_chat.parts import (
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.openai_chat import ChatMessageSpelling, ChatRefusalSpelling, ChatThinkingSpelling
+from toolwire.types.spelling.openai_chat import (
+    ChatCallSpelling,
+    ChatMessageSpelling,
+    ChatRefusalSpelling,
+    ChatThinkingSpelling,
+)
 
 _SPEAKERS = frozenset({"system", "developer", "user", "assistant"})
 _BESIDE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
@@ -249,8 +254,8 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
                 _encode_refusal(part, body, blocks, ledger, beside)
             case Audio() if part.file_id is not None:
                 encode_audio_answer(part, body, ledger, as_string=as_string)
-            case Opaque() if part.dialect == DIALECT and part.form:
-                body.setdefault(part.form["key"], []).append(part.value)
+            case Opaque() if type(part.spelling) is ChatCallSpelling:
+                body.setdefault("tool_calls", []).append(part.value)
             case _:
                 if ledger.said(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.dialects.openai_chat.calls import as_told, lose_second
+from toolwire.dialects.openai_chat.calls import lose_second
 from toolwire.dialects.openai_chat.error import encode_error
 from toolwire.dialects.openai_chat.messages import Beside, encode_audio_answer, encode_thinking_key
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, encode_citation, encode_part
@@ -25,7 +25,7 @@ from toolwire.dialects.openai_chat.response import (
     showing,
 )
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
-from toolwire.encoding.ledger import form_of, spelling_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
 from toolwire.streams.turns import CallTurns
@@ -55,7 +55,7 @@ from toolwire.types import (
     Thinking,
     ThinkingDelta,
 )
-from toolwire.types.spelling.openai_chat import ChatThinkingSpelling
+from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatThinkingSpelling
 from toolwire.wire.arguments import BROKEN, argument_text, begins_whole
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import WORDS, Grammar, shorten
@@ -249,11 +249,11 @@ class Encoder(StreamEncoder):
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Write the name and the id of a call."""
-        ledger, form = self.ledger, form_of(event.opaque, DIALECT)
-        mine = self.is_own(event)
-        verbatim = mine and "escaped" not in form
-        name = event.name if verbatim else ledger.names.write(event.name)
-        key = "custom" if event.custom else "function_call" if form.get("key") == "function_call" else "function"
+        ledger, spelling = self.ledger, spelling_of(event.opaque, ChatCallSpelling)
+        is_own = self.is_own(event)
+        is_native = is_own and not spelling.is_escaped
+        name = event.name if is_native else ledger.names.write(event.name)
+        key = "custom" if event.custom else "function_call" if spelling.is_deprecated_function else "function"
         if begins_whole(self._unmarked.get(event.choice, BROKEN)):
             return self.give_up(CUT_FREE_TEXT)
         before = self._break_all(event.choice)
@@ -268,23 +268,23 @@ class Encoder(StreamEncoder):
         if key == "function_call":
             self._legacy.add(event.choice)
             return before + self._chunk(event.choice, {key: {"name": name, field: ""}}, None)
-        entry: dict[str, Any] = {"index": event.index, "id": self._id_of(event, verbatim=verbatim)}
-        if "no_id" in form:
+        entry: dict[str, Any] = {"index": event.index, "id": self._id_of(event, is_native=is_native)}
+        if spelling.has_no_id:
             del entry["id"]
-        if "untyped" not in form:
+        if not spelling.has_no_type:
             entry["type"] = key
         entry[key] = {"name": name, field: ""}
-        left = event.opaque.value if mine and event.opaque is not None else {}
+        left = event.opaque.value if is_own and event.opaque is not None else {}
         for extra, value in left.items():
             entry[extra] = {**value, **entry[key]} if extra == key and isinstance(value, dict) else value
-        delta: dict[str, Any] = {} if mine or event.choice in self._spoken else {"content": None}
+        delta: dict[str, Any] = {} if is_own or event.choice in self._spoken else {"content": None}
         return before + self._chunk(event.choice, {**delta, "tool_calls": [entry]}, None)
 
-    def _id_of(self, event: CallStart, *, verbatim: bool) -> str:
+    def _id_of(self, event: CallStart, *, is_native: bool) -> str:
         """Give a call its id; readers take a second call of one id from elsewhere for more of the first one."""
-        again = 0 if verbatim or event.id is None else self._ids[event.id]
+        again = 0 if is_native or event.id is None else self._ids[event.id]
         self._ids[event.id] += 1
-        written = self.ledger.ids.call(event.id, own=verbatim)
+        written = self.ledger.ids.call(event.id, own=is_native)
         return shorten(written, _IDS, again) if again else written
 
     def write_call_delta(self, event: CallDelta) -> bytes:
@@ -302,7 +302,7 @@ class Encoder(StreamEncoder):
 
     def write_call_end(self, event: CallEnd) -> bytes:
         """End a call: what came without fragments is said whole."""
-        written, call = self._open.pop(event.key, None), as_told(event.call)
+        written, call = self._open.pop(event.key, None), event.call
         if written is None:
             return b""
         self._stand(written)

@@ -8,10 +8,9 @@ Rules of this file:
 - Reasoning goes back exactly as it came: the server looks for its id, or reads its encrypted content.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import (
@@ -35,17 +34,25 @@ from toolwire.dialects.openai_responses.tools import (
 )
 from toolwire.encoding.calls import (
     ERROR,
+    Arguments,
     mark_error,
     read_error,
     say_object,
-    spell_words,
+    spell_value,
     take_arguments,
+    take_free_text,
     take_value,
 )
 from toolwire.encoding.finish import cut_off, refuse
-from toolwire.encoding.ledger import Ledger, form_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling.openai_responses import ResponsesResultSpelling, ResponsesThinkingSpelling
+from toolwire.types.spelling.openai_responses import (
+    QualifiedName,
+    ResponsesCallSpelling,
+    ResponsesResultSpelling,
+    ResponsesThinkingSpelling,
+    ToolPlace,
+)
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
 from toolwire.wire.names import fingerprint, made_id, was_made
 
@@ -71,39 +78,49 @@ def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | N
     name, custom = item.get("name"), item["type"] == "custom_tool_call"
     if type(name) is not str or (custom and type(item.get("input")) is not str):
         return Opaque(DIALECT, item)
-    rest = item.copy()
-    del rest["type"], rest["name"]
-    said = take_spelled(rest)
-    form: dict[str, Any] = {"said": said} if said else {}
-    if reasoning is not None:
-        form["reasoning"] = reasoning
-    complete = rest.get("status") != "incomplete"
-    if not complete:
-        del rest["status"]
-    call_id = _take_or_make_id(rest, form, place, index)
-    name = _read_name(name, rest, form)
-    arguments, raw, error = ({}, rest.pop("input"), None) if custom else take_arguments(rest, form, objects=complete)
-    call = ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=WIRE.own(rest, form))
-    return call if complete else cut_off(call)
+    unparsed = item.copy()
+    del unparsed["type"], unparsed["name"]
+    constants = take_spelled(unparsed)
+    is_complete = unparsed.get("status") != "incomplete"
+    if not is_complete:
+        del unparsed["status"]
+    call_id, id_is_escaped = _take_id(unparsed)
+    name, name_is_escaped, qualified_name = _read_name(name, unparsed)
+    parsed = take_free_text(unparsed) if custom else take_arguments(unparsed, objects=is_complete)
+    (arguments, raw, error), has_arguments = parsed
+    spelling = ResponsesCallSpelling(
+        constants=constants,
+        reasoning_id=reasoning,
+        is_escaped=id_is_escaped or name_is_escaped,
+        has_no_id=call_id is None,
+        has_no_arguments=not has_arguments,
+        qualified_name=qualified_name,
+    )
+    call_id, opaque = made_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
+    call = ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=opaque)
+    return call if is_complete else cut_off(call)
 
 
-def _read_name(name: str, rest: dict[str, Any], form: dict[str, Any]) -> str:
-    """Read the name of a tool, which is its namespace's too if it stands in one."""
-    name, space = WIRE.read_name(name, form), take(rest, "namespace", str)
-    if space is None:
-        return name
-    form["space"] = [space, name, whole := called_name(space, name)]
-    return whole
+def _read_name(name: str, unparsed: dict[str, Any]) -> tuple[str, bool, QualifiedName | None]:
+    """Return the name of a tool, whether it had an escape, and its qualified name if it is in a namespace."""
+    name, is_escaped = WIRE.restore_name(name)
+    namespace = take(unparsed, "namespace", str)
+    if namespace is None:
+        return name, is_escaped, None
+    flat = called_name(namespace, name)
+    return flat, is_escaped, QualifiedName(namespace, name, flat)
 
 
-def _write_name(name: str, form: Mapping[str, Any], body: dict[str, Any], ledger: Ledger, *, verbatim: bool) -> None:
-    """Write the name of a tool that is called as it was read: in its namespace, for as long as it is the same."""
-    space, inner, whole = form.get("space", (None, None, None))
-    if whole == name:
-        name = inner
-        if space is not None:
-            body["namespace"] = space
-    body["name"] = name if verbatim else ledger.names.write(name)
+def _write_name(
+    name: str, spelling: ResponsesCallSpelling | ResponsesResultSpelling, body: dict[str, Any], ledger: Ledger
+) -> None:
+    """Write the name of a tool as this wire or the declaration spelled it, as long as it is the same tool."""
+    qualified_name = spelling.qualified_name
+    if qualified_name is not None and qualified_name.flat == name:
+        name = qualified_name.name
+        if qualified_name.namespace is not None:
+            body["namespace"] = qualified_name.namespace
+    body["name"] = ledger.names.write(name) if spelling.is_escaped else name
 
 
 def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str | None) -> ToolCall | None:
@@ -112,39 +129,45 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     held = BUILTIN_CLIENT_TOOLS[kind].held
     if not is_clients(kind, item) or type(item.get(held)) not in ((dict, str) if held == "arguments" else (dict,)):
         return None
-    rest = item.copy()
-    del rest["type"]
-    form: dict[str, Any] = {"own": kind, "said": {**take_spelled(rest), **take_place(rest)}}
-    if reasoning is not None:
-        form["reasoning"] = reasoning
-    call_id = _take_or_make_id(rest, form, place, index)
-    if rest.get("status") == "incomplete":  # what had come stays in what is left
-        return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.own(rest, form)), None)
-    arguments, raw, error = take_arguments(rest, form) if held == "arguments" else (rest.pop(held), None, None)
-    return ToolCall(call_id, kind, arguments, index, True, raw, error, opaque=WIRE.own(rest, form))
+    unparsed = item.copy()
+    del unparsed["type"]
+    constants = {**take_spelled(unparsed), **take_place(unparsed)}
+    call_id, is_escaped = _take_id(unparsed)
+    spelling = ResponsesCallSpelling(
+        constants=constants, builtin=kind, reasoning_id=reasoning, is_escaped=is_escaped, has_no_id=call_id is None
+    )
+    call_id = made_id(place, index) if call_id is None else call_id
+    if unparsed.get("status") == "incomplete":  # the arguments stay among the unparsed keys
+        return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.mark(unparsed, spelling)), None)
+    arguments, raw, error = _take_held(unparsed, held)
+    return ToolCall(call_id, kind, arguments, index, True, raw, error, opaque=WIRE.mark(unparsed, spelling))
+
+
+def _take_held(unparsed: dict[str, Any], key: str) -> Arguments:
+    """Take the arguments of a built-in tool's call out of its unparsed keys."""
+    return take_arguments(unparsed)[0] if key == "arguments" else (unparsed.pop(key), None, None)
 
 
 def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any]:
     """Write a call of a tool of this wire's own; one that is made for a client that declared it gets what it lacks."""
-    ledger, form, own = items.ledger, form_of(call.opaque, DIALECT), BUILTIN_CLIENT_TOOLS[kind]
-    mine = "made" not in form
+    ledger, spelling, own = items.ledger, spelling_of(call.opaque, ResponsesCallSpelling), BUILTIN_CLIENT_TOOLS[kind]
+    is_own = made_by(call.opaque, DIALECT)
     items.answers[call.id] = kind
     body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.plain_arguments} if call.complete else {})}
-    if mine and call.complete and own.held == "arguments" and call.raw is not None:
+    if is_own and call.complete and own.held == "arguments" and call.raw is not None:
         body[own.held] = argument_text(call)
-    call_id = ledger.ids.call(call.id, own=mine and "escaped" not in form)
-    if not ("no_id" in form and was_made(call.id)):
+    call_id = ledger.ids.call(call.id, own=is_own and not spelling.is_escaped)
+    if not (spelling.has_no_id and was_made(call.id)):
         body["call_id"] = call_id
     if call.name != kind:
         ledger.lose("name", "own_tool", f"{DIALECT} knows it as {kind}")
     ledger.lose_fields(call, "own_tool", "custom")
     lose_cache(call, ledger)
     ledger.replay(body, call.opaque)
-    if not _stands_after_reasoning(form, items):
+    if not follows_reasoning(spelling.reasoning_id, items):
         body.pop("id", None)
-    if mine:
+    if is_own:
         return body
-    ledger.lose_opaque(form["made"])
     return {**body, "id": items.made_id(_PREFIXES[kind], call.id), "status": "completed", **own.constants}
 
 
@@ -153,70 +176,84 @@ _PREFIXES = {"tool_search": "tsc", "apply_patch": "apc", "shell": "sh", "local_s
 
 def decode_own_result(item: dict[str, Any], declared: ToolLayoutReader) -> ToolResult | None:
     """Read what came of a call of a tool of this wire's own, if the client ran it."""
-    kind, rest = OWN_RESULTS[item["type"]], item.copy()
+    kind, unparsed = OWN_RESULTS[item["type"]], item.copy()
     call_id = item.get("call_id")
     if not is_clients(kind, item) or (type(call_id) is str and call_id in declared.hosted_shells):
         return None
-    del rest["type"]
-    linked = "call_id" if type(call_id) is str else "id"
-    call_id = take(rest, linked, str)
-    form: dict[str, Any] = {"own": kind, "linked": linked, "said": {**take_spelled(rest), **take_place(rest)}}
-    is_error = rest.get("status") == "failed"
+    del unparsed["type"]
+    id_key = "call_id" if type(call_id) is str else "id"
+    call_id, is_escaped = take(unparsed, id_key, str), False
+    constants = {**take_spelled(unparsed), **take_place(unparsed)}
+    is_error = unparsed.get("status") == "failed"
     if is_error:
-        del rest["status"]
-    call_id = None if call_id is None else WIRE.read_id(call_id, form)
-    if kind == "tool_search" and type(rest.get("tools")) is list:
-        text, spelling = _take_found_tools(rest, declared)
-        return ToolResult(call_id, kind, text, is_error, opaque=replace(WIRE.own(rest, form), spelling=spelling))
-    content = _take_own_output(rest, form, kind)
+        del unparsed["status"]
+    if call_id is not None:
+        call_id, is_escaped = WIRE.restore_id(call_id)
+    layout = _take_found_tools(unparsed, declared) if kind == "tool_search" else None
+    content = _take_own_output(unparsed, kind) if layout is None else _tools_text(layout)
+    spelling = ResponsesResultSpelling(
+        constants=constants,
+        builtin=kind,
+        id_key=id_key,
+        tools=layout,
+        is_escaped=is_escaped,
+        has_no_output=content is None,
+    )
+    content = content or ""
     if kind == "local_shell":
         content, is_error = read_error(content)
-    return ToolResult(call_id, kind, content, is_error, opaque=WIRE.own(rest, form))
+    return ToolResult(call_id, kind, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
 
-def _take_found_tools(unparsed: dict[str, Any], reader: ToolLayoutReader) -> tuple[str, ResponsesResultSpelling]:
-    """Take the tools that a search found, which become tools of the request. Return a text with their names."""
+def _take_found_tools(unparsed: dict[str, Any], reader: ToolLayoutReader) -> list[ToolPlace] | None:
+    """Take the tools that a search found, which become tools of the request. Return their layout."""
+    if type(unparsed.get("tools")) is not list:
+        return None
     layout, contradictions = reader.read_result(unparsed.pop("tools"))
     if contradictions:
         unparsed["tools"] = contradictions
-    text = format_arguments({"tools": list(flat_names(layout))})
-    return text, ResponsesResultSpelling(tools=layout, tools_text=text)
+    return layout
 
 
-def _take_own_output(rest: dict[str, Any], form: dict[str, Any], kind: str) -> str:
-    """Take what a tool gave, in words."""
-    output = rest.get("output")
+def _tools_text(layout: list[ToolPlace] | None) -> str | None:
+    """Return the text that stands for the tools that a search found: their names."""
+    return None if layout is None else format_arguments({"tools": list(flat_names(layout))})
+
+
+def _take_own_output(unparsed: dict[str, Any], kind: str) -> str | None:
+    """Take the output of a tool, as text."""
+    output = unparsed.get("output")
     if type(output) is str:
-        del rest["output"]
+        del unparsed["output"]
         return output
     if kind == "shell" and type(output) is list:
-        return format_arguments({"output": rest.pop("output")})
-    form["silent"] = True
-    return ""
+        return format_arguments({"output": unparsed.pop("output")})
+    return None
 
 
 def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str, Any]:
-    ledger, form, mine = items.ledger, form_of(part.opaque, DIALECT), made_by(part.opaque, DIALECT)
+    ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesResultSpelling)
+    is_own = made_by(part.opaque, DIALECT)
     body: dict[str, Any] = {"type": BUILTIN_CLIENT_TOOLS[kind].output}
-    call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
+    call_id = ledger.ids.result(part.tool_call_id, own=is_own and not spelling.is_escaped)
     if call_id is not None:
-        body[form.get("linked", "id" if kind == "local_shell" else "call_id")] = call_id
+        body["id" if kind == "local_shell" and not is_own else spelling.id_key] = call_id
     text = part.content if type(part.content) is str else _words_of(part, ledger)
-    if text or "silent" not in form:
+    if text or not spelling.has_no_output:
         _write_own_output(body, text, part, kind, items)
     lose_cache(part, ledger)
     ledger.replay(body, part.opaque)
-    if kind == "apply_patch" and (part.is_error or not mine):
+    if kind == "apply_patch" and (part.is_error or not is_own):
         body["status"] = "failed" if part.is_error else "completed"
-    return body if mine else {**body, **BUILTIN_CLIENT_TOOLS[kind].constants}
+    return body if is_own else {**body, **BUILTIN_CLIENT_TOOLS[kind].constants}
 
 
 def _write_own_output(body: dict[str, Any], text: str, part: ToolResult, kind: str, items: "Items") -> None:
     ledger = items.ledger
     if kind == "tool_search":
-        spelling = spelling_of(part.opaque, ResponsesResultSpelling)
-        body["tools"] = [] if items.tool_writer is None else items.tool_writer.write(spelling.tools or [])
-        if text != spelling.tools_text:
+        layout = spelling_of(part.opaque, ResponsesResultSpelling).tools
+        body["tools"] = [] if items.tool_writer is None else items.tool_writer.write(layout or [])
+        if text != _tools_text(layout):
             ledger.lose("content", "own_tool", "a search gives tools here, and no words")
         ledger.lose_fields(part, "own_tool", "is_error")
     elif kind == "shell":
@@ -242,49 +279,46 @@ def _words_of(part: ToolResult, ledger: Ledger) -> str:
     return BLANK_LINE.join(texts)
 
 
-def _take_id(rest: dict[str, Any], form: dict[str, Any]) -> str | None:
-    """Take the id that links a call and its result out of what is left; an empty one stays."""
-    given = rest.get("call_id")
-    if type(given) is not str or not given:
-        return None
-    del rest["call_id"]
-    return WIRE.read_id(given, form)
-
-
-def _take_or_make_id(rest: dict[str, Any], form: dict[str, Any], place: int, index: int) -> str:
-    call_id = _take_id(rest, form)
-    if call_id is None:
-        form["no_id"] = True
-        return made_id(place, index)
-    return call_id
+def _take_id(unparsed: dict[str, Any]) -> tuple[str | None, bool]:
+    """Take the `call_id` out of the unparsed keys, without its escape, and tell whether it had one."""
+    written = unparsed.get("call_id")
+    if type(written) is not str or not written:
+        return None, False
+    del unparsed["call_id"]
+    return WIRE.restore_id(written)
 
 
 def decode_result(item: dict[str, Any]) -> ToolResult:
-    """Read what came of a call."""
-    rest = item.copy()
-    kind = rest.pop("type")
-    said = take_spelled(rest)
-    form: dict[str, Any] = {"said": said} if said else {}
-    if kind == "custom_tool_call_output":
-        form["custom"] = True
-    call_id, name = _take_id(rest, form), take(rest, "name", str)
+    """Read the result of a call."""
+    unparsed = item.copy()
+    kind = unparsed.pop("type")
+    constants = take_spelled(unparsed)
+    (call_id, id_is_escaped), name = _take_id(unparsed), take(unparsed, "name", str)
+    has_name, name_is_escaped, qualified_name = name is not None, False, None
     if name is not None:
-        form["named"] = True
-        name = _read_name(name, rest, form)
-    content, is_error = _take_output(rest, form)
-    return ToolResult(call_id, name, content, is_error, opaque=WIRE.own(rest, form))
+        name, name_is_escaped, qualified_name = _read_name(name, unparsed)
+    value = take_value(unparsed, "output")
+    content, is_error = _take_output(unparsed) if value is UNSET else (format_arguments(value), False)
+    spelling = ResponsesResultSpelling(
+        constants=constants,
+        is_custom=kind == "custom_tool_call_output",
+        is_escaped=id_is_escaped or name_is_escaped,
+        has_name=has_name,
+        output=value,
+        qualified_name=qualified_name,
+    )
+    return ToolResult(call_id, name, content, is_error, opaque=WIRE.mark(unparsed, spelling))
 
 
-def _take_output(rest: dict[str, Any], form: dict[str, Any]) -> tuple[str | list[Part], bool]:
-    output = rest.get("output")
+def _take_output(unparsed: dict[str, Any]) -> tuple[str | list[Part], bool]:
+    """Take the output out of the unparsed keys: return text or parts, and whether they are an error."""
+    output = unparsed.get("output")
     if type(output) is str:
-        del rest["output"]
+        del unparsed["output"]
         return read_error(output)
-    if (value := take_value(rest, "output", form)) is not None:
-        return value, False
     if type(output) is not list or not output:
         return [], False
-    del rest["output"]
+    del unparsed["output"]
     first = _lone_mark(output[0])
     if first == ERROR:
         return decode_inputs(output[1:]), True
@@ -394,50 +428,46 @@ def follows_reasoning(reasoning_id: str | None, items: Items) -> bool:
     return reasoning_id is None or reasoning_id in items.kept
 
 
-def _stands_after_reasoning(form: Mapping[str, Any], items: Items) -> bool:
-    """Whether the reasoning that an item came after stands before it still."""
-    return "reasoning" not in form or form["reasoning"] in items.kept
-
-
 def write_call(call: ToolCall, items: Items) -> None:
     """Add a call; in a response every call has an id."""
     items.add(_encode_call(call, items))
 
 
 def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
-    ledger, opaque = items.ledger, call.opaque
-    form = form_of(opaque, DIALECT)
-    if "own" in form:
-        return _encode_own_call(call, form["own"], items)
+    ledger, spelling = items.ledger, spelling_of(call.opaque, ResponsesCallSpelling)
+    if spelling.builtin is not None:
+        return _encode_own_call(call, spelling.builtin, items)
     call = _as_taken(call, items) if call.custom else call
-    mine = made_by(opaque, DIALECT) and "made" not in form
-    verbatim = mine and "escaped" not in form
-    call_id = ledger.ids.call(call.id, own=verbatim)
+    is_own = made_by(call.opaque, DIALECT)
+    call_id = ledger.ids.call(call.id, own=is_own and not spelling.is_escaped)
     body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
-    _write_name(call.name, form, body, ledger, verbatim=verbatim or "space" in form)
+    if is_own or spelling.qualified_name is not None:
+        _write_name(call.name, spelling, body, ledger)
+    else:
+        body["name"] = ledger.names.write(call.name)
     if call.custom:
         body["input"] = call.raw or ""
-    elif not mine or call.raw is not None:
+    elif not is_own or call.raw is not None:
         body["arguments"] = argument_text(call, DIALECT)
-    elif call.plain_arguments or "no_arguments" not in form:
+    elif call.plain_arguments or not spelling.has_no_arguments:
         body["arguments"] = call.plain_arguments
-    if not ("no_id" in form and was_made(call.id)):
+    if not (spelling.has_no_id and was_made(call.id)):
         body["call_id"] = call_id
     if not call.complete:
         body["status"] = "incomplete"
     lose_cache(call, ledger)
-    ledger.replay(body, form.get("made", opaque))
-    if not _stands_after_reasoning(form, items):
+    ledger.replay(body, call.opaque)
+    if not follows_reasoning(spelling.reasoning_id, items):
         body.pop("id", None)
-    if items.response is not None and not mine:
+    if items.response is not None and not is_own:
         body["id"] = items.made_id("ctc" if call.custom else "fc", call.id)
         body.setdefault("status", "completed")
     return body
 
 
 def answer_of(call: ToolCall) -> str | None:
-    """Say which kind of result answers a call, if not that of a function."""
-    return "custom" if call.custom else form_of(call.opaque, DIALECT).get("own")
+    """Return the kind of result that answers a call, or None for that of a function."""
+    return "custom" if call.custom else spelling_of(call.opaque, ResponsesCallSpelling).builtin
 
 
 def _as_taken(call: ToolCall, items: Items) -> ToolCall:
@@ -455,23 +485,24 @@ def write_result(part: ToolResult, items: Items) -> None:
 
 
 def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
-    ledger, form = items.ledger, form_of(part.opaque, DIALECT)
-    mine = made_by(part.opaque, DIALECT)
+    ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesResultSpelling)
+    is_own = made_by(part.opaque, DIALECT)
     answers = items.answers.get(part.tool_call_id)
-    if "own" in form or (not mine and answers in BUILTIN_CLIENT_TOOLS):
-        return _encode_own_result(part, form.get("own", answers), items)
-    custom = "custom" in form and ledger.quirks.custom_tools if mine else answers == "custom"
-    body: dict[str, Any] = {"type": "custom_tool_call_output" if custom else "function_call_output"}
-    call_id = ledger.ids.result(part.tool_call_id, own=mine and "escaped" not in form)
+    builtin = spelling.builtin or (answers if not is_own and answers in BUILTIN_CLIENT_TOOLS else None)
+    if builtin is not None:
+        return _encode_own_result(part, builtin, items)
+    is_custom = spelling.is_custom and ledger.quirks.custom_tools if is_own else answers == "custom"
+    body: dict[str, Any] = {"type": "custom_tool_call_output" if is_custom else "function_call_output"}
+    call_id = ledger.ids.result(part.tool_call_id, own=is_own and not spelling.is_escaped)
     if call_id is not None:
         body["call_id"] = call_id
-    if part.name is not None and "named" in form:
-        _write_name(part.name, form, body, ledger, verbatim="escaped" not in form)
+    if part.name is not None and spelling.has_name:
+        _write_name(part.name, spelling, body, ledger)
     content = part.content
     if type(content) is str:
-        body["output"] = spell_words(mark_error(content, is_error=part.is_error), form)
-    elif content or part.is_error or not mine:
-        body["output"] = _encode_output(part, ledger, mine=mine)
+        body["output"] = spell_value(mark_error(content, is_error=part.is_error), spelling.output)
+    elif content or part.is_error or not is_own:
+        body["output"] = _encode_output(part, ledger, mine=is_own)
     lose_cache(part, ledger)
     return body if part.opaque is None else ledger.replay(body, part.opaque)
 

@@ -52,7 +52,6 @@ from toolwire.dialects.openai_responses.tools import (
 )
 from toolwire.encoding.ledger import (
     Ledger,
-    form_of,
     is_unparsed,
     made_by,
     shared_spelling_of,
@@ -74,7 +73,7 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.types.spelling import MessageSpelling
-from toolwire.types.spelling.openai_responses import ResponsesOutputSpelling
+from toolwire.types.spelling.openai_responses import QualifiedName, ResponsesCallSpelling, ResponsesOutputSpelling
 
 _SPEAKERS = ("user", "system", "developer")
 # openai 3.52.0, ResponseInputItemParam: items that a client adds (2026-11-20).
@@ -139,13 +138,13 @@ def _rename(message: Message, renamed: Mapping[tuple[str, str], str]) -> Message
 def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
     if type(part) is not ToolCall:
         return part
-    space, name, *_ = form_of(part.opaque, DIALECT).get("space", (None, part.name))
-    given, opaque = renamed.get((space or "", name)), part.opaque
-    if given is None or opaque is None:
+    opaque, spelling = part.opaque, spelling_of(part.opaque, ResponsesCallSpelling)
+    called = spelling.qualified_name or QualifiedName(None, part.name, part.name)
+    flat = renamed.get((called.namespace or "", called.name))
+    if flat is None or opaque is None:
         return part
-    return replace(
-        part, name=given, opaque=replace(opaque, form={**(opaque.form or {}), "space": [space, name, given]})
-    )
+    spelling = replace(spelling, qualified_name=replace(called, flat=flat))
+    return replace(part, name=flat, opaque=replace(opaque, spelling=spelling))
 
 
 def _decode_given(item: Any, kind: Any) -> Message:

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_responses.calls import BLANK_LINE, OWN_CALLS, TEXTS, Items, write_call
 from toolwire.dialects.openai_responses.error import encode_error
 from toolwire.dialects.openai_responses.messages import ASSISTANT, WRITERS
-from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, encode_citation
+from toolwire.dialects.openai_responses.parts import WIRE, encode_citation
 from toolwire.dialects.openai_responses.response import GROWS, Grows, encode_ending, encode_response
 from toolwire.encoding.errors import TYPE_OF_KIND
-from toolwire.encoding.ledger import form_of, spelling_of
+from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -45,6 +45,7 @@ from toolwire.types import (
     ToolCall,
 )
 from toolwire.types.spelling.openai_responses import (
+    ResponsesCallSpelling,
     ResponsesDeltaSpelling,
     ResponsesOutputSpelling,
     ResponsesThinkingSpelling,
@@ -318,7 +319,7 @@ class Encoder(SequentialEncoder):
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; one of a tool of this wire's own is said at its end, as an object."""
         self._announce(event.key, None)
-        if "own" in form_of(event.opaque, DIALECT):
+        if spelling_of(event.opaque, ResponsesCallSpelling).builtin is not None:
             return b""
         fields: Any = {"raw": "", "custom": event.custom, "opaque": event.opaque}
         return self._begin_call(ToolCall(event.id, event.name, {}, event.index, **fields))

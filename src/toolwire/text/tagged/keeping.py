@@ -1,15 +1,15 @@
 """The block that a call was read from: the call keeps it, for as long as the block says what the call says."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import form_of, made_by
+from toolwire.encoding.ledger import made_by, spelling_of
 from toolwire.text.calls import Answer, CallError, Offer
 from toolwire.text.tagged.blocks import read_block
 from toolwire.text.tagged.scanner import Block, Found, Scanner
 from toolwire.types import Message, Opaque, ToolCall
+from toolwire.types.spelling.text_tagged import TextCallSpelling
 from toolwire.wire.names import fingerprint
 
 DIALECT = "text-tagged"
@@ -46,12 +46,13 @@ class BlockListener:
     def _call_of(self, block: Block) -> ToolCall:
         read = read_block(block, self._answer, self._offer)
         call = read.as_call() if isinstance(read, CallError) else read
-        form: dict[str, Any] = {"block": block.text, "says": _meaning(call)}
-        if self._begins:
-            form["begins"] = True
-        if call.id is not None and call.id not in block.text:
-            form["made"] = True
-        return replace(call, opaque=Opaque(DIALECT, {}, form))
+        spelling = TextCallSpelling(
+            block=block.text,
+            meaning=_meaning(call),
+            is_first=self._begins,
+            has_no_id=call.id is not None and call.id not in block.text,
+        )
+        return replace(call, opaque=Opaque(DIALECT, {}, spelling=spelling))
 
 
 def _meaning(call: ToolCall) -> str:
@@ -60,20 +61,19 @@ def _meaning(call: ToolCall) -> str:
 
 
 def block_of(call: ToolCall) -> str | None:
-    """Give the block that a call came from, if it still says the same."""
-    form = form_of(call.opaque, DIALECT)
-    block = form.get("block")
-    return block if type(block) is str and form.get("says") == _meaning(call) else None
+    """Return the block that a call was read from, if it still means the call."""
+    spelling = spelling_of(call.opaque, TextCallSpelling)
+    return spelling.block if spelling.block is not None and spelling.meaning == _meaning(call) else None
 
 
 def begins_text(call: ToolCall) -> bool:
-    """Whether a text began with the call."""
-    return "begins" in form_of(call.opaque, DIALECT)
+    """Return True if a text began with the call."""
+    return spelling_of(call.opaque, TextCallSpelling).is_first
 
 
 def hides_id(call: ToolCall) -> bool:
-    """Whether the model did not write the call's id, and does not see it."""
-    return "made" in form_of(call.opaque, DIALECT) and block_of(call) is not None
+    """Return True if the model did not write the call's id, and does not see it."""
+    return spelling_of(call.opaque, TextCallSpelling).has_no_id and block_of(call) is not None
 
 
 def calls_in_text(message: Message) -> bool:

@@ -7,7 +7,7 @@ Rules of this folder:
 - A field names the server, client or document that needs it.
 """
 
-from toolwire.types.spelling import anthropic, gemini, mcp, ollama, openai_chat, openai_responses
+from toolwire.types.spelling import anthropic, gemini, mcp, ollama, openai_chat, openai_responses, text_tagged
 from toolwire.types.spelling.base import MessageSpelling, RequestSpelling, TextSpelling, WireSpelling
 
 Spelling = (
@@ -22,22 +22,27 @@ Spelling = (
     | anthropic.MessagesResultSpelling
     | anthropic.MessagesTextSpelling
     | anthropic.MessagesToolSpelling
+    | gemini.GeminiCallSpelling
     | gemini.GeminiChoiceSpelling
     | gemini.GeminiErrorSpelling
     | gemini.GeminiMessageSpelling
     | gemini.GeminiPartSpelling
     | gemini.GeminiRequestSpelling
     | gemini.GeminiResponseSpelling
+    | gemini.GeminiResultSpelling
     | gemini.GeminiToolSpelling
     | mcp.McpPartSpelling
     | mcp.McpResultSpelling
+    | ollama.OllamaCallSpelling
     | ollama.OllamaErrorSpelling
     | ollama.OllamaImageSpelling
     | ollama.OllamaLineSpelling
     | ollama.OllamaMessageSpelling
     | ollama.OllamaRequestSpelling
     | ollama.OllamaResponseSpelling
+    | ollama.OllamaResultSpelling
     | ollama.OllamaToolSpelling
+    | openai_chat.ChatCallSpelling
     | openai_chat.ChatChoiceSpelling
     | openai_chat.ChatErrorSpelling
     | openai_chat.ChatMediumSpelling
@@ -45,8 +50,10 @@ Spelling = (
     | openai_chat.ChatRefusalSpelling
     | openai_chat.ChatRequestSpelling
     | openai_chat.ChatResponseSpelling
+    | openai_chat.ChatResultSpelling
     | openai_chat.ChatThinkingSpelling
     | openai_chat.ChatToolSpelling
+    | openai_responses.ResponsesCallSpelling
     | openai_responses.ResponsesChoiceSpelling
     | openai_responses.ResponsesDeltaSpelling
     | openai_responses.ResponsesErrorSpelling
@@ -58,6 +65,7 @@ Spelling = (
     | openai_responses.ResponsesServerCallSpelling
     | openai_responses.ResponsesThinkingSpelling
     | openai_responses.ResponsesToolSpelling
+    | text_tagged.TextCallSpelling
 )
 """Every struct of this folder; JSON names it in `of`."""
 

@@ -69,9 +69,9 @@ class MessagesRequestSpelling(RequestSpelling, frozen=True, tag="anthropic.reque
 class MessagesToolSpelling(ToolSpelling, frozen=True, tag="anthropic.tool", gc=False):
     """How a tool was declared.
 
-    - `builtin`: the `type` of a tool that Anthropic defines and the client runs, such as `bash_20250124`. `constants`
-      has the type too, and the settings that the description of the tool repeats.
-      https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
+    - `builtin`: the `type` of a tool that Anthropic defines and the client runs, such as `bash_20250124`
+      (https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool). `constants` has the type too,
+      and the settings that the description of the tool repeats.
     """
 
     builtin: str | None = None

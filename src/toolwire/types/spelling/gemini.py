@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from toolwire.types.spelling.base import MessageSpelling, RequestSpelling, TextSpelling, ToolSpelling, WireSpelling
 
@@ -83,32 +83,21 @@ class GeminiRequestSpelling(RequestSpelling, frozen=True, tag="gemini.request", 
         return self.has_no_messages or self.has_opening_turn or self.has_one_content
 
 
-class OpenApiSchema(Struct, frozen=True, gc=False):
-    """A schema in Google's OpenAPI keywords: the schema as it was `sent`, and its `meaning` in JSON Schema.
-
-    https://ai.google.dev/api/caching#Schema
-    """
-
-    sent: dict[str, Any]
-    meaning: dict[str, Any]
-
-
 class GeminiToolSpelling(ToolSpelling, frozen=True, tag="gemini.tool", gc=False):
     """How a function was declared, and where it was in `tools`, which is a list of objects that hold declarations.
 
-    - `parameters`: the schema was in `parameters`. The encoder writes JSON Schema in `parametersJsonSchema`.
-    - `snake_keys`: these keys of the declaration were in snake_case, which the server accepts too. google-genai and
-      LiteLLM send them.
-      https://protobuf.dev/programming-guides/json/
+    - `parameters`: the schema in Google's OpenAPI keywords (https://ai.google.dev/api/caching#Schema). The encoder
+      writes JSON Schema in `parametersJsonSchema`.
+    - `snake_keys`: its keys in snake_case, which Google's servers read as well
+      (https://protobuf.dev/programming-guides/json/). google-genai and LiteLLM send them.
     - `is_first_of_object`: its object began with it, and was not the first one with functions. langchaingo put each
-      function in an object of its own.
-      https://github.com/tmc/langchaingo/issues/1245
-    - `is_joined_to_server_tool`: its object began with a tool of the server, such as `googleSearch`.
-      https://ai.google.dev/gemini-api/docs/tool-combination
-    - `is_first_of_snake_list`: its list began with it, and was spelled `function_declarations`.
+      function in an object of its own (https://github.com/tmc/langchaingo/issues/1245).
+    - `is_joined_to_server_tool`: its object began with a tool of the server, such as `googleSearch`
+      (https://ai.google.dev/gemini-api/docs/tool-combination).
+    - `is_first_of_snake_list`: its list began with it, and was spelled `function_declarations`. LiteLLM sends it.
     """
 
-    parameters: OpenApiSchema | None = None
+    parameters: dict[str, Any] | UnsetType = UNSET
     snake_keys: tuple[str, ...] = ()
     is_first_of_object: bool = False
     is_joined_to_server_tool: bool = False
@@ -146,3 +135,40 @@ class GeminiPartSpelling(TextSpelling, frozen=True, tag="gemini.part", gc=False)
     inner_snake_keys: tuple[str, ...] = ()
     data: str | None = None
     key: str | None = None
+
+
+class GeminiCallSpelling(WireSpelling, frozen=True, tag="gemini.call", gc=False):
+    """How a part with a `functionCall` was spelled.
+
+    - `snake_keys`: its keys that were in snake_case. LiteLLM writes `function_call` (recorded).
+    - `is_escaped`: its name had the escape that toolwire writes for this wire.
+    - `has_no_id`: it had no `id`, or an empty one. Models before Gemini 3 write none (recorded).
+    - `has_no_args`: it had no `args`, or none that are an object. Gemini leaves them out if there are none
+      (https://github.com/JetBrains/koog/pull/2147).
+    """
+
+    snake_keys: tuple[str, ...] = ()
+    is_escaped: bool = False
+    has_no_id: bool = False
+    has_no_args: bool = False
+
+
+class GeminiResultSpelling(WireSpelling, frozen=True, tag="gemini.result", gc=False):
+    """How a part with a `functionResponse` was spelled.
+
+    - `snake_keys`: its keys that were in snake_case. LiteLLM writes `function_response` (recorded).
+    - `is_escaped`: its name had the escape that toolwire writes for this wire.
+    - `id`: it had no `id`, or that of no call. Clients of models before Gemini 3 send none (recorded).
+    - `linked_id`: the call that it answers nevertheless. Its `id` is written as long as it answers that call.
+    - `has_no_response`: it had `parts` alone, in which a function may return media
+      (https://ai.google.dev/api/caching#FunctionResponse).
+    - `response`: the `response` was neither `{"output": text}` nor `{"error": text}`. google-genai writes
+      `{"result": value}`, and a function may return any object (recorded).
+    """
+
+    snake_keys: tuple[str, ...] = ()
+    is_escaped: bool = False
+    id: str | UnsetType | None = UNSET
+    linked_id: str | None = None
+    has_no_response: bool = False
+    response: Any | UnsetType = UNSET

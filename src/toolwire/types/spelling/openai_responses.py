@@ -8,7 +8,11 @@ from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, TextSp
 
 
 class QualifiedName(Struct, frozen=True, gc=False):
-    """The name of a tool and of its namespace, and the flat name that the tool has in the canonical request."""
+    """The name of a tool and of its namespace, and the flat name that the tool has in the canonical request.
+
+    Responses groups tools in namespaces (https://developers.openai.com/api/docs/guides/tools-tool-search). A canonical
+    request has one list of tools.
+    """
 
     namespace: str | None
     name: str
@@ -16,7 +20,7 @@ class QualifiedName(Struct, frozen=True, gc=False):
 
 
 class NamespaceLayout(Struct, frozen=True, tag="namespace", tag_field="kind", gc=False):
-    """A namespace: its name, its other keys, and the layout of its tools."""
+    """A namespace: its name, its other keys, and the layout of its tools, which has the place of each declaration."""
 
     name: str
     unparsed: dict[str, Any]
@@ -37,16 +41,14 @@ class RepeatedTool(Struct, frozen=True, tag="repeated_tool", tag_field="kind", g
 
 
 ToolPlace = str | NamespaceLayout | ServerToolPlace | RepeatedTool
-
-
 """One declaration in a layout; a string is the flat name of a tool."""
 
 
 class ToolItem(Struct, frozen=True, gc=False):
     """An `additional_tools` item of the input: the index of the message after it, its other keys, its tools.
 
-    Codex sends them.
-    https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_input_item_param.py
+    Codex sends such items
+    (https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_input_item_param.py).
     """
 
     before_message: int
@@ -120,8 +122,8 @@ class ResponsesToolSpelling(ToolSpelling, frozen=True, tag="openai-responses.too
     """How a tool was declared.
 
     - `qualified_name`: the tool was in a namespace, or its name was not unique.
-    - `builtin`: the `type` of a tool that OpenAI defines and the client runs, such as `apply_patch`. It has no name.
-      https://developers.openai.com/api/docs/guides/tools-apply-patch
+    - `builtin`: the `type` of a tool that OpenAI defines and the client runs, such as `apply_patch`
+      (https://developers.openai.com/api/docs/guides/tools-apply-patch). It has no name.
     - `has_no_description`, `has_no_parameters`: a tool of OpenAI did not declare these. The canonical tool has the
       description and the parameters that are documented.
     """
@@ -132,23 +134,65 @@ class ResponsesToolSpelling(ToolSpelling, frozen=True, tag="openai-responses.too
     has_no_parameters: bool = False
 
 
-class ResponsesResultSpelling(WireSpelling, frozen=True, tag="openai-responses.result", gc=False):
-    """How a result was spelled.
+class ResponsesCallSpelling(WireSpelling, frozen=True, tag="openai-responses.call", gc=False):
+    """How an item with a call was spelled. Its `id` and the status `completed` are constants.
 
-    - `tools`: the layout of the `tools` of a `tool_search_output`. The canonical result names them in `tools_text`.
+    - `builtin`: it called a tool of this type, which OpenAI defines and the client runs, such as `apply_patch`
+      (https://platform.openai.com/docs/guides/tools-apply-patch).
+    - `qualified_name`: the tool was in a namespace, or its name was not unique
+      (https://developers.openai.com/api/docs/guides/tools-tool-search).
+    - `reasoning_id`: the `id` of the reasoning before it. OpenAI rejects the `id` of a call whose reasoning is gone
+      (https://github.com/TanStack/ai/issues/1212).
+    - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
+    - `has_no_id`: it had no `call_id`, or an empty one. Histories that people write by hand have none.
+    - `has_no_arguments`: it had no `arguments`, or none that are text or an object. Other keys may hold them, and the
+      call must not come back with `{}`.
     """
 
+    builtin: str | None = None
+    qualified_name: QualifiedName | None = None
+    reasoning_id: str | None = None
+    is_escaped: bool = False
+    has_no_id: bool = False
+    has_no_arguments: bool = False
+
+
+class ResponsesResultSpelling(WireSpelling, frozen=True, tag="openai-responses.result", gc=False):
+    """How an item with a result was spelled. Its `id` and the status `completed` are constants.
+
+    - `builtin`: it was of a tool of this type, as in `ResponsesCallSpelling`.
+    - `id_key`: the key of the call's id. OpenAI's guide to `local_shell` writes `call_id`, its client `id`
+      (https://platform.openai.com/docs/guides/tools-local-shell; openai 3.57.0, `LocalShellCallOutput`).
+    - `tools`: the layout of the `tools` of a `tool_search_output`. The canonical result has their names.
+    - `has_name`: it had the `name` of the tool. Codex writes it (https://github.com/openai/codex/issues/42088).
+    - `qualified_name`: that tool was in a namespace, as in `ResponsesCallSpelling`.
+    - `is_custom`: it was of a custom tool, and not of a function.
+    - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
+    - `has_no_output`: it had no output, which is optional for `apply_patch`
+      (openai 3.57.0, `ApplyPatchCallOutput`).
+    - `output`: the output was neither text nor parts. Some clients send what a function returned
+      (https://github.com/NousResearch/hermes-agent/pull/31770).
+    """
+
+    builtin: str | None = None
+    id_key: str = "call_id"
     tools: list[ToolPlace] | None = None
-    tools_text: str | None = None
+    has_name: bool = False
+    qualified_name: QualifiedName | None = None
+    is_custom: bool = False
+    is_escaped: bool = False
+    has_no_output: bool = False
+    output: Any | UnsetType = UNSET
 
 
 class ResponsesServerCallSpelling(WireSpelling, frozen=True, tag="openai-responses.server_call", gc=False):
     """How an item was spelled that calls a tool of the server.
 
-    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one.
-      https://developers.openai.com/api/docs/guides/tools-connectors-mcp
-    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` and the `custom_tool_call` of xAI have one.
-      https://developers.openai.com/api/docs/guides/tools-shell, https://docs.x.ai/docs/guides/tools/overview
+    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one
+      (https://developers.openai.com/api/docs/guides/tools-connectors-mcp).
+    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` has one
+      (https://developers.openai.com/api/docs/guides/tools-shell), and so has xAI's `custom_tool_call`
+      (https://docs.x.ai/docs/guides/tools/overview).
     - `input_key`: the key of its arguments: `action` of `web_search_call`, `arguments` of `mcp_call`.
     - `input_text`: its arguments were JSON text, as those of `mcp_call` are.
     """
