@@ -147,7 +147,7 @@ def _take_citations(unparsed: dict[str, Any]) -> Any:
 
 
 def take_audio(unparsed: dict[str, Any]) -> list[Part]:
-    """Take what an answer says aloud out of what is left of it."""
+    """Take the audio out of the unparsed keys of an answer."""
     left = unparsed["audio"].copy()
     file_id, data, transcript = take(left, "id", str), take(left, "data", str), take(left, "transcript", str)
     if file_id is None:
