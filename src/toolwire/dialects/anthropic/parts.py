@@ -117,7 +117,7 @@ def _decode_image(unparsed: dict[str, Any]) -> Part | None:
 
 
 def _take_source(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take where a medium comes from; None where that is not understood."""
+    """Take the source out of the unparsed keys of a medium. Return its fields, or None if it is not understood."""
     source: Any = unparsed.pop("source", None)
     match source:
         case {"type": "base64", "media_type": str(media_type), "data": str(data)} if len(source) == 3:

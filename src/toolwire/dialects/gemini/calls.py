@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, finish, write_keys
+from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, write_keys
 from toolwire.encoding.calls import put_below, read_arguments, say_object
 from toolwire.encoding.ledger import left_of, made_by, spelling_of, take
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
@@ -246,7 +246,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
             case Text():
                 texts.append(part.text)
                 spoken += 1
-                finish({}, part, ledger)
+                ledger.finish({}, part)
                 ledger.lose_fields(part, "citation", "citations")
                 if media:
                     ledger.lose("", "order", f"{DIALECT} says the words of a result first", "moved")

@@ -122,7 +122,7 @@ def _decode_message(body: Any, ids: MadeIds) -> Message:
 
 
 def _speaker(content: str | list[Part]) -> Role:
-    """Say who speaks in a content of the user: results alone are the tool's."""
+    """Return the role of a content of the user: results alone are the tool's."""
     if type(content) is str or not content:
         return "user"
     for part in content:
@@ -132,7 +132,7 @@ def _speaker(content: str | list[Part]) -> Role:
 
 
 def take_parts(unparsed: dict[str, Any], ids: MadeIds) -> tuple[str | list[Part], bool]:
-    """Take the parts out of the unparsed keys of a content, and tell whether there was one in the place of a list."""
+    """Take the parts out of the unparsed keys of a content. Return them, and True if there was one and no list."""
     bodies = unparsed.get("parts")
     if type(bodies) is dict:
         return [read_part(unparsed.pop("parts"), ids)], True

@@ -160,7 +160,7 @@ def encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
     """Write a text."""
     if part.citations and not all(made_by(citation.opaque, DIALECT) for citation in part.citations):
         ledger.lose("citations", "citation", f"{DIALECT} cites beside the answer, not in a text")
-    return finish({"text": part.text}, part, ledger)
+    return _finish({"text": part.text}, part, ledger)
 
 
 def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
@@ -179,7 +179,7 @@ def encode_thinking(part: Thinking, ledger: Ledger) -> dict[str, Any] | None:
             ledger.lose("", "thinking", "thinking that says nothing is not sent", severity="minor")
             return None
         ledger.lose("text", "thinking", "said as a thought that was not signed here", "approximated")
-    return finish(body, part, ledger)
+    return _finish(body, part, ledger)
 
 
 _MEDIA: dict[type, str] = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
@@ -235,7 +235,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         return None
     if source == "text":
         lose_document_text(part, ledger)  # type: ignore[arg-type]
-        return finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
+        return _finish({"text": part.text}, part, ledger)  # type: ignore[union-attr]
     if (data := data_of(part, WIRE, spelling_of(part.opaque, GeminiPartSpelling).data)) is not None:
         key, inner = "inlineData", {"data": data}
     else:
@@ -248,7 +248,7 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
         inner["mimeType"] = media_type if is_native or type(part) is not Image else image_kind(media_type)
     if type(part) is Document and part.name is not None:
         inner["displayName"] = part.name
-    return finish({key: nest(key, inner, part)}, part, ledger)
+    return _finish({key: _nest(key, inner, part)}, part, ledger)
 
 
 def _source_of(part: Image | Document | Audio, ledger: Ledger) -> str | None:
@@ -319,7 +319,7 @@ def encode_server_part(part: ServerToolCall | ServerToolResult, ledger: Ledger) 
     else:
         ledger.lose("", "server_tool", f"{DIALECT} says `{key}` of its own tool, and an object")
         return None
-    return finish({key: nest(key, inner, part)}, part, ledger)
+    return _finish({key: _nest(key, inner, part)}, part, ledger)
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], GeminiPartSpelling], Part | None]] = {
@@ -332,23 +332,14 @@ _DECODERS: dict[str, Callable[[dict[str, Any], dict[str, Any], GeminiPartSpellin
 }
 
 
-def nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
-    """Complete the object inside a part with what its own wire had left of it, in its spelling."""
+def _nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
+    """Add the unparsed keys to the object inside a part of this wire, and spell its keys as they were."""
     opaque = part.opaque
     if not made_by(opaque, DIALECT):
         return inner
     return write_keys(left_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys)
 
 
-def finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Add to a part what its own wire had left, in its spelling."""
-    return _spell(ledger.finish(body, part), part.opaque)
-
-
-def close(body: dict[str, Any], opaque: Opaque | None, ledger: Ledger) -> dict[str, Any]:
-    """Add to an object what its own wire had left, in its spelling."""
-    return _spell(ledger.replay(body, opaque), opaque)
-
-
-def _spell(body: dict[str, Any], opaque: Opaque | None) -> dict[str, Any]:
-    return write_keys(body, spelling_of(opaque, GeminiPartSpelling).snake_keys)
+def _finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
+    """Add the unparsed keys to a part of this wire, and spell its keys as they were."""
+    return write_keys(ledger.finish(body, part), spelling_of(part.opaque, GeminiPartSpelling).snake_keys)

@@ -59,7 +59,8 @@ def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     unparsed = body.copy()
     role = unparsed.get("role")
     if type(role) is not str or role.lower() != "assistant":
-        return _decode_content("assistant", unparsed, OllamaMessageSpelling(), place)
+        spelling = OllamaMessageSpelling(has_no_role="role" not in body)
+        return _decode_content("assistant", unparsed, spelling, place)
     del unparsed["role"]
     spelling = OllamaMessageSpelling(role=None if role == "assistant" else role)
     return _decode_content("assistant", unparsed, spelling, place)
@@ -154,10 +155,10 @@ def _begin(message: Message, ledger: Ledger) -> dict[str, Any]:
     """Write the role of a message, as it was spelled as long as it is the same."""
     role: str = message.role
     if ledger.own:
-        raw_role = spelling_of(message.opaque, OllamaMessageSpelling).role
-        if "role" in message.opaque.value:  # type: ignore[union-attr]
+        spelling = spelling_of(message.opaque, OllamaMessageSpelling)
+        if spelling.has_no_role or "role" in message.opaque.value:  # type: ignore[union-attr]
             return {}
-        return {"role": raw_role if raw_role is not None and raw_role.lower() == role else role}
+        return {"role": spelling.role if spelling.role is not None and spelling.role.lower() == role else role}
     if role == "developer":
         ledger.lose("role", "developer", f"{DIALECT} knows only the system", "approximated")
         role = "system"

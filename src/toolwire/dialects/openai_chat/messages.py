@@ -36,9 +36,9 @@ from toolwire.dialects.openai_chat.parts import (
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of, take, take_entries
 from toolwire.encoding.quirks import Quirks
 from toolwire.types import Audio, Message, Opaque, Part, Refusal, Text, Thinking, ToolCall, ToolResult
-from toolwire.types.spelling import MessageSpelling
 from toolwire.types.spelling.openai_chat import (
     ChatCallSpelling,
+    ChatMessageSpelling,
     ChatRefusalSpelling,
     ChatThinkingSpelling,
 )
@@ -115,8 +115,10 @@ def decode_answer(body: dict[str, Any], place: int = 0) -> Message:
     name = take(unparsed, "name", str) if rare else None
     alone = not parts or (len(parts) == 1 and type(parts[0]) is Text and parts[0].citations is None)
     if type(content) is str and alone:
-        return Message("assistant", content, name, None, WIRE.mark(unparsed))
-    return Message("assistant", parts, name, None, WIRE.mark(unparsed, MessageSpelling(constants=constants)))
+        spelling = ChatMessageSpelling(has_no_role="role" not in body)
+        return Message("assistant", content, name, None, WIRE.mark(unparsed, spelling))
+    spelling = ChatMessageSpelling(constants=constants, has_no_role="role" not in body)
+    return Message("assistant", parts, name, None, WIRE.mark(unparsed, spelling))
 
 
 def _take_thinking(unparsed: dict[str, Any]) -> list[Part]:
@@ -145,7 +147,7 @@ def _take_citations(unparsed: dict[str, Any]) -> Any:
 
 
 def take_audio(unparsed: dict[str, Any]) -> list[Part]:
-    """Take what an answer says aloud out of what is left of it."""
+    """Take the audio out of the unparsed keys of an answer."""
     left = unparsed["audio"].copy()
     file_id, data, transcript = take(left, "id", str), take(left, "data", str), take(left, "transcript", str)
     if file_id is None:
@@ -222,7 +224,8 @@ def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: li
 def encode_answer(message: Message, ledger: Ledger, *, as_string: bool = False) -> dict[str, Any]:
     """Write an assistant's message, in a request or (its text as one string) in a response."""
     has_odd_role = made_by(message.opaque, DIALECT) and "role" in message.opaque.value  # type: ignore[union-attr]
-    body: dict[str, Any] = {} if has_odd_role else {"role": "assistant"}
+    has_no_role = has_odd_role or spelling_of(message.opaque, ChatMessageSpelling).has_no_role
+    body: dict[str, Any] = {} if has_no_role else {"role": "assistant"}
     if type(message.content) is str:
         body["content"] = message.content
     else:

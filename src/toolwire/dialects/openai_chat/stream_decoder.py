@@ -55,9 +55,9 @@ from toolwire.types import (
     ToolCall,
     UsageDelta,
 )
-from toolwire.types.spelling import MessageSpelling
 from toolwire.types.spelling.openai_chat import (
     ChatChoiceSpelling,
+    ChatMessageSpelling,
     ChatResponseSpelling,
     ChatThinkingSpelling,
 )
@@ -484,7 +484,7 @@ class Decoder(WireDecoder):
             if word is None:
                 finish = cut if reason is not None or answer.broken else finish or "stop"
             constants = {} if answer.content is ABSENT else {"content": answer.content}
-            message = Message("assistant", [], opaque=WIRE.mark(answer.rest, MessageSpelling(constants=constants)))
+            message = Message("assistant", [], opaque=WIRE.mark(answer.rest, ChatMessageSpelling(constants=constants)))
             if answer.content == "" and answer.spoken <= 1:
                 message = replace(message, content="", opaque=WIRE.mark(answer.rest))
             opaque = WIRE.mark(answer.left, ChatChoiceSpelling(constants={"index": index}))

@@ -219,7 +219,7 @@ def is_plain_text(block: Any) -> bool:
 
 
 def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
-    """Add what its own wire had left of a part; what belongs to the item around it is not the part's."""
+    """Add the unparsed keys to a part of this wire, without those of the item around it."""
     lose_cache(part, ledger)
     if part.opaque is not None:
         ledger.replay(body, part.opaque)
@@ -229,12 +229,12 @@ def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, 
 
 
 def _to_part(unparsed: dict[str, Any]) -> dict[str, Any]:
-    """Name what is left of a message item so that it can stand among what is left of its first part."""
+    """Rename the unparsed keys of a message item, so that they can stand among those of its first part."""
     return {_ITEM + key: unparsed[key] for key in unparsed}
 
 
 def from_item(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what a part carries for the message item that it opens."""
+    """Return the unparsed keys of the message item that begins with a part."""
     return {key[len(_ITEM) :]: value[key] for key in value if key.startswith(_ITEM)}
 
 

@@ -93,7 +93,7 @@ def _seed_of(response: Response, place: int) -> str:
 
 
 def end_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
-    """Say of an answer why it ended, now that its calls are known, and how its wire spelled its text."""
+    """Return an answer with its finish reason, now that its calls are known, and with the spelling of its content."""
     called = any(type(part) is ToolCall and part.complete for part in parts)
     message, reason = choice.message, wants_calls(choice.finish_reason, called=called)
     if worded and message.opaque is not None:
@@ -116,7 +116,7 @@ def write(response: Response, weaver: Weaver) -> Response:
 
 
 def _shed(choice: Choice, dialect: str, *, called: bool) -> Choice:
-    """Give an answer as its wire ends it: calls in its text are no reason there."""
+    """Return an answer as its wire ends it: calls in its text are no finish reason there."""
     message, reason = choice.message, choice.finish_reason
     if reason == "tool_calls" and not called and choice.raw_finish_reason in (None, *_ORDINARY):
         reason = None if choice.raw_finish_reason is None and made_by(choice.opaque, dialect) else "stop"

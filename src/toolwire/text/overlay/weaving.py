@@ -81,7 +81,7 @@ class Weaver:
         self.writer: FormatWriter = writer
 
     def weave(self, message: Message, *, verbatim: bool, keeps_native: bool) -> Message:
-        """Give a message whose calls stand in its text; `verbatim` words are not looked at."""
+        """Return `message` with its calls in its text. With `verbatim`, text that looks like a call is not escaped."""
         own = made_by(message.opaque, self.ledger.dialect)
         if type(message.content) is str:
             said = self.writer.weave([Text(message.content)], verbatim=verbatim) if message.content else ""
@@ -123,7 +123,7 @@ class Weaver:
         return isinstance(part, Text) or (isinstance(part, ToolCall) and not native)
 
     def _joins(self, part: Part, last: Part) -> bool:
-        """Whether a part stands in the same text as the one before it."""
+        """Return True if a part stands in the same text as the one before it."""
         if isinstance(part, ToolCall):
             return not begins_text(part)
         opaque = part.opaque  # type: ignore[union-attr]
@@ -146,7 +146,7 @@ class Weaver:
         return self._text(group, words, own=own)
 
     def _text(self, group: list[_Worded], words: str, *, own: bool) -> Text:
-        """Give the text of a group, with what its wire said of it."""
+        """Return the text of a group, with what its wire said of it."""
         texts = [part for part in group if isinstance(part, Text)]
         opaque = next((part.opaque for part in reversed(texts) if part.opaque is not None), None)
         if opaque is not None and self._is_continued(opaque):

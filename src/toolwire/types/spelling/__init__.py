@@ -46,6 +46,7 @@ Spelling = (
     | openai_chat.ChatChoiceSpelling
     | openai_chat.ChatErrorSpelling
     | openai_chat.ChatMediumSpelling
+    | openai_chat.ChatMessageSpelling
     | openai_chat.ChatRefusalSpelling
     | openai_chat.ChatRequestSpelling
     | openai_chat.ChatResponseSpelling

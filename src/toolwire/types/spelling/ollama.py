@@ -66,9 +66,12 @@ class OllamaMessageSpelling(MessageSpelling, frozen=True, tag="ollama.message", 
 
     - `role`: its role, if that was in other letters, such as `User`. The server reads a role in any case
       (`Message.UnmarshalJSON`, https://github.com/ollama/ollama/blob/main/api/types.go).
+    - `has_no_role`: the message of a response had none. No server is known that leaves it out, but the client gets what
+      the server sent.
     """
 
     role: str | None = None
+    has_no_role: bool = False
 
 
 class OllamaImageSpelling(MediumSpelling, frozen=True, tag="ollama.image", gc=False):

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from toolwire.types.spelling.base import MediumSpelling, RequestSpelling, ToolSpelling, WireSpelling
+from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, RequestSpelling, ToolSpelling, WireSpelling
 
 
 class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response", gc=False):
@@ -61,6 +61,16 @@ class ChatToolSpelling(ToolSpelling, frozen=True, tag="openai-chat.tool", gc=Fal
 
     has_no_type: bool = False
     is_deprecated_function: bool = False
+
+
+class ChatMessageSpelling(MessageSpelling, frozen=True, tag="openai-chat.message", gc=False):
+    """How an assistant's message was spelled.
+
+    - `has_no_role`: it had no role. No server is known that leaves it out of a response, but the client gets what the
+      server sent.
+    """
+
+    has_no_role: bool = False
 
 
 class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", gc=False):
