@@ -49,7 +49,7 @@ def files_at(revision: str) -> dict[str, str]:
     command = ["git", "archive", revision, "pyproject.toml", PACKAGE]
     packed = subprocess.check_output(command, cwd=REPOSITORY)  # noqa: S603 - it is ours
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        members = [each for each in archive if each.name.endswith((".py", ".toml"))]
+        members = [each for each in archive if each.name == "pyproject.toml" or each.name.endswith(".py")]
         return {each.name: _text(archive, each) for each in members}
 
 
