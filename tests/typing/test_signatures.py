@@ -36,10 +36,11 @@ def names(*classes: type) -> list[set[str]]:
 
 def test_the_settings_of_a_request_are_those_that_are_taken() -> None:
     elsewhere = {"context", "model", "opaque", "tool_choice", "output"}
-    assert set(settings.RequestSettings.__annotations__) == {
-        *(set(Request.__struct_fields__) - elsewhere),
-        *("system", "provider_state", "capabilities"),
-    }
+    typed = set(settings.RequestSettings.__annotations__) - {"system", "provider_state", "capabilities"}
+    fields = set(Request.__struct_fields__) - elsewhere
+    reason = "add these fields of Request to RequestSettings in client/settings.py, each with a sentence"
+    assert fields - typed == set(), reason
+    assert typed - fields == set(), "RequestSettings in client/settings.py has these, and Request has no such fields"
     said, meant = settings.RequestSettings.__annotations__, Request.__annotations__
     assert {name for name in said.keys() & meant.keys() if said[name] != meant[name]} == set()
 
