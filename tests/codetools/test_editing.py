@@ -288,7 +288,7 @@ def test_a_change_while_the_tool_works_is_kept(project: Project, monkeypatch: py
     file.unlink()
     assert not project.left_over()
     monkeypatch.setattr(replacing, "check_still", lambda *_: file.write_text("by somebody else"))
-    assert "something is there by now" in project.refused("write_file", path="f", content="x")
+    assert "another program created it meanwhile" in project.refused("write_file", path="f", content="x")
     assert project.read("f") == b"by somebody else"
     assert not project.left_over()
 

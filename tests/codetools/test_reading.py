@@ -14,7 +14,7 @@ from tests.codetools.folders import Project, other_process, said_by, sized
 from tests.timing import within
 from toolwire.codetools import reading
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
-from toolwire.codetools.lines import Beyond, window
+from toolwire.codetools.lines import BeyondEnd, window
 from toolwire.codetools.reading import SEARCHED
 from toolwire.types import Image
 
@@ -160,8 +160,8 @@ def test_a_window_is_what_splitting_gives(
         return data[start : start + min(count, most + 1)]
 
     try:
-        found = window(read, len(data), offset, limit, most, counted=counted, searched=1 << 30)
-    except Beyond as problem:
+        found = window(read, len(data), offset, limit, most, count_limit=counted, search_limit=1 << 30)
+    except BeyondEnd as problem:
         assert offset > len(whole)
         assert problem.total == len(whole)  # noqa: PT017 - a line that is there is found below
         return

@@ -226,7 +226,7 @@ def test_the_rules_are_those_of_git(tmp_path: Path, tally: Counter[str]) -> None
         root.mkdir()
         _planted(root, random.Random(seed))  # noqa: S311 - trees, not secrets
         workspace = Workspace(root)
-        with workspace.open_folder(workspace.place(".")) as fd:
+        with workspace.open_folder(workspace.resolve(".")) as fd:
             walk = FolderWalk(fd, above=[])
             with closing(walk.entries()) as entries:
                 ours = {entry.path for entry in entries if entry.kind == "file"}

@@ -37,7 +37,7 @@ def test_a_file_is_made_and_replaced(project: Project) -> None:
 @pytest.mark.row("B17")
 def test_a_file_that_is_there_is_kept_if_asked(project: Project) -> None:
     project.file("f", "never read")
-    assert "there already" in project.refused("write_file", path="f", content="x", overwrite=False)
+    assert "exists already" in project.refused("write_file", path="f", content="x", overwrite=False)
     assert project.read("f") == b"never read"
     project.ok("write_file", path="g", content="x", overwrite=False)
     project.ok("write_file", path="f", content="x")
@@ -101,7 +101,7 @@ def test_text_is_added_and_nothing_else(project: Project, data: bytes, added: st
 
 @pytest.mark.row("B25")
 def test_a_missing_file_and_folder_are_made(project: Project) -> None:
-    assert project.ok("append_to_file", path="a/b/f", content="x") == "Made a/b/f with 1 byte."
+    assert project.ok("append_to_file", path="a/b/f", content="x") == "Created a/b/f with 1 byte."
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"caf\xe9", b"\xff\xfea\0"])

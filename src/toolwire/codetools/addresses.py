@@ -18,7 +18,7 @@ from typing import Any
 from httpx2 import URL, InvalidURL
 from msgspec import Struct
 
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
 
 _MAX_URL = 8000
@@ -162,7 +162,7 @@ def _check_host(host: str, rules: FetchRules) -> None:
     """Refuse what is neither a name nor an address in its one spelling, and what the rules do not allow."""
     meant = host if ":" in host else number_of(host)
     if "%" in host and ":" in host:
-        raise AddressRefused(f"{shown(host)} is an address of one network card: those are refused")
+        raise AddressRefused(f"{escape_name(host)} is an address of one network card: those are refused")
     if meant is None and not _is_name(host):
         raise AddressRefused(f"{brief(host)} is not the name of a host")
     if meant is not None and meant != host:
@@ -248,4 +248,4 @@ def carried_by(address: IPv6Address) -> tuple[str, IPv4Address] | None:
 
 def brief(text: str) -> str:
     """Write what was given on one line, its beginning if it is long."""
-    return shown(text if len(text) <= 200 else f"{text[:200]}...")
+    return escape_name(text if len(text) <= 200 else f"{text[:200]}...")

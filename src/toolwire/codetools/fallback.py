@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from toolwire.codetools.definitions import LINE_CHARACTERS
 from toolwire.codetools.hits import FoundLine, Query
-from toolwire.codetools.paths import READ, kind_of
+from toolwire.codetools.paths import READ, special_file_type
 from toolwire.codetools.regexes import LinePattern
 
 BLOCK = 64 * 1024
@@ -138,7 +138,7 @@ def opened(folder: int, name: str) -> int:
     """Open a regular file of a folder that is being walked; OSError if it is none, or too large."""
     fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
     status = os.fstat(fd)
-    if kind_of(status.st_mode) is not None or status.st_size > _MAX_FILE:
+    if special_file_type(status.st_mode) is not None or status.st_size > _MAX_FILE:
         os.close(fd)
         raise FileNotFoundError(name)
     return fd

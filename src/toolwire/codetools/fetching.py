@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from toolwire.codetools.addresses import AddressRefused, FetchRules, FetchTarget, number_of, target_of, why_refused
 from toolwire.codetools.definitions import REDIRECTS
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
 from toolwire.work.threads import TooManyThreads, in_thread
 
@@ -72,7 +72,9 @@ def headers_of(wanted: Mapping[str, Any] | None) -> _Headers:
     for name, value in wanted.items():
         low = name.lower()
         if not _NAME.fullmatch(name) or not isinstance(value, str) or not _VALUE.fullmatch(value):
-            raise ToolError(f"headers: {shown(name[:80])} is not a header of printable ASCII characters on one line")
+            raise ToolError(
+                f"headers: {escape_name(name[:80])} is not a header of printable ASCII characters on one line"
+            )
         if low in _FRAMING or low.startswith("proxy-"):
             raise ToolError(f"headers: {name} is set by the tool itself; leave it out")
         if low in read:
@@ -155,9 +157,9 @@ async def fetch(
             return replace(answer, dropped=dropped)
         before, target = target, _next(target, answer.headers.get("location"), rules)
         if str(target.url) in visited:
-            raise ToolError(f"the redirects of {shown(url)} go around in a circle")
+            raise ToolError(f"the redirects of {escape_name(url)} go around in a circle")
         if len(visited) > REDIRECTS:
-            raise ToolError(f"{shown(url)} is redirected more than {REDIRECTS} times")
+            raise ToolError(f"{escape_name(url)} is redirected more than {REDIRECTS} times")
         if target.origin != before.origin:
             dropped += tuple(name for name in headers if name not in _TRAVELLING)
             headers = {name: value for name, value in headers.items() if name in _TRAVELLING}
@@ -263,7 +265,7 @@ def _reason(problem: BaseException) -> str:
         text = getattr(problem, "verify_message", "") or problem.reason or text
     elif isinstance(problem, OSError) and problem.errno is not None and problem.errno > 0:
         text = os.strerror(problem.errno)
-    return shown(text[:200]) or type(problem).__name__
+    return escape_name(text[:200]) or type(problem).__name__
 
 
 class _Metered(httpcore2.AsyncNetworkStream):
@@ -296,7 +298,7 @@ class Unpacking:
     def __init__(self, coding: str, limit: int) -> None:
         packed = _CODINGS.get(coding.strip().lower())
         if packed is None:
-            raise ToolError(f"the content is packed as {shown(coding[:80])}, which is not read: only gzip is")
+            raise ToolError(f"the content is packed as {escape_name(coding[:80])}, which is not read: only gzip is")
         self.packed: bool = packed
         self.limit: int = limit
         self.data: bytearray = bytearray()

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.work.results import spelled
 
 _CUT = " [cut]"
@@ -133,7 +133,7 @@ class Report:
 
     def add(self, path: str, lines: list[FoundLine]) -> None:
         """Write the lines of a file; `path` is that of the project folder."""
-        name = _LIKE_A_LINE.sub(lambda found: rf"\x{ord(found[0]):02x}", shown(path))
+        name = _LIKE_A_LINE.sub(lambda found: rf"\x{ord(found[0]):02x}", escape_name(path))
         context = self._query.context
         last = -1
         reach = 0

@@ -17,7 +17,7 @@ from itertools import chain, groupby, islice
 
 from msgspec import Struct
 
-from toolwire.codetools.paths import READ, ProjectPath, folder_of, held
+from toolwire.codetools.paths import READ, ProjectPath, closing_fd, open_root_folder
 from toolwire.codetools.patterns import FOLDERS, MAX_PATTERN, Test, translated, whole
 
 _NAME = ".gitignore"
@@ -96,12 +96,12 @@ def level_of(fd: int, start: int, names: Sequence[str] | None = None) -> Level:
     return Level(start, rules, is_repository=True)
 
 
-def levels_above(place: ProjectPath) -> list[Level]:
+def levels_above(location: ProjectPath) -> list[Level]:
     """Read the rules of the folders above a place, which begins at its root."""
     found: list[Level] = []
-    for count in range(len(place.parts)):
-        start = sum(len(name) + 1 for name in place.parts[:count])
-        with contextlib.suppress(OSError), folder_of(place.root, place.parts[:count]) as fd:
+    for count in range(len(location.parts)):
+        start = sum(len(name) + 1 for name in location.parts[:count])
+        with contextlib.suppress(OSError), open_root_folder(location.root, location.parts[:count]) as fd:
             found.append(level_of(fd, start))
     return found
 
@@ -109,7 +109,7 @@ def levels_above(place: ProjectPath) -> list[Level]:
 def _rules_of(folder: int) -> _IgnoreFile | None:
     """Read the `.gitignore` of an open folder; None if it has none, or no rules in it."""
     try:
-        with held(os.open(_NAME, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
+        with closing_fd(os.open(_NAME, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
             return parsed(os.read(fd, _MAX_BYTES)) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     except OSError:
         return None
@@ -153,9 +153,9 @@ def _rule(line: str) -> _Rule | None:
 class Below:
     """Whether the rules of a folder, and of those above it, are about what was found below."""
 
-    def __init__(self, place: ProjectPath, fd: int, above: list[Level]) -> None:
-        self._place = place
-        self._prefix = "".join(f"{name}/" for name in place.parts)
+    def __init__(self, location: ProjectPath, fd: int, above: list[Level]) -> None:
+        self._location = location
+        self._prefix = "".join(f"{name}/" for name in location.parts)
         self._levels: dict[str, list[Level]] = {"": [*above, level_of(fd, len(self._prefix))]}
         self.is_in_repository: bool = any(level.is_repository for level in self._levels[""])
 
@@ -175,7 +175,7 @@ class Below:
         if folder in self._levels:
             return
         level = Level(len(self._prefix) + len(folder), None, is_repository=False)
-        parts = (*self._place.parts, *folder.strip("/").split("/"))
-        with contextlib.suppress(OSError), folder_of(self._place.root, parts) as fd:
+        parts = (*self._location.parts, *folder.strip("/").split("/"))
+        with contextlib.suppress(OSError), open_root_folder(self._location.root, parts) as fd:
             level = level_of(fd, level.start)
         self._levels[folder] = [*self._levels[above], level]

@@ -20,9 +20,9 @@ import msgspec
 from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.files import Standing, file_place, read_all
+from toolwire.codetools.files import OpenFile, read_all, resolve_file
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, held, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, closing_fd, translate_errors
 from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 from toolwire.types.readable import readable
@@ -42,7 +42,7 @@ logger: logging.Logger = logging.getLogger("toolwire")
 class Change(Struct, frozen=True):
     """What a file that is there will hold."""
 
-    found: Standing
+    found: OpenFile
     data: bytes
 
     @property
@@ -83,13 +83,13 @@ def digest(data: bytes) -> str:
 
 def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
     """Make changes together; the folders, and that of the project, `root`, are open and locked."""
-    given = changes[0].spot.given
+    requested = changes[0].spot.requested
     if _is_there(root, COMMITTED) or _is_there(root, PLANNED):
-        raise PathRefused("busy", given, _IN_THE_WAY)
+        raise PathRefused("busy", requested, _IN_THE_WAY)
     entries = [_entry(workspace, change, number) for number, change in enumerate(changes)]
     spots = list({identity(change.spot.folder): change.spot for change in changes}.values())
     try:
-        with saying(given):
+        with translate_errors(requested):
             _write(root, PLANNED, msgspec.json.encode(entries), None)
             for change, entry in zip(changes, entries, strict=True):
                 _stage(change, entry)
@@ -113,8 +113,8 @@ def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
 
 
 def _entry(workspace: Workspace, change: Change, number: int) -> _Change:
-    place = change.spot.place
-    path = place.path if place.root is workspace.cwd else f"{place.root.path.rstrip('/')}/{place.path}"
+    location = change.spot.location
+    path = location.path if location.root is workspace.cwd else f"{location.root.path.rstrip('/')}/{location.path}"
     name = f".toolwire-{os.urandom(8).hex()}-{number}"
     before = digest(read_all(change.found.fd, FILE_BYTES))
     latin = os.fsencode(path).decode("latin-1")
@@ -131,9 +131,9 @@ def _stage(change: Change, entry: _Change) -> None:
         _write(folder, entry.kept, read_all(change.found.fd, FILE_BYTES), change.found)
 
 
-def _write(folder: int, name: str, data: bytes, old: Standing | None) -> None:
+def _write(folder: int, name: str, data: bytes, old: OpenFile | None) -> None:
     """Write a new file, by a name that nobody has."""
-    with held(create(folder, name, 0o600)) as fd:
+    with closing_fd(create(folder, name, 0o600)) as fd:
         fill(fd, data, old)
 
 
@@ -185,7 +185,7 @@ def recover(workspace: Workspace) -> list[str]:
     where there is nothing to do, and never raises.
     """
     done: list[str] = []
-    with contextlib.suppress(OSError, PathRefused), workspace.open_folder(workspace.place(".")) as root:
+    with contextlib.suppress(OSError, PathRefused), workspace.open_folder(workspace.resolve(".")) as root:
         for name in (COMMITTED, PLANNED):
             if _is_there(root, name):
                 try:
@@ -199,11 +199,11 @@ def recover(workspace: Workspace) -> list[str]:
 
 def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
     """Finish or undo what a note says; nothing where another process is at it."""
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as resources:
         entries = _noted(root, name)
-        opened = [(spot, entry) for entry in entries if (spot := _opened(workspace, entry, held)) is not None]
+        opened = [(spot, entry) for entry in entries if (spot := _opened(workspace, entry, resources)) is not None]
         try:
-            held.enter_context(locked([root, *(spot.folder for spot, _ in opened)], name, SOON))
+            resources.enter_context(locked([root, *(spot.folder for spot, _ in opened)], name, SOON))
         except PathRefused:
             return []
         if not _is_there(root, name) or _noted(root, name) != entries:
@@ -253,11 +253,11 @@ def _noted(root: int, name: str) -> list[_Change]:
     return [entry for entry in entries if all(map(_OURS.fullmatch, (entry.staged, entry.kept)))]
 
 
-def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> FileSpot | None:
+def _opened(workspace: Workspace, entry: _Change, resources: contextlib.ExitStack) -> FileSpot | None:
     """Open the folder of an entry; None if it is gone, or may not be written."""
     try:
-        place = file_place(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
-        return held.enter_context(workspace.open_parent(place))
+        location = resolve_file(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
+        return resources.enter_context(workspace.open_parent(location))
     except (PathRefused, UnicodeError):
         return None
 
@@ -275,7 +275,7 @@ def _digest_at(folder: int, name: str) -> str | None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    with held(os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
+    with closing_fd(os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
         return read_all(fd, FILE_BYTES + 1)
 
 

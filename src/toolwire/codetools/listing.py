@@ -26,13 +26,13 @@ from toolwire.codetools.paths import (
     PathRefused,
     ProjectPath,
     Workspace,
-    folder_of,
-    kind_of,
+    open_root_folder,
     real_parts,
-    saying,
+    special_file_type,
+    translate_errors,
 )
 from toolwire.codetools.patterns import glob_test
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.codetools.walking import FOLDER_ENTRIES, FolderWalk, kind_of_entry, notices
 from toolwire.errors import ToolError
 
@@ -57,17 +57,17 @@ for _ending, _type in _KNOWN_LATER.items():
 def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, ignored: bool = False) -> str:
     """Find files by name."""
     workspace: Workspace = desk.workspace
-    place = workspace.place(path)
+    location = workspace.resolve(path)
     test = glob_test(pattern)
     if pattern.endswith("/"):
         raise ToolError("glob finds files, not folders: write name/** for all that is in one, or use tree")
     beginning, depth = _reach(pattern)
     found: list[str] = []
-    with _opened_folder(workspace, place) as fd:
+    with _opened_folder(workspace, location) as fd:
         walk = FolderWalk(
             fd,
-            above=None if ignored else levels_above(place),
-            prefix="".join(f"{name}/" for name in place.parts),
+            above=None if ignored else levels_above(location),
+            prefix="".join(f"{name}/" for name in location.parts),
             enters=lambda folder, name: (
                 folder.count("/") < depth
                 and f"{folder}/"[: len(beginning)] == beginning[: len(folder) + 1]
@@ -80,7 +80,7 @@ def glob(desk: Any, pattern: str, path: str = ".", limit: int = GLOB_FILES, igno
                     if len(found) == limit:
                         found.append("")
                         break
-                    found.append(shown(workspace.name_of(place.inside(entry.path))))
+                    found.append(escape_name(workspace.display_path(location.inside(entry.path))))
     return _found(found, limit, walk, pattern)
 
 
@@ -89,7 +89,9 @@ def _found(found: list[str], limit: int, walk: FolderWalk, pattern: str) -> str:
     if len(found) > limit:
         told.insert(0, f"[The first {limit} files; there are more. Give a higher limit or a narrower pattern.]")
     elif not found and "/" not in pattern:
-        told.insert(0, f"[{shown(pattern)} looks in this folder only; **/{shown(pattern)} looks in all below it.]")
+        told.insert(
+            0, f"[{escape_name(pattern)} looks in this folder only; **/{escape_name(pattern)} looks in all below it.]"
+        )
     if not found and walk.ignored:
         told.append("[Files that .gitignore names were left out; set ignored to find them too.]")
     lines = found[:limit] or ["No files found"]
@@ -108,13 +110,13 @@ def _reach(pattern: str) -> tuple[str, float]:
     return beginning, float("inf") if "**" in pattern or "{" in pattern else len(names) - 1
 
 
-def _opened_folder(workspace: Workspace, place: ProjectPath) -> Any:
+def _opened_folder(workspace: Workspace, location: ProjectPath) -> Any:
     """Open a folder; of a file, say which tool is for it."""
-    if place.parts:
-        mode = workspace.status(place).st_mode
+    if location.parts:
+        mode = workspace.status(location).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISLNK(mode):
-            raise PathRefused("not_a_folder", place.given, "it is not a folder; read_file reads files")
-    return workspace.open_folder(place)
+            raise PathRefused("not_a_folder", location.requested, "it is not a folder; read_file reads files")
+    return workspace.open_folder(location)
 
 
 def _entries(workspace: Workspace, fd: int) -> tuple[list[tuple[str, str]], bool]:
@@ -122,7 +124,7 @@ def _entries(workspace: Workspace, fd: int) -> tuple[list[tuple[str, str]], bool
     with os.scandir(fd) as scan:
         found = [(entry.name, kind_of_entry(entry)) for entry, _ in zip(scan, range(FOLDER_ENTRIES), strict=False)]
         is_all = next(scan, None) is None
-    secret, _ = workspace.covered_among([name for name, _ in found])
+    secret, _ = workspace.restricted_among([name for name, _ in found])
     found = [entry for entry in found if entry[0] not in secret]
     found.sort(key=lambda entry: (entry[0].casefold(), entry[0]))
     return found, is_all
@@ -131,14 +133,14 @@ def _entries(workspace: Workspace, fd: int) -> tuple[list[tuple[str, str]], bool
 def _label(workspace: Workspace, name: str, kind: str, fd: int) -> str:
     """Say an entry: a folder with `/`, a link with where it points, what is no file with what it is."""
     if kind == "folder":
-        return f"{shown(name)}/"
+        return f"{escape_name(name)}/"
     if kind == "link":
-        return f"{shown(name)} -> {_target(workspace, name, fd)}"
+        return f"{escape_name(name)} -> {_target(workspace, name, fd)}"
     if kind == "other":
         with suppress(OSError):
-            special = kind_of(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
-            return f"{shown(name)} ({special})" if special else shown(name)
-    return shown(name)
+            special = special_file_type(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+            return f"{escape_name(name)} ({special})" if special else escape_name(name)
+    return escape_name(name)
 
 
 def _target(workspace: Workspace, name: str, fd: int) -> str:
@@ -146,13 +148,13 @@ def _target(workspace: Workspace, name: str, fd: int) -> str:
         target = os.readlink(name, dir_fd=fd)
     except OSError:
         return "?"
-    return _APART if workspace.is_secret(target.split("/")) else shown(target)
+    return _APART if workspace.is_secret(target.split("/")) else escape_name(target)
 
 
 def list_directory(desk: Any, path: str = ".", limit: int = LIST_ENTRIES) -> str:
     """List what is in a folder."""
-    place = desk.workspace.place(path)
-    with _opened_folder(desk.workspace, place) as fd, saying(place.given):
+    location = desk.workspace.resolve(path)
+    with _opened_folder(desk.workspace, location) as fd, translate_errors(location.requested):
         entries, is_all = _entries(desk.workspace, fd)
         if not entries:
             return "(empty folder)"
@@ -175,21 +177,21 @@ class _ShownFolder(Struct):
 class _Growth:
     """A tree as it grows, level by level, so that what is near the top is there when the limit is met."""
 
-    def __init__(self, workspace: Workspace, place: ProjectPath, max_depth: int, max_entries: int) -> None:
+    def __init__(self, workspace: Workspace, location: ProjectPath, max_depth: int, max_entries: int) -> None:
         self._workspace = workspace
-        self._place = place
+        self._location = location
         self._max_depth = max_depth
         self._left = max_entries
         self._queue: deque[_ShownFolder] = deque()
         self.unreadable = self.unseen = 0
 
     def grown(self, fd: int) -> _ShownFolder:
-        top = _ShownFolder((), levels_above(self._place))
+        top = _ShownFolder((), levels_above(self._location))
         self._fill(top, fd)
         while self._queue:
             node = self._queue.popleft()
             try:
-                below = folder_of(self._place.root, (*self._place.parts, *node.parts), os.O_NOFOLLOW)
+                below = open_root_folder(self._location.root, (*self._location.parts, *node.parts), os.O_NOFOLLOW)
             except OSError:
                 self.unreadable += 1
                 node.hidden = -1
@@ -204,7 +206,7 @@ class _Growth:
         except OSError:
             self.unreadable += 1
             return
-        start = sum(len(name) + 1 for name in (*self._place.parts, *node.parts))
+        start = sum(len(name) + 1 for name in (*self._location.parts, *node.parts))
         node.levels = [*node.levels, level_of(fd, start, [name for name, _ in entries])]
         kept = entries[: max(self._left, 0)]
         node.hidden = len(entries) - len(kept)
@@ -222,7 +224,7 @@ class _Growth:
                 self.unreadable += 1
         if kind != "folder" or len(node.parts) + 1 >= self._max_depth:
             return label, None
-        path = "/".join((*self._place.parts, *node.parts, name))
+        path = "/".join((*self._location.parts, *node.parts, name))
         if name == ".git" or is_ignored(node.levels, path, is_folder=True):
             return f"{label} (ignored, not shown)", None
         below = _ShownFolder((*node.parts, name), node.levels)
@@ -232,11 +234,11 @@ class _Growth:
 
 def tree(desk: Any, path: str = ".", max_depth: int = TREE_DEPTH, max_entries: int = TREE_ENTRIES) -> str:
     """Show a folder and what is in it as a tree."""
-    place = desk.workspace.place(path)
-    growth = _Growth(desk.workspace, place, max_depth, max_entries)
-    with _opened_folder(desk.workspace, place) as fd:
+    location = desk.workspace.resolve(path)
+    growth = _Growth(desk.workspace, location, max_depth, max_entries)
+    with _opened_folder(desk.workspace, location) as fd:
         top = growth.grown(fd)
-    name = shown(desk.workspace.name_of(place))
+    name = escape_name(desk.workspace.display_path(location))
     lines = [f"{name}/" if name != "/" else name, *_drawn(top)]
     if not top.rows:
         lines.append("(empty folder)")
@@ -271,38 +273,38 @@ def size_of(count: int) -> str:
 def file_info(desk: Any, path: str) -> str:
     """Say what a path is."""
     workspace: Workspace = desk.workspace
-    place = workspace.place(path)
-    status = workspace.status(place)
+    location = workspace.resolve(path)
+    status = workspace.status(location)
     kind = _kind(status.st_mode)
     rows = {
-        "path": shown(workspace.name_of(place)),
+        "path": escape_name(workspace.display_path(location)),
         "type": kind,
         "size": f"{status.st_size} bytes ({size_of(status.st_size)})",
         "modified": moment(status.st_mtime_ns),
         "mode": f"{stat.S_IMODE(status.st_mode):04o} ({stat.filemode(status.st_mode)})",
     }
     if kind == "file":
-        rows["mime"] = _mime(workspace, place)
+        rows["mime"] = _mime(workspace, location)
     if kind == "link":
-        with workspace.open_parent(place) as spot:
+        with workspace.open_parent(location) as spot:
             rows["target"] = _target(workspace, spot.name, spot.folder)
-        rows["leads to"] = _APART if rows["target"] == _APART else _leads_to(workspace, place)
+        rows["leads to"] = _APART if rows["target"] == _APART else _leads_to(workspace, location)
     return "\n".join(f"{name}: {value}" for name, value in rows.items())
 
 
 def _kind(mode: int) -> str:
     names = {"a folder": "folder", "a symbolic link": "link", None: "file"}
-    kind = kind_of(mode)
+    kind = special_file_type(mode)
     return names.get(kind) or str(kind).removeprefix("a ")
 
 
-def _leads_to(workspace: Workspace, place: ProjectPath) -> str:
+def _leads_to(workspace: Workspace, location: ProjectPath) -> str:
     try:
-        fd = place.root.open(place.parts, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC)
+        fd = location.root.open(location.parts, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC)
     except OSError as problem:
         return "nothing" if problem.errno == errno.ENOENT else REASONS.get(problem.errno or 0, ("", "?"))[1]
     try:
-        return _APART if workspace.is_secret(real_parts(fd, place)) else _kind(os.fstat(fd).st_mode)
+        return _APART if workspace.is_secret(real_parts(fd, location)) else _kind(os.fstat(fd).st_mode)
     finally:
         os.close(fd)
 
@@ -316,13 +318,13 @@ def moment(nanoseconds: int) -> str:
     return made.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _mime(workspace: Workspace, place: ProjectPath) -> str:
+def _mime(workspace: Workspace, location: ProjectPath) -> str:
     """Guess the type from the name, and else from the beginning of the file."""
-    known, encoding = _TYPES.guess_type(place.parts[-1])
+    known, encoding = _TYPES.guess_type(location.parts[-1])
     if known is not None and encoding is None:
         return known
     try:
-        with workspace.reading(place) as fd:
+        with workspace.open_file(location) as fd:
             head = os.pread(fd, 8192, 0)
     except PathRefused:
         return "application/octet-stream"

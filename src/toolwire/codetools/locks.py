@@ -24,12 +24,12 @@ _locks: WeakValueDictionary[tuple[int, int], threading.Lock] = WeakValueDictiona
 
 
 @contextlib.contextmanager
-def locked(folders: Iterable[int], given: str, wait: float = WAIT) -> Iterator[bool]:
+def locked(folders: Iterable[int], requested: str, wait: float = WAIT) -> Iterator[bool]:
     """Lock open folders; gives whether other processes are locked out as well."""
     named = {identity(folder): folder for folder in folders}
     until = time.monotonic() + wait
     with contextlib.ExitStack() as held:
-        among_all = [held.enter_context(_one(key, named[key], given, until)) for key in sorted(named)]
+        among_all = [held.enter_context(_one(key, named[key], requested, until)) for key in sorted(named)]
         yield all(among_all)
 
 
@@ -40,9 +40,9 @@ def identity(fd: int) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _one(key: tuple[int, int], folder: int, given: str, until: float) -> Iterator[bool]:
-    with _within_process(key, given, until):
-        shared = _lock_out(folder, given, until)
+def _one(key: tuple[int, int], folder: int, requested: str, until: float) -> Iterator[bool]:
+    with _within_process(key, requested, until):
+        shared = _lock_out(folder, requested, until)
         try:
             yield shared
         finally:
@@ -51,18 +51,18 @@ def _one(key: tuple[int, int], folder: int, given: str, until: float) -> Iterato
 
 
 @contextlib.contextmanager
-def _within_process(key: tuple[int, int], given: str, until: float) -> Iterator[None]:
+def _within_process(key: tuple[int, int], requested: str, until: float) -> Iterator[None]:
     with _guard:
         lock = _locks.setdefault(key, threading.Lock())
     if not lock.acquire(timeout=max(0.0, until - time.monotonic())):
-        raise _busy(given)
+        raise _busy(requested)
     try:
         yield
     finally:
         lock.release()
 
 
-def _lock_out(folder: int, given: str, until: float) -> bool:
+def _lock_out(folder: int, requested: str, until: float) -> bool:
     """Lock other processes out; False where the file system has no locks."""
     pause = 0.001
     while True:
@@ -70,7 +70,7 @@ def _lock_out(folder: int, given: str, until: float) -> bool:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise _busy(given) from None
+                raise _busy(requested) from None
             time.sleep(pause)
             pause = min(pause * 2, 0.02)
         except OSError as problem:
@@ -81,5 +81,5 @@ def _lock_out(folder: int, given: str, until: float) -> bool:
             return True
 
 
-def _busy(given: str) -> PathRefused:
-    return PathRefused("busy", given, "another change of files in its folder does not end; try again later")
+def _busy(requested: str) -> PathRefused:
+    return PathRefused("busy", requested, "another change of files in its folder does not end; try again later")

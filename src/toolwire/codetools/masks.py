@@ -22,8 +22,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from toolwire.codetools.paths import MAX_PATH, OWN, Root, Workspace, folder_of
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.paths import MAX_PATH, OWN_FILES, Root, Workspace, open_root_folder
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
 
 # Measured with bubblewrap 0.8: 300 mounts take 0.06 s, 1,000 take 0.9 s, 3,000 take 8 s and are the most it takes.
@@ -68,7 +68,7 @@ class Mask(Struct, frozen=True):
             found = os.lstat(before + self.path)
             read_only = os.statvfs(before + self.path).f_flag & os.ST_RDONLY
         except OSError:
-            return os.path.basename(self.path).startswith(OWN.rstrip("*"))
+            return os.path.basename(self.path).startswith(OWN_FILES.rstrip("*"))
         same = (found.st_dev, found.st_ino) == self.identity
         return not same if self.secret else same and (self.open or bool(read_only))
 
@@ -117,7 +117,7 @@ class _Look:
             self._cover_other_names()
         masks = [mask for mask in self._masks.values() if not self._is_hidden(mask)]
         if len(masks) > MOST_MASKS:
-            example = shown(os.path.relpath(masks[-1].path, next(iter(self._tops)) or "/"))
+            example = escape_name(os.path.relpath(masks[-1].path, next(iter(self._tops)) or "/"))
             raise _not_run(
                 f"{len(masks):,} files and folders would have to be kept from it, {example} among them, "
                 f"and {MOST_MASKS:,} are the most",
@@ -142,7 +142,7 @@ class _Look:
             return []
         self._count(len(names))
         self._seen.append((top, parts))
-        secret, kept = self._workspace.covered_among(names)
+        secret, kept = self._workspace.restricted_among(names)
         for name in secret:
             self._cover(f"{path}/{name}", secret=True)
         for name in kept if not protected else ():
@@ -230,7 +230,7 @@ class _Look:
 def _read(root: Root, parts: tuple[str, ...]) -> tuple[list[str], list[str], list[int], list[str]]:
     """List a folder: all names in it, those of folders, the inode number of each, and what is no file and no link."""
     names, folders, numbers, others = list[str](), list[str](), list[int](), list[str]()
-    with folder_of(root, parts, os.O_NOFOLLOW) as fd, os.scandir(fd) as scan:
+    with open_root_folder(root, parts, os.O_NOFOLLOW) as fd, os.scandir(fd) as scan:
         for entry in scan:
             names.append(entry.name)
             numbers.append(entry.inode())

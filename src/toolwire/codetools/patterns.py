@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from toolwire.codetools.spelling import meant
+from toolwire.codetools.spelling import unescape_name
 from toolwire.errors import ToolError
 from toolwire.schema.patterns import linear
 
@@ -151,7 +151,7 @@ def _tokens(pattern: str, *, strict: bool) -> Iterator[_Token]:
             raise ValueError(pattern)
         elif letter == "\\" and index + 1 < len(pattern):
             found = _SPELLED.match(pattern, index) if not strict else None
-            yield _Token("text", meant(found[0]) if found else pattern[index + 1])
+            yield _Token("text", unescape_name(found[0]) if found else pattern[index + 1])
             index = found.end() if found else index + 2
         else:
             yield _Token(_kind(letter, strict=strict), "[^/]" if letter == "?" else letter)

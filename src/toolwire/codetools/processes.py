@@ -145,7 +145,7 @@ class _Command:
             if time.monotonic() >= deadline:
                 self._call_off()
                 raise NotStarted(f"it was not ready after {START:g} s")
-        self.stdout.forget()
+        self.stdout.discard()
         self._find_leader()
         _bound(self.leader, alone=self.launch.info is not None)
         if not self.launch.verify(self.leader):

@@ -15,9 +15,9 @@ import os
 from typing import Any, NoReturn
 
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
-from toolwire.codetools.files import BOM, file_place, key_of, missing, read_all, remember, sized
-from toolwire.codetools.lines import Beyond, LineWindow, Read, window
-from toolwire.codetools.paths import PathRefused, ProjectPath, saying
+from toolwire.codetools.files import BOM, file_key, format_size, missing_file_error, read_all, record_seen, resolve_file
+from toolwire.codetools.lines import BeyondEnd, LineWindow, Read, window
+from toolwire.codetools.paths import PathRefused, ProjectPath, translate_errors
 from toolwire.types import Image
 
 HEAD = 8192
@@ -65,70 +65,72 @@ _KINDS = (
 
 def read_file(desk: Any, *, path: str, offset: float = 1, limit: float = READ_LINES) -> str | Image:
     """Read lines of a file, or an image."""
-    place = file_place(desk.workspace, path)
+    location = resolve_file(desk.workspace, path)
     if offset < 1 or limit < 1:
         raise PathRefused("invalid", path, "offset and limit are at least 1")
     try:
-        with desk.workspace.reading(place) as fd, saying(path):
-            return _read(desk, place, fd, int(min(offset, _MOST)), int(min(limit, READ_LINES)))
+        with desk.workspace.open_file(location) as fd, translate_errors(path):
+            return _read(desk, location, fd, int(min(offset, _MOST)), int(min(limit, READ_LINES)))
     except PathRefused as problem:
-        raise (missing(desk.workspace, place) if problem.code == "not_found" else problem) from None
+        raise (missing_file_error(desk.workspace, location) if problem.code == "not_found" else problem) from None
 
 
-def _read(desk: Any, place: ProjectPath, fd: int, offset: int, limit: int) -> str | Image:
+def _read(desk: Any, location: ProjectPath, fd: int, offset: int, limit: int) -> str | Image:
     status = os.fstat(fd)
     head = os.pread(fd, HEAD, 0)
     image = _named(_IMAGES, head)
     if image is not None and (image != "image/webp" or head.startswith(b"RIFF")):
-        return _image(place, fd, status.st_size, image)
+        return _image(location, fd, status.st_size, image)
     wide = next((name for name, mark in _WIDE if head.startswith(mark)), None)
     if wide is not None:
-        return _shown_wide(place, fd, status.st_size, wide, offset, limit)
+        return _shown_wide(location, fd, status.st_size, wide, offset, limit)
     if b"\0" in head or _named(_KINDS[:1], head):
-        _refuse_binary(place, status.st_size, head)
-    remember(desk.seen, key_of(fd, place), fd)
-    return _shown(place, lambda count, start: os.pread(fd, count, start), status.st_size, offset, limit, [])
+        _refuse_binary(location, status.st_size, head)
+    record_seen(desk.seen, file_key(fd, location), fd)
+    return _shown(location, lambda count, start: os.pread(fd, count, start), status.st_size, offset, limit, [])
 
 
 def _named(table: tuple[tuple[str, int, bytes], ...], head: bytes) -> str | None:
     return next((name for name, at, mark in table if head.startswith(mark, at)), None)
 
 
-def _refuse_binary(place: ProjectPath, size: int, head: bytes) -> NoReturn:
+def _refuse_binary(location: ProjectPath, size: int, head: bytes) -> NoReturn:
     kind = _named(_KINDS, head) or "binary (it has NUL bytes)"
-    reason = f"it is {kind} of {sized(size)}, and no text: use a command of the shell that reads such files"
-    raise PathRefused("binary", place.given, reason)
+    reason = f"it is {kind} of {format_size(size)}, and no text: use a command of the shell that reads such files"
+    raise PathRefused("binary", location.requested, reason)
 
 
-def _image(place: ProjectPath, fd: int, size: int, media_type: str) -> Image:
+def _image(location: ProjectPath, fd: int, size: int, media_type: str) -> Image:
     if size > IMAGE_BYTES:
-        reason = f"it is an image of {sized(size)}, and at most {sized(IMAGE_BYTES)} are given: make it smaller"
-        raise PathRefused("too_large", place.given, reason)
+        reason = (
+            f"it is an image of {format_size(size)}, and at most {format_size(IMAGE_BYTES)} are given: make it smaller"
+        )
+        raise PathRefused("too_large", location.requested, reason)
     return Image(data=base64.b64encode(read_all(fd, IMAGE_BYTES)).decode(), media_type=media_type)
 
 
-def _shown_wide(place: ProjectPath, fd: int, size: int, charset: str, offset: int, limit: int) -> str:
+def _shown_wide(location: ProjectPath, fd: int, size: int, charset: str, offset: int, limit: int) -> str:
     """Show text of two or four bytes a character, which is read whole."""
     if size > FILE_BYTES:
-        reason = f"it is {charset} text of {sized(size)}, and at most {sized(FILE_BYTES)} of it are read"
-        raise PathRefused("too_large", place.given, reason)
+        reason = f"it is {charset} text of {format_size(size)}, and at most {format_size(FILE_BYTES)} of it are read"
+        raise PathRefused("too_large", location.requested, reason)
     try:
         data = read_all(fd, FILE_BYTES).decode(charset).encode()
     except UnicodeError:
-        _refuse_binary(place, size, b"")
+        _refuse_binary(location, size, b"")
     notice = f"[The file is {charset}, shown as UTF-8. edit_file cannot change it.]"
-    return _shown(place, lambda count, start: data[start : start + count], len(data), offset, limit, [notice])
+    return _shown(location, lambda count, start: data[start : start + count], len(data), offset, limit, [notice])
 
 
-def _shown(place: ProjectPath, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:
+def _shown(location: ProjectPath, read: Read, size: int, offset: int, limit: int, notices: list[str]) -> str:
     try:
-        found = window(read, size, offset, limit, READ_BYTES, counted=_COUNTED, searched=SEARCHED)
-    except Beyond as problem:
+        found = window(read, size, offset, limit, READ_BYTES, count_limit=_COUNTED, search_limit=SEARCHED)
+    except BeyondEnd as problem:
         if problem.total == 0 and offset == 1:
             return "[The file is empty.]"
-        raise PathRefused("beyond_end", place.given, _beyond(problem.total, offset)) from None
+        raise PathRefused("beyond_end", location.requested, _beyond(problem.total, offset)) from None
     if b"\0" in found.data:
-        _refuse_binary(place, size, b"")
+        _refuse_binary(location, size, b"")
     text, said = _text_of(found)
     if not text.endswith("\n") and (said or notices or found.more):
         text += "\n"
@@ -137,7 +139,7 @@ def _shown(place: ProjectPath, read: Read, size: int, offset: int, limit: int, n
 
 def _beyond(total: int | None, offset: int) -> str:
     if total is None:
-        return f"line {offset} is not in its first {sized(SEARCHED)}: use a command of the shell (sed, tail)"
+        return f"line {offset} is not in its first {format_size(SEARCHED)}: use a command of the shell (sed, tail)"
     lines = "1 line" if total == 1 else f"{total} lines"
     return f"it has {lines}, and offset {offset} is beyond its end"
 
@@ -163,9 +165,9 @@ def _rest(found: LineWindow, size: int) -> list[str]:
     if not found.more:
         return []
     if found.cut:
-        shown = f"Line {found.first} is longer than {sized(READ_BYTES)}: only its beginning is shown."
-        rest = f"The file has {sized(size)}."
+        shown = f"Line {found.first} is longer than {format_size(READ_BYTES)}: only its beginning is shown."
+        rest = f"The file has {format_size(size)}."
         on = f" Use offset={found.first + 1} for the next line." if found.last < found.total else ""
         return [f"[{shown} {rest}{on} A command of the shell (cut, head -c) shows more of it.]"]
-    total = f"{found.total}" if found.exact else f"about {found.total} ({sized(size)})"
+    total = f"{found.total}" if found.exact else f"about {found.total} ({format_size(size)})"
     return [f"[Showing lines {found.first}-{found.last} of {total}. Use offset={found.last + 1} to continue.]"]

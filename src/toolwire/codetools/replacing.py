@@ -19,9 +19,9 @@ import time
 from collections.abc import Iterator
 from operator import attrgetter
 
-from toolwire.codetools.files import STALE, Standing, read_all
+from toolwire.codetools.files import STALE, OpenFile, read_all
 from toolwire.codetools.locks import identity
-from toolwire.codetools.paths import READ, FileSpot, PathRefused, saying
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, translate_errors
 
 _TEMPORARY = re.compile(r"\.toolwire-([0-9]+)-[0-9a-f]{16}\.tmp")
 _OLD = 3600.0
@@ -42,9 +42,9 @@ class _NoName(Exception):
     """A file without a name cannot be given one here."""
 
 
-def replace(spot: FileSpot, data: bytes, old: Standing | None) -> int:
+def replace(spot: FileSpot, data: bytes, old: OpenFile | None) -> int:
     """Put a file with this content at a spot; gives it, open to read."""
-    with saying(spot.given):
+    with translate_errors(spot.requested):
         try:
             _put(spot, data, old)
         except _NoName:
@@ -54,7 +54,7 @@ def replace(spot: FileSpot, data: bytes, old: Standing | None) -> int:
     return reread(spot, data)
 
 
-def _put(spot: FileSpot, data: bytes, old: Standing | None) -> None:
+def _put(spot: FileSpot, data: bytes, old: OpenFile | None) -> None:
     folder, name = spot.folder, spot.name
     fd, temporary = _begin(folder, 0o644 if old is None else 0o600)
     try:
@@ -77,7 +77,7 @@ def confirm(spot: FileSpot) -> None:
         sync(spot.folder)
     except OSError as problem:
         if problem.errno not in (errno.EINVAL, errno.EBADF):
-            raise PathRefused("io_error", spot.given, _UNCONFIRMED) from None
+            raise PathRefused("io_error", spot.requested, _UNCONFIRMED) from None
 
 
 def reread(spot: FileSpot, data: bytes) -> int:
@@ -90,11 +90,11 @@ def reread(spot: FileSpot, data: bytes) -> int:
         if fd >= 0:
             os.close(fd)
         if problem.errno in (errno.ENOENT, errno.ELOOP):
-            raise PathRefused("stale", spot.given, _OVERTAKEN) from None
-        raise PathRefused("io_error", spot.given, _UNCONFIRMED) from None
+            raise PathRefused("stale", spot.requested, _OVERTAKEN) from None
+        raise PathRefused("io_error", spot.requested, _UNCONFIRMED) from None
     if not same:
         os.close(fd)
-        raise PathRefused("stale", spot.given, _OVERTAKEN)
+        raise PathRefused("stale", spot.requested, _OVERTAKEN)
     return fd
 
 
@@ -119,7 +119,7 @@ def create(folder: int, name: str, mode: int) -> int:
     return os.open(name, _NEW, mode, dir_fd=folder)
 
 
-def fill(fd: int, data: bytes, old: Standing | None) -> None:
+def fill(fd: int, data: bytes, old: OpenFile | None) -> None:
     """Write a new file, give it what belongs to the old one, and bring it to the disk.
 
     Its time is set to the nanosecond; who writes to it later leaves one of the coarse ticks of the system.
@@ -145,7 +145,7 @@ def _named(fd: int, folder: int, name: str) -> str:
     return name
 
 
-def _move(folder: int, temporary: str, name: str, old: Standing | None) -> None:
+def _move(folder: int, temporary: str, name: str, old: OpenFile | None) -> None:
     """Give a file its name; one that is not there is never written over, where there are links."""
     if old is None:
         try:
@@ -159,7 +159,7 @@ def _move(folder: int, temporary: str, name: str, old: Standing | None) -> None:
     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def check_still(spot: FileSpot, old: Standing | None) -> None:
+def check_still(spot: FileSpot, old: OpenFile | None) -> None:
     """Refuse if what is at a name is no longer what was read."""
     try:
         now = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
@@ -169,10 +169,10 @@ def check_still(spot: FileSpot, old: Standing | None) -> None:
     else:
         if old is not None and _as_it_was(old.status) == _as_it_was(now):
             return
-    raise PathRefused("stale", spot.given, STALE)
+    raise PathRefused("stale", spot.requested, STALE)
 
 
-def _dress(fd: int, old: Standing) -> None:
+def _dress(fd: int, old: OpenFile) -> None:
     """Give a file the mode, owner, group and attributes of another."""
     status, own = old.status, os.fstat(fd)
     mode = stat.S_IMODE(status.st_mode) & 0o777

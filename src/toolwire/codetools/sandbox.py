@@ -33,7 +33,7 @@ from toolwire.codetools.locks import UNLOCKABLE
 from toolwire.codetools.masks import masks_of, real_path
 from toolwire.codetools.paths import FOLDER, Root, Workspace
 from toolwire.codetools.processes import Launch
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
 from toolwire.work.marks import MARK, new_mark
 
@@ -321,7 +321,7 @@ def _take(root: Root, name: str) -> int | None:
         except OSError:
             return None
         if time.monotonic() >= deadline:
-            raise ToolError(f"another program makes and removes {shown(name)} in the project folder; try again")
+            raise ToolError(f"another program makes and removes {escape_name(name)} in the project folder; try again")
         time.sleep(0.001)
     return None
 

@@ -25,7 +25,7 @@ from toolwire.codetools.definitions import GREP_MATCHES, LINE_CHARACTERS, SEARCH
 from toolwire.codetools.fallback import BLOCK, KEPT, MARKS, Binary, FileReading, fitting, lines_of, may_fit, opened
 from toolwire.codetools.hits import TIME_IS_UP, FoundLine, Gathering, Query, Report, RipgrepHit, SearchStop
 from toolwire.codetools.ignoring import Below, levels_above
-from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, folder_of
+from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, open_root_folder
 from toolwire.codetools.patterns import name_test
 from toolwire.codetools.regexes import LONGEST, LinePattern, checked
 from toolwire.codetools.walking import FolderWalk, notices
@@ -54,7 +54,7 @@ async def grep(desk: Any, pattern: str, path: str = ".", **wanted: Any) -> str:
         names=_plain_names(glob or ""),
     )
     stop = SearchStop()
-    search = Search(workspace, workspace.place(path), query, stop, desk.options.get("ripgrep"))
+    search = Search(workspace, workspace.resolve(path), query, stop, desk.options.get("ripgrep"))
     work = asyncio.ensure_future(in_thread(search.run))
     try:
         return await asyncio.shield(work)
@@ -84,9 +84,11 @@ class _Unfinished(ToolError):
 class Search:
     """One search of a folder or a file."""
 
-    def __init__(self, workspace: Workspace, place: ProjectPath, query: Query, stop: SearchStop, option: Any) -> None:
+    def __init__(
+        self, workspace: Workspace, location: ProjectPath, query: Query, stop: SearchStop, option: Any
+    ) -> None:
         self._workspace = workspace
-        self._place = place
+        self._location = location
         self._query = query
         self._stop = stop
         self._option = option
@@ -114,7 +116,7 @@ class Search:
 
     def _search(self, rg: str | None) -> None:
         try:
-            with self._workspace.open_folder(self._place) as fd:
+            with self._workspace.open_folder(self._location) as fd:
                 self._search_folder(fd, rg)
         except PathRefused as problem:
             if problem.code != "not_a_folder":
@@ -154,22 +156,22 @@ class Search:
         for path in sorted(gathering.records):
             if self._report.full:
                 return
-            self._show(self._place.inside(path), gathering.records[path])
+            self._show(self._location.inside(path), gathering.records[path])
         if gathering.more and not self._report.full:
             self._report.full = "limit"
 
     def _search_file(self, rg: str | None) -> None:
-        with self._workspace.reading(self._place) as fd:
+        with self._workspace.open_file(self._location) as fd:
             head = os.pread(fd, 64 * 1024, 0)
             if b"\0" in head and head[:2] not in MARKS:
-                raise PathRefused("not_text", self._place.given, _BINARY)
+                raise PathRefused("not_text", self._location.requested, _BINARY)
             gathering = Gathering(self._query)
-            with folder_of(self._place.root, ()) as folder:
+            with open_root_folder(self._location.root, ()) as folder:
                 if rg is None or self._misses_edges(rg, self._query, folder, fd):
                     self._read_file(fd)
                     return
                 self._run(rg, folder, fd, gathering)
-            self._give(fd, self._place, gathering.records.get("", []))
+            self._give(fd, self._location, gathering.records.get("", []))
 
     # With ripgrep.
 
@@ -207,24 +209,24 @@ class Search:
         """
         if self._query.ignored:
             return self._query
-        above, accepts = levels_above(self._place), self._query.accepts
-        ignoring = Below(self._place, fd, above)
+        above, accepts = levels_above(self._location), self._query.accepts
+        ignoring = Below(self._location, fd, above)
         apart = ignoring.is_in_repository or self._says_anything(ripgrep.repositories(rg), fd)
         return replace(self._query, apart=apart, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
 
-    def _show(self, place: ProjectPath, records: list[RipgrepHit]) -> None:
+    def _show(self, location: ProjectPath, records: list[RipgrepHit]) -> None:
         try:
-            with self._workspace.reading(place) as fd:
-                self._give(fd, place, records)
+            with self._workspace.open_file(location) as fd:
+                self._give(fd, location, records)
         except PathRefused as problem:
             self._report.changed += problem.code == "not_found"
 
-    def _give(self, fd: int, place: ProjectPath, records: list[RipgrepHit]) -> None:
+    def _give(self, fd: int, location: ProjectPath, records: list[RipgrepHit]) -> None:
         found = _read_again(fd, records)
         if found is None:
             self._report.changed += 1
         else:
-            self._report.add(self._workspace.name_of(place), found)
+            self._report.add(self._workspace.display_path(location), found)
 
     # Without.
 
@@ -237,15 +239,15 @@ class Search:
         lines, reading = self._lines()
         reading.stops_at_nul = False
         found = fitting(fd, lines, self._query, reading, self._goes_on)
-        self._report.add(self._workspace.name_of(self._place), found)
+        self._report.add(self._workspace.display_path(self._location), found)
         self._report.long_lines += reading.long_lines
 
     def _walk(self, fd: int) -> None:
         lines, reading = self._lines()
         walk = FolderWalk(
             fd,
-            above=None if self._query.ignored else levels_above(self._place),
-            prefix="/".join((*self._place.parts, "")) if self._place.parts else "",
+            above=None if self._query.ignored else levels_above(self._location),
+            prefix="/".join((*self._location.parts, "")) if self._location.parts else "",
             enters=lambda _path, name: not self._workspace.is_secret((name,)),
             stopped=lambda: self._stop.asked,
             seconds=self._deadline - time.monotonic(),
@@ -279,10 +281,10 @@ class Search:
             os.close(fd)
         if not fits:
             return
-        place = self._place.inside(path)
-        with contextlib.suppress(PathRefused, Binary), self._workspace.reading(place) as safe:
+        location = self._location.inside(path)
+        with contextlib.suppress(PathRefused, Binary), self._workspace.open_file(location) as safe:
             if found := fitting(safe, lines, self._query, reading, self._goes_on):
-                self._report.add(self._workspace.name_of(place), found)
+                self._report.add(self._workspace.display_path(location), found)
 
 
 def _read_again(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
@@ -291,19 +293,19 @@ def _read_again(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
     if mark[:2] in MARKS:
         return _by_number(fd, records)
     shift = len(codecs.BOM_UTF8) if mark == codecs.BOM_UTF8 else 0
-    found = []
+    lines = []
     for record in records:
         data = os.pread(fd, 4 * LINE_CHARACTERS + 8, record.offset + shift)
         line = data.partition(b"\n")[0]
         if not line.startswith(record.start):
             return None
-        found.append(FoundLine(record.number, line.decode(errors="replace"), record.hit))
-    return found
+        lines.append(FoundLine(record.number, line.decode(errors="replace"), record.hit))
+    return lines
 
 
 def _by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
     wanted = {record.number: record for record in records}
-    found = []
+    lines = []
     number = 0
     for block in FileReading(BLOCK, LONGEST, stops_at_nul=False).blocks(fd):
         for text in lines_of(block):
@@ -312,7 +314,7 @@ def _by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
             if record is not None:
                 if not text[:KEPT].encode(errors="replace").startswith(record.start[:32]):
                     return None
-                found.append(FoundLine(number, text[:KEPT], record.hit))
-        if len(found) == len(wanted):
+                lines.append(FoundLine(number, text[:KEPT], record.hit))
+        if len(lines) == len(wanted):
             break
-    return found
+    return lines

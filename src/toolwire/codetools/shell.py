@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Generator
 from typing import Any
 
 from toolwire.codetools.definitions import COMMAND_BYTES, COMMAND_SECONDS, MAX_COMMAND_SECONDS
-from toolwire.codetools.output import CUT, share
+from toolwire.codetools.output import CUT, render_both
 from toolwire.codetools.processes import CANCELLED, TIMEOUT, CommandStop, Ended, NotStarted, run
 from toolwire.codetools.sandbox import NONE, launching, level_of, refusal
 from toolwire.errors import ToolError
@@ -104,7 +104,7 @@ def bash(desk: Any, command: str, timeout: float | None = None) -> Awaitable[str
 
 def said(ended: Ended, seconds: float, signs: tuple[tuple[str, str], ...] = ()) -> str:
     """Write what a command wrote and how it ended; raise it if it did not end well."""
-    stdout, stderr, cut = share(ended.stdout, ended.stderr)
+    stdout, stderr, cut = render_both(ended.stdout, ended.stderr)
     parts = [stdout.rstrip("\n")] if stdout.strip() else []
     if stderr.strip():
         parts += ["[stderr]", stderr.rstrip("\n")]

@@ -20,7 +20,7 @@ from toolwire.codetools.definitions import HTTP_BYTES, HTTP_CHARACTERS, HTTP_SEC
 from toolwire.codetools.fetching import Fetched, Network, fetch, headers_of
 from toolwire.codetools.files import Desk
 from toolwire.codetools.readable import GUESSED, TextWindow, codec_of, decoded, is_text, is_whole, read_page
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
 from toolwire.scrubbing.forms import in_base64
 from toolwire.work.threads import TooManyThreads, in_thread
@@ -66,7 +66,7 @@ async def http_get(
     variables = {**os.environ, **(environment if isinstance(environment, Mapping) else {})}
     secret = _secret_in([url, *sent, *map(str, (headers or {}).values())], variables)
     if secret is not None:
-        raise ToolError(f"this would send the value of {shown(secret)} to a server: secrets are not sent")
+        raise ToolError(f"this would send the value of {escape_name(secret)} to a server: secrets are not sent")
     seconds = min(float(timeout), MAX_HTTP_SECONDS)
     try:
         async with asyncio.timeout(seconds):
@@ -93,9 +93,9 @@ async def _get(url: str, headers: dict[str, str], rules: FetchRules, limit: int,
         readable = answer.body is not None and await in_thread(lambda: _fill(window, answer, raw=raw))
     finally:
         window.closed = True
-    kind = shown(answer.headers.get("content-type", "")[:_TYPE_CHARACTERS])
+    kind = escape_name(answer.headers.get("content-type", "")[:_TYPE_CHARACTERS])
     phrase = responses.get(answer.status, "")
-    head = f"{answer.status} {phrase}\nURL: {shown(str(answer.target.url))}\nContent-Type: {kind}\n"
+    head = f"{answer.status} {phrase}\nURL: {escape_name(str(answer.target.url))}\nContent-Type: {kind}\n"
     if not readable:
         raise ToolError(f"{head}[The content is not text, and is not shown: {kind or 'no type'}, {_size(answer)}.]")
     if good and window.count and start >= window.count:
