@@ -46,7 +46,7 @@ def test_the_network_that_was_asked_for_is_said(tmp_path: Path, monkeypatch: pyt
     assert "as the option" in network.words
 
 
-@pytest.mark.parametrize(("says", "words"), [("exit 0", "ended at once"), ("echo uid map >&2; exit 1", "AppArmor")])
+@pytest.mark.parametrize(("says", "words"), [("exit 0", "ended immediately"), ("echo uid map >&2; exit 1", "AppArmor")])
 @pytest.mark.row("C16")
 def test_what_cannot_be_made_is_said(tmp_path: Path, says: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bwrap"

@@ -342,7 +342,7 @@ def test_a_lock_that_is_held_is_waited_for_and_then_said(project: Project, monke
     try:
         with locks.locked([folder], "other"):
             begin = time.perf_counter()
-            with pytest.raises(PathRefused, match="does not end"), locks.locked([folder], "f", 0.05):
+            with pytest.raises(PathRefused, match="is still running"), locks.locked([folder], "f", 0.05):
                 pytest.fail("two hold one lock")
             assert 0.04 < time.perf_counter() - begin < 20
         with locks.locked([folder], "f", 0.05) as alone:

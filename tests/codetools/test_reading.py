@@ -133,7 +133,7 @@ def test_a_line_that_is_too_long_is_shown_in_part(project: Project) -> None:
         assert shown == "\u20ac" * (READ_BYTES // 3)  # no character is cut
         assert notice == (
             "[Line 1 is longer than 50 KB: only its beginning is shown. "
-            f"The file has 58.6 KB.{more} A command of the shell (cut, head -c) shows more of it.]"
+            f"The file has 58.6 KB.{more} A shell command (cut, head -c) shows more of it.]"
         )
     project.file("f", "short\n" + "x" * READ_BYTES + "\n")
     assert project.ok("read_file", path="f") == "short\n[Showing lines 1-1 of 2. Use offset=2 to continue.]"

@@ -229,7 +229,7 @@ def test_the_rules_are_those_of_git(tmp_path: Path, tally: Counter[str]) -> None
         with workspace.open_folder(workspace.resolve(".")) as fd:
             walk = FolderWalk(fd, above=[])
             with closing(walk.entries()) as entries:
-                ours = {entry.path for entry in entries if entry.kind == "file"}
+                ours = {entry.path for entry in entries if entry.file_type == "file"}
         git("init", "-q", cwd=root)
         theirs = {path for path in git("ls-files", "-zo", "--exclude-standard", cwd=root).split("\0") if path}
         assert ours == theirs, seed

@@ -43,7 +43,7 @@ class _ProbeSite(Struct, frozen=True):
     options: dict[str, Any]
 
     def run(self, command: str) -> str:
-        with sandbox.launching(self.workspace, self.options, command) as launch:
+        with sandbox.open_launch(self.workspace, self.options, command) as launch:
             ended = run(launch, _SECONDS)
         return bytes(ended.stdout.head).decode("utf-8", "replace").strip()
 
@@ -60,7 +60,7 @@ def probe(workspace: Workspace, options: dict[str, Any] | None = None) -> list[_
         level = sandbox.level_of(site.options)
         site.run("exit 0")
     except NotStarted as problem:
-        return [_Finding("sandbox", False, str(sandbox.refusal(str(problem))))]
+        return [_Finding("sandbox", False, str(sandbox.sandbox_error(str(problem))))]
     except (ToolError, OSError) as problem:
         return [_Finding("sandbox", False, str(problem))]
     confined = level != sandbox.NONE

@@ -36,7 +36,7 @@ from toolwire.codetools.files import (
     record_seen,
     resolve_file,
 )
-from toolwire.codetools.journal import Change, commit, recover
+from toolwire.codetools.journal import FileChange, commit, recover
 from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.matching import CRLF, LF, EditRefused, edit, ends_in_crlf, hint
 from toolwire.codetools.paths import FileSpot, PathRefused, ProjectPath, Workspace, closing_fd, translate_errors
@@ -133,7 +133,7 @@ def prepare_append(file: OpenFile, added: bytes) -> tuple[bytes, bytes]:
     check_text(data, file.spot.location)
     added = _with_line_breaks_of(added, data)
     if len(data) + len(added) > FILE_BYTES:
-        reason = f"it would have more than {format_size(FILE_BYTES)}: use a command of the shell (cat >>)"
+        reason = f"it would have more than {format_size(FILE_BYTES)}: use a shell command (cat >>)"
         raise PathRefused("too_large", file.spot.requested, reason)
     check_writable(file)
     return data, added
@@ -267,7 +267,7 @@ def _edit_several(desk: Desk, requests: list[EditRequest]) -> str:
         changes, summaries = [], []
         for edited_file, file in zip(files, _open_files(workspace, files, resources), strict=True):
             data, lines = apply_edits(desk, file, edited_file.edits)
-            changes.append(Change(file, data))
+            changes.append(FileChange(file, data))
             summaries += [_describe_edits(file, lines), *_hard_link_notices(file)]
         commit(workspace, root, changes)
         for change in changes:
@@ -310,9 +310,9 @@ def _open_files(workspace: Workspace, files: list[_EditedFile], resources: conte
     return list(opened.values())
 
 
-def _record_change(desk: Desk, change: Change) -> None:
+def _record_change(desk: Desk, change: FileChange) -> None:
     """Record the state of a written file."""
-    spot = change.found.spot
+    spot = change.file.spot
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), closing_fd(os.open(spot.name, flags, dir_fd=spot.folder)) as fd:
         record_seen(desk.seen, file_key(fd, spot.location), fd, change.data)

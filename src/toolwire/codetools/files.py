@@ -115,7 +115,7 @@ def read_for_change(file: OpenFile) -> bytes:
     size = os.fstat(file.fd).st_size
     if size > FILE_BYTES:
         limit = f"it has {format_size(size)}, and the tools change no file of more than {format_size(FILE_BYTES)}"
-        raise PathRefused("too_large", file.spot.requested, f"{limit}: use a command of the shell")
+        raise PathRefused("too_large", file.spot.requested, f"{limit}: use a shell command")
     with translate_errors(file.spot.requested):
         return read_all(file.fd, FILE_BYTES)
 

@@ -57,14 +57,14 @@ class EditRefused(ToolError):
         self.code = code
 
 
-class EditResult(Struct, frozen=True):
+class _EditResult(Struct, frozen=True):
     """A file's content after an edit, and the line in which the edit begins."""
 
     data: bytes
     line: int
 
 
-def edit(data: bytes, old: bytes, new: bytes) -> EditResult:
+def edit(data: bytes, old: bytes, new: bytes) -> _EditResult:
     """Replace the one occurrence of `old` in `data` with `new`.
 
     Raise `EditRefused` if `old` does not occur exactly once, or if nothing would change.
@@ -79,7 +79,7 @@ def edit(data: bytes, old: bytes, new: bytes) -> EditResult:
     if replacement == replaced:
         raise EditRefused("no_change", "the file has newText there already: nothing would change")
     view = memoryview(data)
-    return EditResult(b"".join((view[:start], replacement, view[end:])), line_number_at(data, start))
+    return _EditResult(b"".join((view[:start], replacement, view[end:])), line_number_at(data, start))
 
 
 def find_once(data: bytes, old: bytes) -> tuple[int, int, bool]:

@@ -82,7 +82,7 @@ REASONS: dict[int, tuple[str, str]] = {
 }
 
 
-def refusal_of_error(error: OSError, path: str) -> PathRefused:
+def _refusal_of_error(error: OSError, path: str) -> PathRefused:
     """Return the `PathRefused` for a system error, without the host's own paths."""
     code, reason = REASONS.get(error.errno or 0, ("io_error", os.strerror(error.errno or errno.EIO)))
     return PathRefused(code, path, reason)
@@ -94,7 +94,7 @@ def translate_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise refusal_of_error(problem, path) from None
+        raise _refusal_of_error(problem, path) from None
 
 
 class ProjectPath(Struct, frozen=True):
@@ -397,7 +397,7 @@ def real_parts(fd: int, location: ProjectPath) -> tuple[str, ...]:
         try:
             os.close(_walk(location.root.fd, location.parts, _HANDLE, 0, links=0))
         except OSError as problem:
-            raise refusal_of_error(problem, location.requested) from None
+            raise _refusal_of_error(problem, location.requested) from None
         return location.parts
     inside = path.removesuffix(" (deleted)").removeprefix(top.rstrip("/")).strip("/") if path != top else ""
     return tuple(inside.split("/")) if inside else ()

@@ -28,7 +28,7 @@ from toolwire.codetools.ignoring import Below, levels_above
 from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, open_root_folder
 from toolwire.codetools.patterns import name_test
 from toolwire.codetools.regexes import LONGEST, LinePattern, checked
-from toolwire.codetools.walking import FolderWalk, notices
+from toolwire.codetools.walking import FolderWalk, walk_notices
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
 
@@ -255,7 +255,7 @@ class Search:
         )
         with closing(walk.entries()) as entries:
             for entry in entries:
-                if entry.kind != "file" or not self._query.accepts(entry.path):
+                if entry.file_type != "file" or not self._query.accepts(entry.path):
                     continue
                 try:
                     self._look(opened(entry.folder, entry.name), entry.path, lines, reading)
@@ -268,7 +268,7 @@ class Search:
         self._report.unreadable += walk.unreadable
         self._report.long_lines += reading.long_lines
         walk.unreadable = 0
-        self._notices += [told for told in notices(walk) if not (walk.cut == "time" and "Stopped" in told)]
+        self._notices += [told for told in walk_notices(walk) if not (walk.cut == "time" and "Stopped" in told)]
         if walk.cut == "time":
             self._late()
 
