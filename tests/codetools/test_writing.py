@@ -22,7 +22,7 @@ ROOT = os.geteuid() == 0
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Project:
     """Write by a file without a name where that can be, and by one with a name, as other systems have to."""
     if request.param == "named":
-        monkeypatch.setitem(replacing._can, "unnamed", value=False)
+        monkeypatch.setitem(replacing._capabilities, "unnamed", value=False)
     return Project(tmp_path)
 
 
@@ -288,7 +288,7 @@ def test_where_there_are_no_locks_only_what_is_old_and_of_the_dead_is_swept(proj
         os.utime(path, (1, 1))
     folder = os.open(project.root, os.O_RDONLY)
     replacing._swept.clear()
-    replacing.sweep(folder, alone=alone)
+    replacing.sweep(folder, is_alone=alone)
     os.close(folder)
     assert [path.exists() for path in old] == [False, not alone]
     assert young.exists() != alone

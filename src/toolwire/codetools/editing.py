@@ -75,7 +75,7 @@ def _open_for_change(
         desk.workspace.open_parent(location, make=make) as spot,
         locked([spot.folder], location.requested) as is_alone,
     ):
-        sweep(spot.folder, alone=is_alone)
+        sweep(spot.folder, is_alone=is_alone)
         with open_existing(desk.workspace, spot) as file:
             yield spot, file
 
@@ -263,7 +263,7 @@ def _edit_several(desk: Desk, requests: list[EditRequest]) -> str:
             locked([root, *(edited_file.spot.folder for edited_file in files)], requests[0].path)
         )
         for edited_file in files:
-            sweep(edited_file.spot.folder, alone=is_alone)
+            sweep(edited_file.spot.folder, is_alone=is_alone)
         changes, summaries = [], []
         for edited_file, file in zip(files, _open_files(workspace, files, resources), strict=True):
             data, lines = apply_edits(desk, file, edited_file.edits)

@@ -24,7 +24,7 @@ from toolwire.codetools.definitions import FILE_BYTES
 from toolwire.codetools.files import OpenFile, read_all, resolve_file
 from toolwire.codetools.locks import identity, locked
 from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, closing_fd, translate_errors
-from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
+from toolwire.codetools.replacing import check_not_replaced, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 from toolwire.types.readable import readable
 
@@ -102,7 +102,7 @@ def commit(workspace: Workspace, root: int, changes: list[FileChange]) -> None:
             os.rename(PLANNED, COMMITTED, src_dir_fd=root, dst_dir_fd=root)
             sync(root)
             for change, entry in zip(changes, entries, strict=True):
-                check_still(change.spot, change.file)
+                check_not_replaced(change.spot, change.file)
                 _move(change.spot.folder, entry.staged, change.spot.name)
     except BaseException:
         _undo_interrupted(root, changes, entries)

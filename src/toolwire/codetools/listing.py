@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import GLOB_FILES, LIST_ENTRIES, TREE_DEPTH, TREE_ENTRIES
-from toolwire.codetools.ignoring import Level, is_ignored, level_of, levels_above
+from toolwire.codetools.ignoring import Level, is_ignored, levels_above, read_level
 from toolwire.codetools.paths import (
     REASONS,
     PathRefused,
@@ -207,7 +207,7 @@ class _TreeBuilder:
             self.unreadable += 1
             return
         prefix_length = sum(len(name) + 1 for name in (*self._location.parts, *node.parts))
-        node.levels = [*node.levels, level_of(fd, prefix_length, [name for name, _ in entries])]
+        node.levels = [*node.levels, read_level(fd, prefix_length, [name for name, _ in entries])]
         shown = entries[: max(self._remaining, 0)]
         node.hidden = len(entries) - len(shown)
         self.hidden += node.hidden

@@ -238,9 +238,10 @@ def _describe_similar(lines: list[str], first: int, count: int, old: str, differ
     first = max(first, 0)
     nearest = lines[first : first + count]
     span = f"line {first + 1}" if len(nearest) == 1 else f"lines {first + 1}-{first + len(nearest)}"
-    summary = (
-        f"It is nearly in {span}, but differs {difference}." if difference else f"The most similar text is in {span}."
-    )
+    if difference:
+        summary = f"A similar text is in {span}, but differs {difference}."
+    else:
+        summary = f"The most similar text is in {span}."
     rows = [f"{first + index + 1}: {nearest[index][:_SHOWN_CHARACTERS]}" for index in range(len(nearest))]
     more = [f"[{len(rows) - _HINT_LINES} more lines]"] if len(rows) > _HINT_LINES else []
     return "\n".join([summary, *rows[:_HINT_LINES], *more, *_difference(nearest, old.split("\n"), first)])

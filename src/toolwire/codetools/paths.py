@@ -3,9 +3,9 @@
 Rules of this file:
 - A path is relative to `cwd`, and confined to it and to the extra roots. Each root is opened once. No file is opened
   by an absolute path, so no program can swap a folder between the check and the use.
-- On Linux the kernel confines paths (`openat2` with RESOLVE_BENEATH). On other systems each component is opened
-  through the descriptor of its parent. Both follow relative links that stay inside, and refuse absolute links and
-  those of `/proc`.
+- If the kernel has `openat2`, it confines paths (RESOLVE_BENEATH). Elsewhere each component is opened through the
+  descriptor of its parent. Both follow relative links that stay inside, and refuse absolute links and those of
+  `/proc`.
 - `..` is resolved before a path is opened: `a/../b` is `b`.
 - No file is written through a link: a link is refused, dangling or not. The caller writes to the link's target.
 - Only regular files are read or written; opening one never blocks.

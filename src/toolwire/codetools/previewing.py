@@ -107,7 +107,7 @@ def _opened(desk: Any, location: ProjectPath) -> Iterator[OpenFile | None]:
 
 
 def diff(change: _Change, note: str = "") -> str:
-    """Return the removed and the added lines, with some lines around them; `note` stands beside the path."""
+    """Return the removed and the added lines, with some lines around them; `note` is shown after the path."""
     path, old, new = change
     before, after = ([] if data is None else _lines(data) for data in (old, new))
     first_change = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
@@ -135,8 +135,8 @@ def _differences(before: list[str], after: list[str]) -> list[list[tuple[str, in
     groups: list[list[tuple[str, int, str]]] = []
     for opcodes in matcher.get_grouped_opcodes(_AROUND):
         groups.append([])
-        for kind, old, old_end, new, new_end in opcodes:
-            if kind == "equal":
+        for operation, old, old_end, new, new_end in opcodes:
+            if operation == "equal":
                 groups[-1] += _marked(" ", after[new:new_end], new)
             else:
                 groups[-1] += [*_marked("-", before[old:old_end], old), *_marked("+", after[new:new_end], new)]

@@ -153,7 +153,7 @@ def sandbox_error(message: str) -> ToolError:
 
 @contextlib.contextmanager
 def open_launch(workspace: Workspace, options: dict[str, Any], command: str) -> Iterator[Launch]:
-    """Yield how a command is started at the level in force; what it needs exists during the `with` block."""
+    """Yield how a command is started at the level in force, and hold its resources during the `with` block."""
     if level_of(options) == NONE:
         yield _unconfined_launch(workspace, options, command)
         return
@@ -348,10 +348,10 @@ def _lock_placeholder(root: Root, name: str) -> int | None:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        gone = not _is_placeholder(root, name, fd)
+        is_removed = not _is_placeholder(root, name, fd)
     except OSError as problem:  # on a file system without locks, the placeholder stays after the command
-        gone = problem.errno not in UNLOCKABLE
-    if gone:
+        is_removed = problem.errno not in UNLOCKABLE
+    if is_removed:
         os.close(fd)
         return None
     return fd

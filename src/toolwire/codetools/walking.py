@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import SEARCH_SECONDS
-from toolwire.codetools.ignoring import Level, is_ignored, level_of
+from toolwire.codetools.ignoring import Level, is_ignored, read_level
 from toolwire.codetools.locks import identity
 from toolwire.codetools.paths import FOLDER, MAX_PARTS, MAX_PATH
 
@@ -157,7 +157,7 @@ class FolderWalk:
         self.clipped |= len(entries) > FOLDER_ENTRIES
         if self._levels is not None:
             names = [name for _, name, _ in entries]
-            self._levels.append(level_of(fd, len(self._prefix) + len(path), names))
+            self._levels.append(read_level(fd, len(self._prefix) + len(path), names))
         frame.entries = iter(sorted(entries[:FOLDER_ENTRIES]))
 
     def _pop(self, frames: list[_Frame]) -> None:
