@@ -248,7 +248,7 @@ async def _request(
             raise ToolError(f"{target.host} asks to change the protocol, which is not supported")
         if response.status in _REDIRECTING or not wants_body(response_headers):
             return Fetched(response.status, target, response_headers, None)
-        stream.left += _WIRE_FACTOR * limit + _HEAD_BYTES
+        stream.allowance += _WIRE_FACTOR * limit + _HEAD_BYTES
         unpacking = Unpacking(response_headers.get("content-encoding", ""), limit)
         async with aclosing(response.aiter_stream()) as pieces:
             async for piece in pieces:
@@ -287,12 +287,12 @@ class _Metered(httpcore2.AsyncNetworkStream):
     """A connection that reads no more bytes than were allowed."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
-        self.stream, self.left = stream, _HEAD_BYTES
+        self.stream, self.allowance = stream, _HEAD_BYTES
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
         data = await self.stream.read(min(max_bytes, _PIECE_BYTES), timeout)
-        self.left -= len(data)
-        if self.left < 0:
+        self.allowance -= len(data)
+        if self.allowance < 0:
             raise ToolError("the server sends too much data besides its content")
         return data
 

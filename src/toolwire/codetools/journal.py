@@ -73,8 +73,8 @@ class _EntryState(Struct, frozen=True):
     spot: FileSpot
     entry: _NoteEntry
     current: str | None
-    staged: bool
-    kept: bool
+    is_staged_intact: bool
+    is_backup_intact: bool
 
 
 def digest(data: bytes) -> str:
@@ -161,7 +161,7 @@ def _undo_interrupted(root: int, changes: list[FileChange], entries: list[_NoteE
 
 
 def _restore_old(states: list[_EntryState]) -> None:
-    changed = [state for state in states if state.current == state.entry.after and state.kept]
+    changed = [state for state in states if state.current == state.entry.after and state.is_backup_intact]
     for state in changed:
         _move(state.spot.folder, state.entry.kept, state.spot.name)
     _sync_all([state.spot.folder for state in changed])
@@ -241,10 +241,10 @@ def _finish_or_undo(states: list[_EntryState], *, committed: bool) -> str:
         return "a note of a change of several files had no usable entries and was removed"
     if not committed:
         return f"a change of several files was not committed, and was discarded: {paths}"
-    if all(state.staged for state in states if state.current == state.entry.before):
+    if all(state.is_staged_intact for state in states if state.current == state.entry.before):
         _install_new(states)
         return f"a change of several files was finished: {paths}"
-    if all(state.kept for state in states if state.current == state.entry.after):
+    if all(state.is_backup_intact for state in states if state.current == state.entry.after):
         _restore_old(states)
         return f"a change of several files was undone: {paths}"
     return f"a change of several files can be neither finished nor undone, check: {paths}"

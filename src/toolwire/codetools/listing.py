@@ -208,11 +208,11 @@ class _TreeBuilder:
             return
         prefix_length = sum(len(name) + 1 for name in (*self._location.parts, *node.parts))
         node.levels = [*node.levels, read_level(fd, prefix_length, [name for name, _ in entries])]
-        shown = entries[: max(self._remaining, 0)]
-        node.hidden = len(entries) - len(shown)
+        included = entries[: max(self._remaining, 0)]
+        node.hidden = len(entries) - len(included)
         self.hidden += node.hidden
-        self._remaining -= len(shown)
-        node.rows = [self._make_row(node, name, kind, fd) for name, kind in shown]
+        self._remaining -= len(included)
+        node.rows = [self._make_row(node, name, file_type, fd) for name, file_type in included]
 
     def _make_row(self, node: _TreeNode, name: str, file_type: str, fd: int) -> tuple[str, _TreeNode | None]:
         """Return the row of an entry; a folder to open is queued."""

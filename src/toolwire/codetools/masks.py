@@ -102,7 +102,7 @@ class _MaskSearch:
         self._workspace = workspace
         self._tops = {real_path(root).rstrip("/"): root for root in workspace.roots}
         self._masks: dict[str, Mask] = {}
-        self._seen: list[tuple[str, tuple[str, ...]]] = []
+        self._searched: list[tuple[str, tuple[str, ...]]] = []
         self._shared: set[tuple[int, int]] = set()
         self._entries = 0
         self._deadline = time.monotonic() + SEARCH_SECONDS
@@ -144,7 +144,7 @@ class _MaskSearch:
             self._cover(path, secret=True)
             return []
         self._count(len(names))
-        self._seen.append((top, parts))
+        self._searched.append((top, parts))
         secret, protected_names = self._workspace.restricted_among(names)
         for name in secret:
             self._cover(f"{path}/{name}", secret=True)
@@ -191,7 +191,7 @@ class _MaskSearch:
     def _cover_other_names(self) -> None:
         """Cover the hard links of secret files."""
         shared_inodes = {number for _, number in self._shared}
-        for top, parts in self._seen:
+        for top, parts in self._searched:
             try:
                 names, _, inodes, _ = _read(self._tops[top], parts)
             except OSError:

@@ -256,7 +256,7 @@ def _difference(nearest: list[str], olds: list[str], first: int) -> list[str]:
             continue
         column = len(commonprefix((line, old)))  # noqa: RUF071 - this compares characters
         begin = max(0, column - _EXCERPT // 2)
-        pair = (ascii(one[begin : begin + _EXCERPT]) for one in (line, old))
+        pair = (ascii(text[begin : begin + _EXCERPT]) for text in (line, old))
         return [f"In line {first + index + 1} the file has {next(pair)}, oldText has {next(pair)}."]
     return []
 

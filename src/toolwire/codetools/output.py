@@ -60,12 +60,19 @@ class Captured:
         return f"{parts[0]}\n[{omitted} bytes were left out here]\n{parts[1]}"
 
 
-def render_both(one: Captured, other: Captured, limit: int = OUTPUT_BYTES) -> tuple[str, str, bool]:
-    """Return both streams as text that fits `limit` together, and whether any of it was cut."""
+def render_both(stdout: Captured, stderr: Captured, limit: int = OUTPUT_BYTES) -> tuple[str, str, bool]:
+    """Return both streams as text that fits `limit` together, and whether any of it was cut.
+
+    A stream that needs less than half of the limit leaves the rest to the other one.
+    """
     half = limit // 2
-    first = one.total if one.total <= half else max(half, limit - other.total)
-    second = limit - min(first, one.total)
-    return one.render(first), other.render(second), one.total > first or other.total > second
+    stdout_limit = stdout.total if stdout.total <= half else max(half, limit - stderr.total)
+    stderr_limit = limit - min(stdout_limit, stdout.total)
+    return (
+        stdout.render(stdout_limit),
+        stderr.render(stderr_limit),
+        stdout.total > stdout_limit or stderr.total > stderr_limit,
+    )
 
 
 def _trim_end(data: bytes) -> bytes:

@@ -79,10 +79,10 @@ def _edit_several(desk: Any, *, edits: list[dict[str, Any]], path: str | None = 
     return "\n".join(map(diff, _edits(desk, parse_edits(edits, path))))
 
 
-def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[_Change]:
+def _edits(desk: Any, requests: list[EditRequest]) -> Iterator[_Change]:
     """Apply the edits of each file in memory; two spellings of a path are one file."""
     by_location: dict[Any, tuple[ProjectPath, list[EditRequest]]] = {}
-    for request in wanted:
+    for request in requests:
         location = resolve_file(desk.workspace, request.path, writes=True)
         by_location.setdefault((location.root.path, location.parts), (location, []))[1].append(request)
     for location, edits in by_location.values():

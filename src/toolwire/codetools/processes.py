@@ -127,7 +127,7 @@ class _Command:
         self.is_cancelled = False
         self.on_output: _OnOutput | None = None
         self.poll = select.poll()
-        self.process, self.held = _start(launch), set[int]()
+        self.process, self.descriptors = _start(launch), set[int]()
         resources.callback(self._clean_up)
         self.ended = self._keep_open(os.pidfd_open(self.process.pid))
         self.leader, self.leader_fd = self.process.pid, self.ended
@@ -278,7 +278,7 @@ class _Command:
         pipe_of(self.process.stdin).close()
 
     def _keep_open(self, fd: int) -> int:
-        self.held.add(fd)
+        self.descriptors.add(fd)
         return fd
 
     def _clean_up(self) -> None:
@@ -290,7 +290,7 @@ class _Command:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             pipe_of(stream).close()
         self.process.wait()
-        for fd in self.held:
+        for fd in self.descriptors:
             os.close(fd)
 
 

@@ -122,7 +122,7 @@ class TextWindow:
         self.parts: list[str] = []
         self.closed = False
 
-    def wanted(self, pieces: Iterable[str]) -> Iterator[str]:
+    def until_closed(self, pieces: Iterable[str]) -> Iterator[str]:
         """Yield the pieces until the window is closed."""
         for piece in pieces:
             if self.closed:

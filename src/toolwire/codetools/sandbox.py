@@ -269,7 +269,7 @@ def _is_same(fd: int, path: str, **options: Any) -> bool:
         return False
 
 
-def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
+def _variables(extra: Any, home: str, user: str) -> dict[str, str]:
     defaults = {
         "PATH": PATH,
         "HOME": home,
@@ -280,18 +280,18 @@ def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
         "TERM": "dumb",
         "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox it is private; without one it is what it is
     }
-    return defaults | _checked_variables({} if wanted is None else wanted) | {MARK: new_mark()}
+    return defaults | _checked_variables({} if extra is None else extra) | {MARK: new_mark()}
 
 
-def _checked_variables(wanted: Any) -> dict[str, str]:
-    if not isinstance(wanted, Mapping):
+def _checked_variables(extra: Any) -> dict[str, str]:
+    if not isinstance(extra, Mapping):
         raise ToolError("the option `environment` must map names of variables to text")
-    for name, value in wanted.items():
+    for name, value in extra.items():
         if not (isinstance(name, str) and isinstance(value, str)) or not name or "=" in name:
             raise ToolError("the option `environment` must map names of variables to text")
         if "\0" in name + value:
             raise ToolError("the option `environment` contains a NUL")
-    return dict(wanted)
+    return dict(extra)
 
 
 def _present_user() -> tuple[str, str]:

@@ -317,17 +317,17 @@ def _reread_lines(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
 
 
 def _reread_by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
-    wanted = {record.number: record for record in records}
+    by_number = {record.number: record for record in records}
     lines = []
     number = 0
     for block in FileReading(BLOCK, LONGEST, stops_at_nul=False).blocks(fd):
         for text in split_lines(block):
             number += 1
-            record = wanted.get(number)
+            record = by_number.get(number)
             if record is not None:
                 if not text[:KEPT].encode(errors="replace").startswith(record.start[:32]):
                     return None
                 lines.append(FoundLine(number, text[:KEPT], record.hit))
-        if len(lines) == len(wanted):
+        if len(lines) == len(by_number):
             break
     return lines

@@ -139,7 +139,7 @@ def _read_text(window: TextWindow, fetched: Fetched, *, raw: bool) -> bool:
         return False
     if not is_text(body, codec):
         return False
-    pieces = window.wanted(iterate_text(body, codec, final=not fetched.cut))
+    pieces = window.until_closed(iterate_text(body, codec, final=not fetched.cut))
     html = essence in _HTML or (not essence and bytes(body[:100]).lstrip().lower().startswith(_BEGINNINGS))
     if html and not raw:
         read_page(pieces, str(fetched.target.url), window.add)
