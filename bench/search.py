@@ -78,7 +78,7 @@ def report() -> None:
     with tempfile.TemporaryDirectory() as folder:
         plant(Path(folder))
         tools, without = CodeTools(folder), CodeTools(folder, ripgrep=False)
-        rg = ripgrep.located(None, tools.workspace.roots)
+        rg = ripgrep.find_program(None, tools.workspace.roots)
         print(f"\ngrep on a tree of {FILES:,} files; target at most {TARGET} x of ripgrep alone")
         for kind, pattern in PATTERNS.items():
             line = f"  {kind:<22} without ripgrep {_median(called(without, 'grep', pattern=pattern)):7.1f} ms"

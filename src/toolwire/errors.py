@@ -24,7 +24,7 @@
     +-- ChoiceIgnored        a model did not call, although the request required it
     +-- TransportError       an HTTP request could not be sent, or its answer could not be read
     +-- ToolError            a tool raises it to fail with its own words, which the model reads
-    |   +-- PathRefused, AddressRefused, Unmatched    a code tool refuses a path, an address, an edit
+    |   +-- PathRefused, AddressRefused, EditRefused  a code tool refuses a path, an address, an edit
     +-- RunParked            a run that survives is led by nobody until it is resumed; carries its id and why
     +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed

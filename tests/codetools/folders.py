@@ -100,7 +100,7 @@ OPENERS = ("openat2", "walk")
 def confined(top: Path, monkeypatch: pytest.MonkeyPatch, opener: str) -> Iterator[Project]:
     """Confine by the kernel, or name by name; nothing outside may be touched, nothing of ours left over."""
     if opener == "walk":
-        monkeypatch.setitem(paths._found, "openat2", value=False)
+        monkeypatch.setitem(paths._kernel, "openat2", value=False)
     elif not paths.has_openat2():
         pytest.skip("this kernel has no openat2")
     monkeypatch.setattr(os, "fsync", lambda _: None)

@@ -23,7 +23,7 @@ def test_all_holds_in_the_sandbox(tmp_path: Path) -> None:
     needs("bubblewrap")
     found = probe(Workspace(tmp_path))
     assert len(found) == len(PROBES) + 1
-    lacking = {finding.name: finding.words for finding in found if not finding.holds}
+    lacking = {finding.name: finding.description for finding in found if not finding.passed}
     assert set(lacking) == ({"user"} if os.getuid() == 0 else set()), lacking
     assert names_in(tmp_path) == []
 
@@ -32,7 +32,7 @@ def test_all_holds_in_the_sandbox(tmp_path: Path) -> None:
 def test_without_one_it_does_not(tmp_path: Path) -> None:  # the control of every probe
     (tmp_path / ".git").mkdir()
     found = probe(Workspace(tmp_path), {"sandbox": "none"})
-    held = {finding.name for finding in found if finding.holds}
+    held = {finding.name for finding in found if finding.passed}
     bound_anyway = {"settings", "privileges"} if os.getuid() else set()
     assert held - bound_anyway <= ALIKE, held
     assert names_in(tmp_path) == [".git"]
@@ -42,11 +42,11 @@ def test_the_network_that_was_asked_for_is_said(tmp_path: Path, monkeypatch: pyt
     needs("bubblewrap")
     monkeypatch.setattr(doctor, "PROBES", [one for one in PROBES if one.__name__ == "_network"])
     [_, network] = probe(Workspace(tmp_path), {"network": True})
-    assert not network.holds
-    assert "as the option" in network.words
+    assert not network.passed
+    assert "as the option" in network.description
 
 
-@pytest.mark.parametrize(("says", "words"), [("exit 0", "ended at once"), ("echo uid map >&2; exit 1", "AppArmor")])
+@pytest.mark.parametrize(("says", "words"), [("exit 0", "ended immediately"), ("echo uid map >&2; exit 1", "AppArmor")])
 @pytest.mark.row("C16")
 def test_what_cannot_be_made_is_said(tmp_path: Path, says: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "bwrap"
@@ -54,12 +54,12 @@ def test_what_cannot_be_made_is_said(tmp_path: Path, says: str, words: str, monk
     program.chmod(0o755)
     monkeypatch.setattr(sandbox, "PLACES", (str(program),))
     [finding] = probe(Workspace(tmp_path))
-    assert (finding.name, finding.holds) == ("sandbox", False)
-    assert words in finding.words
+    assert (finding.name, finding.passed) == ("sandbox", False)
+    assert words in finding.description
 
 
 def test_without_bubblewrap_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "PLACES", ())
     [finding] = probe(Workspace(tmp_path))
-    assert not finding.holds
-    assert "package bubblewrap" in finding.words
+    assert not finding.passed
+    assert "package bubblewrap" in finding.description

@@ -23,7 +23,7 @@ from toolwire.codetools.definitions import (
     READ_LINES,
     TREE_ENTRIES,
 )
-from toolwire.codetools.output import Captured, share
+from toolwire.codetools.output import Captured, render_both
 from toolwire.codetools.paths import MAX_PARTS, MAX_PATH
 from toolwire.codetools.patterns import MAX_PATTERN
 
@@ -116,7 +116,7 @@ def test_a_command_has_so_many_bytes(tmp_path: Path, more: int, runs: bool) -> N
     command = ": " + "x" * (COMMAND_BYTES + more - 2)
     said, failed = project.call("bash", command=command)
     assert failed is not runs, said
-    assert runs or f"{COMMAND_BYTES} are the most" in said
+    assert runs or f"the limit is {COMMAND_BYTES}" in said
 
 
 NUMBERS: list[tuple[str, str, list[float], list[float]]] = [
@@ -247,7 +247,7 @@ def test_the_output_of_a_command_is_cut_where_both_streams_have_more_than_the_li
     streams = Captured(10), Captured(10)
     for stream, size in zip(streams, (first, second), strict=True):
         stream.add(b"x" * size)
-    one, other, was_cut = share(*streams, 10)
+    one, other, was_cut = render_both(*streams, 10)
     assert was_cut is cut
     assert ("left out" in one + other) is cut
     assert one.count("x") + other.count("x") <= 10

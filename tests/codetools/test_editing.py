@@ -276,19 +276,19 @@ def test_a_file_that_was_read_through_a_link_is_known_by_its_own_path(project: P
 @pytest.mark.row("B15", "B26")
 def test_a_change_while_the_tool_works_is_kept(project: Project, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     file = project.file("f", "same")
-    real = replacing.check_still
+    real = replacing.check_not_replaced
 
     def overtaken(*given: Any) -> None:
         file.write_text("by somebody else")
         real(*given)
 
-    monkeypatch.setattr(replacing, "check_still", overtaken)
+    monkeypatch.setattr(replacing, "check_not_replaced", overtaken)
     assert "changed since" in project.refused(tool, path="f", **CHANGES[tool])
     assert project.read("f") == b"by somebody else"
     file.unlink()
     assert not project.left_over()
-    monkeypatch.setattr(replacing, "check_still", lambda *_: file.write_text("by somebody else"))
-    assert "something is there by now" in project.refused("write_file", path="f", content="x")
+    monkeypatch.setattr(replacing, "check_not_replaced", lambda *_: file.write_text("by somebody else"))
+    assert "another program created it meanwhile" in project.refused("write_file", path="f", content="x")
     assert project.read("f") == b"by somebody else"
     assert not project.left_over()
 
@@ -302,7 +302,9 @@ def test_what_is_overtaken_at_once_is_no_success(project: Project, monkeypatch: 
             file.write_text("by somebody else")
 
     monkeypatch.setattr(replacing, "sync", overtaken)
-    assert "something else changed it at once" in project.refused("edit_file", path="f", oldText="same", newText="x")
+    assert "another program changed it immediately" in project.refused(
+        "edit_file", path="f", oldText="same", newText="x"
+    )
 
 
 @pytest.mark.parametrize("tool", ["edit_file", "multi_edit", "multi_edit of two"])
@@ -342,7 +344,7 @@ def test_a_lock_that_is_held_is_waited_for_and_then_said(project: Project, monke
     try:
         with locks.locked([folder], "other"):
             begin = time.perf_counter()
-            with pytest.raises(PathRefused, match="does not end"), locks.locked([folder], "f", 0.05):
+            with pytest.raises(PathRefused, match="is still running"), locks.locked([folder], "f", 0.05):
                 pytest.fail("two hold one lock")
             assert 0.04 < time.perf_counter() - begin < 20
         with locks.locked([folder], "f", 0.05) as alone:
@@ -363,7 +365,7 @@ def test_a_fuzzy_match_is_never_written(project: Project) -> None:
         project.file("f", text)
         project.restart()
         said = project.refused("edit_file", path="f", oldText=old, newText="x")
-        assert "It is nearly in line 1, but differs in " in said
+        assert "A similar text is in line 1, but differs in " in said
         assert project.read("f") == text.encode()
 
 
@@ -380,14 +382,14 @@ def test_what_is_inserted_is_literal(project: Project) -> None:
 def test_several_edits_of_a_file_are_one_write(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.file("f", "a b c")
     written: list[bytes] = []
-    put = replacing._put
+    put = replacing._write_new
 
     def note(spot: Any, data: bytes, old: Any) -> None:
         assert project.read("f") == b"a b c", "until then nothing was written"
         written.append(data)
         put(spot, data, old)
 
-    monkeypatch.setattr(replacing, "_put", note)
+    monkeypatch.setattr(replacing, "_write_new", note)
     edits = [{"oldText": one, "newText": one.upper()} for one in "abc"]
     project.ok("multi_edit", path="f", edits=edits)
     assert (written, project.read("f")) == ([b"A B C"], b"A B C")

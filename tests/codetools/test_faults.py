@@ -29,7 +29,7 @@ OLD = "old one\n"
 @pytest.fixture(params=["as the system can", pytest.param("named", marks=pytest.mark.slow)])
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Project:
     if request.param == "named":
-        monkeypatch.setitem(replacing._can, "unnamed", value=False)
+        monkeypatch.setitem(replacing._capabilities, "unnamed", value=False)
     made = Project(tmp_path)
     made.file("f", OLD)
     made.file("g", OLD)

@@ -66,11 +66,11 @@ def write_linked(project: Project, file: str, link: str, text: str) -> None:
 def test_a_hard_link_to_a_secret_is_neither_read_nor_written(project: Project, secret: str, link: str) -> None:
     write_linked(project, secret, link, KEPT + "old")
     for tool, arguments in EACH.items():
-        assert "it may hold secrets" in project.refused(tool, path=link, **arguments)
+        assert "it may contain secrets" in project.refused(tool, path=link, **arguments)
         shown = project.tools.preview(ToolCall("1", tool, {"path": link, **arguments}))
         assert shown is None or ("would be refused" in shown and KEPT not in shown)
     edits = [{"path": path, "oldText": "old", "newText": "new"} for path in ("f.txt", link)]
-    assert "it may hold secrets" in project.refused("multi_edit", edits=edits)
+    assert "it may contain secrets" in project.refused("multi_edit", edits=edits)
     assert project.read("f.txt") == b"old inside"
     assert project.read(secret) == project.read(link) == f"{KEPT}old".encode()
 
@@ -84,7 +84,7 @@ def test_a_hard_link_to_a_secret_is_not_searched(tmp_path: Path, secret: str, li
     project.tools.desk.options["ripgrep"] = engine
     for more in ({}, {"glob": "*.txt"}, {"path": str(Path(link).parent)}):
         assert project.ok("grep", pattern="root:x", ignored=True, **more).startswith("No matches found")
-    assert "it may hold secrets" in project.refused("grep", pattern="root:x", path=link)
+    assert "it may contain secrets" in project.refused("grep", pattern="root:x", path=link)
 
 
 @pytest.mark.parametrize(("secret", "link"), [*KNOWN, *UNKNOWN])

@@ -131,7 +131,7 @@ def test_a_change_that_can_be_neither_is_said(
     for path in [*project.root.rglob("*.staged"), *project.root.rglob("*.old")]:
         path.unlink()
     project.restart()
-    assert "neither finished nor undone, look at: a, b, sub/c" in caplog.text
+    assert "neither finished nor undone, check: a, b, sub/c" in caplog.text
     assert not project.left_over()
     project.file("b", "x")
     project.ok("multi_edit", edits=[{"path": "b", "oldText": "x", "newText": "y"}, EDITS[2]])
@@ -146,7 +146,7 @@ def test_the_next_change_recovers_first(project: Project, monkeypatch: pytest.Mo
 
 def test_a_change_that_another_process_is_at_is_left_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     left_in_the_middle(project, monkeypatch)
-    monkeypatch.setattr(journal, "SOON", 0.02)
+    monkeypatch.setattr(journal, "RECOVERY_WAIT", 0.02)
     before = now(project)
     folder = os.open(project.root, os.O_RDONLY)
     try:

@@ -67,7 +67,7 @@ def test_glob_is_relative_to_its_folder_and_says_paths_of_the_project(project: P
 def test_glob_says_what_was_left_out(project: Project) -> None:
     assert "set ignored" in project.ok("glob", pattern="**/*.log")
     assert project.ok("glob", pattern="**/*.log", ignored=True) == "a.log"
-    assert "**/y.py looks in all below it" in project.ok("glob", pattern="y.py")
+    assert "**/y.py also matches in the folders below it" in project.ok("glob", pattern="y.py")
     said = project.ok("glob", pattern="**", limit=2)
     assert said.split("\n")[:2] == [".gitignore", ".hidden/z.py"]
     assert "[The first 2 files; there are more." in said
@@ -145,7 +145,7 @@ SIZES = [(0, "0B"), (1023, "1023B"), (1024, "1.0KB"), (1536, "1.5KB"), (1024**2,
 @pytest.mark.parametrize(("count", "said"), SIZES)
 @pytest.mark.row("D14")
 def test_sizes_are_said_shortly(count: int, said: str) -> None:
-    assert listing.size_of(count) == said
+    assert listing.format_short_size(count) == said
 
 
 MOMENTS = [
@@ -162,7 +162,7 @@ MOMENTS = [
 @pytest.mark.parametrize(("nanoseconds", "said"), MOMENTS)
 @pytest.mark.row("D14")
 def test_moments_are_said_in_utc(nanoseconds: int, said: str) -> None:
-    assert listing.moment(nanoseconds) == said
+    assert listing.format_time(nanoseconds) == said
 
 
 def info(project: Project, path: str) -> dict[str, str]:
@@ -208,7 +208,7 @@ def test_file_info_is_about_the_path_itself(project: Project) -> None:
     assert links["link"] == ("src", "folder")
     assert links["gone"] == ("nowhere", "nothing")
     assert links["out-link"][1] == "it leads out of the project folder"
-    assert "circle" in links["loop"][1]
+    assert "loop" in links["loop"][1]
     assert info(project, ".")["type"] == "folder"
     assert info(project, ".")["path"] == "."
 
@@ -286,7 +286,7 @@ def test_what_is_secret_is_not_found(tmp_path: Path) -> None:
         project.file(path)
     (project.root / "link").symlink_to(".env")
     (project.root / "onward").symlink_to("link")
-    shown = "link -> (what is kept apart)"
+    shown = "link -> (hidden)"
     assert project.ok("list_directory") == f"{shown}\nonward -> link\nsub/"
     assert project.ok("list_directory", path="sub") == ".env.example"
     assert project.ok("tree") == f"./\n├── {shown}\n├── onward -> link\n└── sub/\n    └── .env.example (0B)"
@@ -296,7 +296,7 @@ def test_what_is_secret_is_not_found(tmp_path: Path) -> None:
         assert set(found) <= {"sub/.env.example", "link", "onward"}
     assert project.ok("glob", pattern=".env").splitlines()[0] == "No files found"
     for name in ("link", "onward"):
-        assert "leads to: (what is kept apart)" in project.ok("file_info", path=name)
+        assert "leads to: (hidden)" in project.ok("file_info", path=name)
     for path in ("vault", ".env", "sub/.ENV", "vault/key.pem", "vault/nosuch"):
         assert project.refused("file_info", path=path) == project.refused("list_directory", path=path)
         assert project.refused("glob", pattern="*", path=path) == project.refused("tree", path=path)
@@ -322,7 +322,7 @@ def test_a_walk_says_what_ended_it(project: Project, monkeypatch: pytest.MonkeyP
     said = project.ok("glob", pattern="**")
     assert "Too many files" in said
     assert len(said.split("\n")) > 2
-    with project.tools.workspace.open_folder(project.tools.workspace.place(".")) as fd:
+    with project.tools.workspace.open_folder(project.tools.workspace.resolve(".")) as fd:
         late = walking.FolderWalk(fd, seconds=0)
         assert len(list(late.entries())) <= 2
         assert late.cut == "time"

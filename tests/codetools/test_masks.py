@@ -308,9 +308,9 @@ def test_a_folder_whose_path_is_too_long_is_covered_whole(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("limit", "most", "words"),
     [
-        ("MOST_MASKS", 3, "4 files and folders would have to be kept from it"),
-        ("MOST_ENTRIES", 3, "at most 3 entries are looked at"),
-        ("LOOK_SECONDS", 0.0, "too much in it to find what must be kept from it"),
+        ("MAX_MASKS", 3, "4 files and folders would have to be covered"),
+        ("MAX_ENTRIES", 3, "the limit is 3 entries"),
+        ("SEARCH_SECONDS", 0.0, "too large to search for secret files"),
     ],
 )
 def test_where_a_limit_is_met_no_command_runs(
@@ -330,7 +330,7 @@ def test_where_a_limit_is_met_no_command_runs(
 
 @pytest.mark.slow
 def test_as_many_as_are_allowed_can_be_covered(tmp_path: Path) -> None:
-    for number in range(masks.MOST_MASKS - 1):  # and .git, which is taken
+    for number in range(masks.MAX_MASKS - 1):  # and .git, which is taken
         folder = tmp_path / f"{number}"
         folder.mkdir()
         if number % 3:
@@ -339,9 +339,9 @@ def test_as_many_as_are_allowed_can_be_covered(tmp_path: Path) -> None:
             (folder / ".env").mkdir()
             (folder / ".env" / "key").write_text(SENTINEL)
     tools = tools_at(tmp_path)
-    assert said(tools, f"grep -rs {SENTINEL} . ; grep -c ' {tmp_path}/' /proc/self/mounts") == f"{masks.MOST_MASKS}"
+    assert said(tools, f"grep -rs {SENTINEL} . ; grep -c ' {tmp_path}/' /proc/self/mounts") == f"{masks.MAX_MASKS}"
     (tmp_path / ".env").touch()
-    assert "1,000 are the most" in str(run(tools, ":").content)
+    assert "the limit is 1,000" in str(run(tools, ":").content)
 
 
 def test_what_moves_while_it_is_looked_for_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +357,7 @@ def test_what_moves_while_it_is_looked_for_is_looked_for_again(tmp_path: Path, m
 
     monkeypatch.setattr(masks, "_read", moving)
     assert [mask.path for mask in masks_of(Workspace(tmp_path))] == [str(tmp_path / "a/.env")]
-    left[0] = masks.LOOKS
+    left[0] = masks.ATTEMPTS
     assert "were moved during the search" in str(run(tools_at(tmp_path), ":").content)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.timing import within
-from toolwire.codetools.lines import after_break, line_at
-from toolwire.codetools.matching import Unmatched, edit, find, places_of
+from toolwire.codetools.lines import line_number_at, position_after_breaks
+from toolwire.codetools.matching import EditRefused, edit, find_once, find_positions
 
 # What is there, what is asked for, what comes out; a word where it is refused
 PLAIN = [
@@ -64,7 +64,7 @@ def test_a_text_is_replaced_where_it_is_once(data: bytes, old: bytes, new: bytes
     if isinstance(made, bytes):
         assert edit(data, old, new).data == made
     else:
-        with pytest.raises(Unmatched) as caught:
+        with pytest.raises(EditRefused) as caught:
             edit(data, old, new)
         assert caught.value.code == made
 
@@ -75,7 +75,7 @@ broken = st.lists(st.sampled_from([b"a", b"b", b"\n", b"\r\n", b"\r"]), max_size
 
 @given(letters, letters.filter(bool))
 def test_places_are_those_that_a_look_at_each_place_finds(data: bytes, old: bytes) -> None:
-    assert places_of(data, old) == [at for at in range(len(data)) if data.startswith(old, at)]
+    assert find_positions(data, old) == [at for at in range(len(data)) if data.startswith(old, at)]
 
 
 @given(broken, broken.filter(bool), broken)
@@ -83,9 +83,9 @@ def test_places_are_those_that_a_look_at_each_place_finds(data: bytes, old: byte
 def test_all_outside_of_the_place_stays(data: bytes, old: bytes, new: bytes) -> None:
     try:
         made = edit(data, old, new).data
-    except Unmatched:
+    except EditRefused:
         return
-    start, end, _ = find(data, old)
+    start, end, _ = find_once(data, old)
     assert data[start:end].replace(b"\r\n", b"\n") == old.replace(b"\r\n", b"\n") or data[start:end] == old
     assert made.startswith(data[:start])
     assert made.endswith(data[end:])
@@ -98,8 +98,8 @@ def test_a_place_is_refused_if_its_reader_saw_the_text_twice(data: bytes, old: b
     seen, asked = data.replace(b"\r\n", b"\n"), old.replace(b"\r\n", b"\n")
     times = len(re.findall(b"(?=" + re.escape(asked) + b")", seen))
     try:
-        find(data, old)
-    except Unmatched as problem:
+        find_once(data, old)
+    except EditRefused as problem:
         wanted = "ambiguous" if times > 1 else "no_match"
         assert problem.code == wanted or (not times and data.count(old) > 1)  # noqa: PT017 - both ways are right
     else:
@@ -109,18 +109,18 @@ def test_a_place_is_refused_if_its_reader_saw_the_text_twice(data: bytes, old: b
 @given(broken)
 def test_lines_are_found_again(data: bytes) -> None:
     for count in range(data.count(b"\n") + 1):
-        place = after_break(data, count)
-        assert line_at(data, place) == count + 1
+        place = position_after_breaks(data, count)
+        assert line_number_at(data, place) == count + 1
         assert place == 0 or data[place - 1 : place] == b"\n"
 
 
 @pytest.mark.row("B1")
 def test_the_lines_of_all_places_are_said() -> None:
-    with pytest.raises(Unmatched, match=r"2 times, beginning in lines 1, 3: "):
+    with pytest.raises(EditRefused, match=r"2 times, beginning in lines 1, 3: "):
         edit(b"a\nb\nab\n", b"a", b"c")
-    with pytest.raises(Unmatched, match=r"30 times, beginning in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more"):
+    with pytest.raises(EditRefused, match=r"30 times, beginning in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more"):
         edit(b"a\n" * 30, b"a", b"c")
-    with pytest.raises(Unmatched, match="at least 1000 times"):
+    with pytest.raises(EditRefused, match="at least 1000 times"):
         edit(b"a" * 5000, b"a", b"c")
 
 
@@ -131,5 +131,5 @@ def test_a_long_line_and_a_long_text_take_linear_time(old: bytes) -> None:
     with within(2):
         try:
             edit(data, old, b"z")
-        except Unmatched as problem:
+        except EditRefused as problem:
             assert problem.code in {"ambiguous", "no_match"}  # noqa: PT017 - the time is what is tested

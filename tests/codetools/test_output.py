@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
-from toolwire.codetools.output import CHUNK, Captured, plain, share
+from toolwire.codetools.output import CHUNK, Captured, plain_text, render_both
 
 
 def captured(data: bytes, limit: int = OUTPUT_BYTES, size: int = CHUNK) -> Captured:
@@ -31,13 +31,13 @@ def captured(data: bytes, limit: int = OUTPUT_BYTES, size: int = CHUNK) -> Captu
 )
 @pytest.mark.row("C7")
 def test_control_characters_do_nothing(text: str, shown: str) -> None:
-    assert plain(text) == shown
+    assert plain_text(text) == shown
 
 
 @given(some.binary(max_size=400), some.integers(1, 7))
 @pytest.mark.row("C7")
 def test_any_bytes_become_text_that_json_carries(data: bytes, size: int) -> None:
-    text = captured(data, 100, size).within(100)
+    text = captured(data, 100, size).render(100)
     assert json.loads(json.dumps(text)) == text
     assert text.encode().decode() == text
     assert "\x1b" not in text
@@ -48,7 +48,7 @@ def test_any_bytes_become_text_that_json_carries(data: bytes, size: int) -> None
 @pytest.mark.row("C7")
 def test_no_character_is_cut(text: str, size: int, limit: int) -> None:
     data = text.encode()
-    shown = captured(data, limit, size).within(limit)
+    shown = captured(data, limit, size).render(limit)
     assert "\ufffd" not in shown
     if len(data) <= limit:
         assert shown == text
@@ -81,11 +81,11 @@ def test_memory_does_not_grow() -> None:
     ],
 )
 def test_both_streams_share_the_room(one: int, other: int, lengths: tuple[int, int], cut: bool) -> None:
-    first, second, was_cut = share(captured(b"x" * one), captured(b"x" * other), 1000)
+    first, second, was_cut = render_both(captured(b"x" * one), captured(b"x" * other), 1000)
     assert ((first.count("x"), second.count("x")), was_cut) == (lengths, cut)
 
 
 @pytest.mark.row("C7")
 def test_what_is_no_text_is_not_shown() -> None:
-    assert captured(bytes(range(256)) * 40).within(OUTPUT_BYTES) == "[10240 bytes that are not text, and not shown]"
-    assert captured(b"\x00".join([b"name"] * 50)).within(OUTPUT_BYTES).startswith("name\\x00name")
+    assert captured(bytes(range(256)) * 40).render(OUTPUT_BYTES) == "[10240 bytes that are not text, and not shown]"
+    assert captured(b"\x00".join([b"name"] * 50)).render(OUTPUT_BYTES).startswith("name\\x00name")

@@ -132,7 +132,7 @@ def test_nothing_outside_is_read_or_written(
     opener: str,
 ) -> None:
     if opener == "walk":
-        monkeypatch.setitem(paths._found, "openat2", False)
+        monkeypatch.setitem(paths._kernel, "openat2", False)
     elif not paths.has_openat2():
         pytest.skip("this kernel has no openat2")
     path, names = ("d/f.txt", ("d", "way")) if kind == "folder" else ("f.txt", ("f.txt", "file"))

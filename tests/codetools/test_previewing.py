@@ -84,7 +84,7 @@ CASES: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "write_file",
         {"path": "a.txt", "content": "", "overwrite": False},
-        ["it would be refused: a.txt: it is there"],
+        ["it would be refused: a.txt: it exists a"],
     ),
     ("multi_edit", {"edits": [{"oldText": "a", "newText": ""}]}, ["it would be refused: edit 1 has no path"]),
     ("bash", {}, ["it would be refused: missing required field: command"]),

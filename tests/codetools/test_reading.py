@@ -14,7 +14,7 @@ from tests.codetools.folders import Project, other_process, said_by, sized
 from tests.timing import within
 from toolwire.codetools import reading
 from toolwire.codetools.definitions import FILE_BYTES, IMAGE_BYTES, READ_BYTES, READ_LINES
-from toolwire.codetools.lines import Beyond, window
+from toolwire.codetools.lines import BeyondEnd, window
 from toolwire.codetools.reading import SEARCHED
 from toolwire.types import Image
 
@@ -133,7 +133,7 @@ def test_a_line_that_is_too_long_is_shown_in_part(project: Project) -> None:
         assert shown == "\u20ac" * (READ_BYTES // 3)  # no character is cut
         assert notice == (
             "[Line 1 is longer than 50 KB: only its beginning is shown. "
-            f"The file has 58.6 KB.{more} A command of the shell (cut, head -c) shows more of it.]"
+            f"The file has 58.6 KB.{more} A shell command (cut, head -c) shows more of it.]"
         )
     project.file("f", "short\n" + "x" * READ_BYTES + "\n")
     assert project.ok("read_file", path="f") == "short\n[Showing lines 1-1 of 2. Use offset=2 to continue.]"
@@ -160,8 +160,8 @@ def test_a_window_is_what_splitting_gives(
         return data[start : start + min(count, most + 1)]
 
     try:
-        found = window(read, len(data), offset, limit, most, counted=counted, searched=1 << 30)
-    except Beyond as problem:
+        found = window(read, len(data), offset, limit, most, count_limit=counted, search_limit=1 << 30)
+    except BeyondEnd as problem:
         assert offset > len(whole)
         assert problem.total == len(whole)  # noqa: PT017 - a line that is there is found below
         return

@@ -207,9 +207,9 @@ def test_a_secret_folder_is_covered(tmp_path: Path) -> None:
 
 def test_a_mask_that_is_not_in_force_is_noticed(project: Path) -> None:
     masks = masks_of(Workspace(project))
-    assert [mask.holds("") for mask in masks] == [False] * len(masks), "nothing is mounted out here"
-    assert not Mask(str(project / "nothing"), True, False, (0, 0)).holds("")
-    assert Mask(str(project / ".toolwire-x"), False, False, (0, 0)).holds(""), "ours come and go"
+    assert [mask.is_in_force("") for mask in masks] == [False] * len(masks), "nothing is mounted out here"
+    assert not Mask(str(project / "nothing"), True, False, (0, 0)).is_in_force("")
+    assert Mask(str(project / ".toolwire-x"), False, False, (0, 0)).is_in_force(""), "ours come and go"
 
 
 @pytest.mark.row("A8")
@@ -218,7 +218,7 @@ def test_a_folder_that_is_swapped_is_noticed(project: Path, monkeypatch: pytest.
     monkeypatch.setattr(sandbox, "real_path", lambda _root: str(project / "web"))
     result = run(tools, "ls")
     assert result.is_error
-    assert "replaced just now" in str(result.content)
+    assert "was replaced meanwhile" in str(result.content)
 
 
 def test_further_folders(project: Path, tmp_path: Path) -> None:
@@ -396,7 +396,7 @@ def test_bounds(project: Path, command: str, sign: str, monkeypatch: pytest.Monk
 def test_too_many_processes_are_ended(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolwire.codetools.processes.MOST_PROCESSES", 20)
     result = run(tools_at(project), "for n in {1..40}; do sleep 100 & done; wait")
-    assert "too many processes" in str(result.content)
+    assert "started too many processes" in str(result.content)
 
 
 @pytest.mark.row("C15")
@@ -427,7 +427,7 @@ def test_without_bubblewrap_no_command_runs(project: Path, level: str, monkeypat
         ("No permissions to create new namespace", "max_user_namespaces"),
         ("Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
         ("Unknown option --perms", "too old"),
-        ("", "it ended at once"),
+        ("", "it ended immediately"),
     ],
 )
 @pytest.mark.row("C16")

@@ -339,7 +339,7 @@ HARD = [
     ("needle\r", "one line"),
     (r"a\u{0d}", "one line"),
     (r"\K", "regex|regular"),
-    ("nul\0", "no text has"),
+    ("nul\0", "no text contains"),
     ("a" * 20_000, "at most"),
 ]
 
@@ -443,9 +443,9 @@ def test_what_lies_deep_is_found_by_both(tmp_path: Path, name: str, folders: int
     os.close(fd)
     answers = [CodeTools(tmp_path, ripgrep=engine).resolve(_grep("needle", ".")).content for engine in (None, False)]
     assert answers[0] == answers[1]
-    fits = folders * (len(name) + 1) < 4096
-    assert str(answers[0]).count(":1: needle") == (3 if fits else 1)
-    assert fits or "[Files or folders that could not be read: 1.]" in str(answers[0])
+    matches = folders * (len(name) + 1) < 4096
+    assert str(answers[0]).count(":1: needle") == (3 if matches else 1)
+    assert matches or "[Files or folders that could not be read: 1.]" in str(answers[0])
     assert descriptors() < before + 10
 
 

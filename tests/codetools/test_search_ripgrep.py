@@ -81,11 +81,11 @@ def test_only_a_new_enough_ripgrep_outside_of_the_roots_is_taken(
     roots = [Root(str(project.root))]
     found: dict[str, str | None] = {}
     for folder in (inside, old, other, tmp_path / "none", good):
-        monkeypatch.setattr(ripgrep, "folders", lambda folder=folder: [str(folder)])
-        found[folder.name] = ripgrep.located(None, roots)
+        monkeypatch.setattr(ripgrep, "search_folders", lambda folder=folder: [str(folder)])
+        found[folder.name] = ripgrep.find_program(None, roots)
     assert found == {"bin": None, "old": None, "other": None, "none": None, "good": str(good / "rg")}
-    assert ripgrep.located(False, roots) is None
-    assert all(folder.startswith("/") for folder in ripgrep.folders())
+    assert ripgrep.find_program(False, roots) is None
+    assert all(folder.startswith("/") for folder in ripgrep.search_folders())
 
 
 @pytest.mark.parametrize("option", ["rg", "./rg", "/nothing/rg", "/etc/passwd", "/bin/sh"])
@@ -120,7 +120,7 @@ def test_rules_of_a_folder_end_at_the_repositories_in_it_whatever_ripgrep_makes_
 @pytest.mark.row("D1")
 def test_what_a_model_says_is_a_value_and_never_a_word_of_its_own() -> None:
     query = hits.Query("--pre=x", False, False, 0, 5, False, lambda _: True, ("*.py",))
-    argv = ripgrep.command("/usr/bin/rg", query, file=False)
+    argv = ripgrep.search_command("/usr/bin/rg", query, file=False)
     assert argv[argv.index("-e") + 1 :] == ["--pre=x", "--", "./"]
     assert argv.count("--pre=x") == 1
     for glob in ("--pre=x", "*.{a,b}", "!*.py", "-x", "a*b*c", "**", "*", "[a]*", "x/**"):
@@ -159,7 +159,7 @@ def test_how_ripgrep_ends_is_told(project: Project, body: str, expected: str | N
 
 
 def test_a_pattern_that_ripgrep_alone_reads_ends_with_it(project: Project) -> None:
-    assert fake(project, "exit 7").refused("[a-z&&[^b]]") == "ripgrep ended before its work was done: try again"
+    assert fake(project, "exit 7").refused("[a-z&&[^b]]") == "ripgrep ended before the search was complete: try again"
 
 
 @HAS_RG
@@ -172,9 +172,9 @@ def test_rules_without_an_end_do_not_take_the_memory_of_the_machine(project: Pro
 @pytest.mark.parametrize(
     ("said", "notice"),
     [
-        (("gone.txt", "1:0:needle"), "changed during the search, and are left out: 1."),
-        (("a.txt", "1:0:other text"), "changed during the search, and are left out: 1."),
-        (("a.txt", "1:5000:one needle"), "changed during the search, and are left out: 1."),
+        (("gone.txt", "1:0:needle"), "changed during the search and were left out: 1."),
+        (("a.txt", "1:0:other text"), "changed during the search and were left out: 1."),
+        (("a.txt", "1:5000:one needle"), "changed during the search and were left out: 1."),
         (("link-out", "1:0:needle outside"), ""),
         (("way/needle.txt", "1:0:needle outside"), ""),
         (("../outside/needle.txt", "1:0:needle outside"), ""),
@@ -296,8 +296,8 @@ def test_a_hundred_searches_wait_for_each_other(project: Project, engine: Any, m
 @pytest.mark.row("D16")
 def test_searches_that_wait_too_long_say_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SEARCH_SECONDS", 0.1)
-    monkeypatch.setattr(search, "_places", threading.BoundedSemaphore(1))
-    with search._places:
+    monkeypatch.setattr(search, "_slots", threading.BoundedSemaphore(1))
+    with search._slots:
         assert "try again" in Searched(project, False).refused()
     assert len(lines(Searched(project, False).grep())) == 3
 
@@ -313,7 +313,7 @@ def test_a_file_that_changes_between_list_and_read_is_passed_over(
         "link": lambda path: path.symlink_to("../outside/f.txt"),
         "pipe": os.mkfifo,
     }
-    original = fallback.opened
+    original = fallback.open_entry
 
     def changed(folder: int, name: str) -> int:
         if name == "a.txt":
@@ -321,7 +321,7 @@ def test_a_file_that_changes_between_list_and_read_is_passed_over(
             changes[change](project.root / name)
         return original(folder, name)
 
-    monkeypatch.setattr(search, "opened", changed)
+    monkeypatch.setattr(search, "open_entry", changed)
     assert lines(Searched(project, False).grep("needle|outside")) == ["d/b.txt:1: needle"]
 
 
@@ -345,7 +345,7 @@ def test_output_may_be_cut_anywhere(size: int) -> None:
         b"./a\x001:0:x\n2-2-y\n\n./no\x001:0:x\n2:2:x\n\n./new\nline\x003:9:x\n\n"
         b"./late\x001:0:x\n./late: WARNING: stopped searching binary file after match\n\n./z\x004:1:x\n"
     )
-    gathering = hits.Gathering(query)
+    gathering = hits.HitCollector(query)
     reader = ripgrep.OutputReader(gathering)
     for place in range(0, len(said), size):
         reader.feed(said[place : place + size])
@@ -359,7 +359,7 @@ def test_output_may_be_cut_anywhere(size: int) -> None:
 @pytest.mark.row("D5")
 def test_few_of_many_matches_are_kept() -> None:
     query = hits.Query("x", False, False, 0, 10, False, lambda _: True, ())
-    gathering = hits.Gathering(query)
+    gathering = hits.HitCollector(query)
     reader = ripgrep.OutputReader(gathering)
     kept = 0
     for number in range(3_000, 0, -1):
@@ -373,7 +373,7 @@ def test_few_of_many_matches_are_kept() -> None:
 @pytest.mark.row("D6")
 def test_one_endless_line_of_output_is_not_kept() -> None:
     query = hits.Query("x", False, False, 0, 10, False, lambda _: True, ())
-    gathering = hits.Gathering(query)
+    gathering = hits.HitCollector(query)
     reader = ripgrep.OutputReader(gathering)
     reader.feed(b"./a\x001:0:")
     for _ in range(100):

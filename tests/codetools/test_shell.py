@@ -71,7 +71,7 @@ def test_what_a_command_says(tmp_path: Path, level: str, command: str, text: str
     [
         ("a\0b", "NUL"),
         ("\ud800", "surrogate"),
-        ("x" * (2 << 20), "2097152 bytes, and 65536 are the most"),
+        ("x" * (2 << 20), "2097152 bytes; the limit is 65536"),
         ("  \n", "empty"),
     ],
     ids=["NUL", "surrogate", "2 MiB", "empty"],
@@ -89,11 +89,11 @@ def test_what_a_command_writes_is_heard_as_it_comes(tmp_path: Path, level: str) 
     """Who hears it has no say: what a listener raises changes nothing."""
     heard: list[bytes] = []
 
-    def hear(data: bytes) -> None:
+    def on_output(data: bytes) -> None:
         heard.append(data)
         raise ValueError
 
-    words = said(tools_at(tmp_path, level, on_output=hear), "echo one; sleep 0.2; echo two >&2; exit 0")
+    words = said(tools_at(tmp_path, level, on_output=on_output), "echo one; sleep 0.2; echo two >&2; exit 0")
     assert words == "one\n[stderr]\ntwo"
     assert b"".join(heard).strip() == b"one\ntwo"
     assert len([data for data in heard if data.strip()]) == 2
@@ -219,7 +219,7 @@ def test_a_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     inner.rmdir()
     result = run(tools, "pwd")
     assert result.is_error
-    assert "not there any more" in str(result.content)
+    assert "does not exist any more" in str(result.content)
     assert str(tmp_path) not in str(result.content)
 
 
@@ -289,7 +289,7 @@ def test_nothing_is_left_when_the_watch_fails(tmp_path: Path, level: str, monkey
         raise OSError("too many open files")
 
     tools, token, before = tools_at(tmp_path, level), mark(), descriptors()
-    monkeypatch.setattr("toolwire.codetools.processes.too_much", fail)
+    monkeypatch.setattr("toolwire.codetools.processes.exceeded_limit", fail)
     assert run(tools, f"(setsid sleep {token} &); sleep {token}").is_error
     assert (bearing(token), zombies(), descriptors()) == ([], [], before)
 

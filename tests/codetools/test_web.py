@@ -94,11 +94,11 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(100)
 @pytest.mark.parametrize(
     ("kind", "size"),
     [
-        ("image/png", "116 bytes as the server says"),
+        ("image/png", "116 bytes according to the server"),
         ("application/octet-stream", "116 bytes"),
         ("text/html", "116 bytes"),
         ("application/json", "116 bytes"),
-        ("application/pdf", "116 bytes as the server says"),
+        ("application/pdf", "116 bytes according to the server"),
         (None, "116 bytes"),
     ],
 )
@@ -114,8 +114,8 @@ def test_what_is_no_text_is_refused_with_its_type_and_size(site: Site, kind: str
 @pytest.mark.row("E16")
 def test_a_large_file_that_is_no_text_is_not_loaded(site: Site) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: 99999999999\r\n\r\n"
-    assert "video/mp4, 99999999999 bytes as the server says" in site.error(head + bytes(1000))
-    assert "does not say" in site.error(b"HTTP/1.1 200 OK\r\nContent-Type: audio/x\r\n\r\n" + bytes(1000))
+    assert "video/mp4, 99999999999 bytes according to the server" in site.error(head + bytes(1000))
+    assert "of unknown size" in site.error(b"HTTP/1.1 200 OK\r\nContent-Type: audio/x\r\n\r\n" + bytes(1000))
 
 
 @pytest.mark.parametrize(("status", "phrase"), [(404, "Not Found"), (500, "Internal Server Error"), (299, "")])
@@ -156,7 +156,7 @@ def test_a_long_text_is_given_in_parts_and_says_how_to_read_on(site: Site) -> No
 def test_a_body_is_cut_at_max_bytes_and_the_notice_says_so(site: Site) -> None:
     told = site.text(answer(b"x" * 2000), max_bytes=100)
     assert told.endswith(
-        "\n\n" + "x" * 100 + "\n[Only the first 100 bytes were read, and there are more; "
+        "\n\n" + "x" * 100 + "\n[Only the first 100 bytes were read; there are more; "
         "max_bytes can be 10485760 at most.]"
     )
     assert site.text(answer(b"x" * 100), max_bytes=100).endswith("\n\n" + "x" * 100)
@@ -286,7 +286,7 @@ def test_all_of_it_has_one_deadline(site: Site) -> None:
             site.server.gone.wait(0.05)
 
     told = site.error(say, timeout=0.15)
-    assert told == "http://a.example/ was not read within 0.15 s; a longer timeout may help, 60 s are the most"
+    assert told == "http://a.example/ was not read within 0.15 s; a longer timeout may help, at most 60 s"
 
 
 def test_in_async_code_it_runs_beside_other_work_and_can_be_cancelled(site: Site) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.codetools.web_lab import PUBLIC, Answer, Mapped, answer, get, packed, serving, zipped
 from toolwire.codetools.fetching import Fetched, Unpacking
-from toolwire.codetools.readable import CODECS, codec_of, decoded, is_text, is_whole
+from toolwire.codetools.readable import CODECS, detect_codec, is_text, is_valid, iterate_text
 from toolwire.errors import ToolError
 
 MIB = 1024 * 1024
@@ -237,7 +237,7 @@ def test_odd_heads_are_read(say: Answer, status: int, body: bytes) -> None:
 @pytest.mark.row("E15")
 def test_every_codec_of_the_list_reads_any_bytes(codec: str) -> None:
     body = bytearray(NOISE[:70_000])
-    assert "".join(decoded(body, codec))
+    assert "".join(iterate_text(body, codec))
     assert isinstance(is_text(body, codec), bool)
 
 
@@ -274,8 +274,8 @@ def test_every_codec_of_the_list_reads_any_bytes(codec: str) -> None:
 )
 @pytest.mark.row("E15")
 def test_the_codec_is_taken_from_a_list(kind: str, body: bytes, text: str | None) -> None:
-    codec = codec_of(kind, bytearray(body))
-    read = "".join(decoded(bytearray(body), codec))
+    codec = detect_codec(kind, bytearray(body))
+    read = "".join(iterate_text(bytearray(body), codec))
     assert codec in CODECS.values()
     if text is not None:
         assert read == text
@@ -284,10 +284,10 @@ def test_the_codec_is_taken_from_a_list(kind: str, body: bytes, text: str | None
 @pytest.mark.row("E15")
 def test_what_is_cut_in_the_middle_of_a_character_stays_what_it_is() -> None:
     body = bytearray("\u65e5\u672c".encode()[:-1])
-    assert codec_of("text/plain", body, cut=True) == "utf-8"
-    assert "".join(decoded(body, "utf-8", final=False)) == "\u65e5"
-    assert not is_whole(body, "utf-8")
-    assert is_whole(body, "utf-8", cut=True)
+    assert detect_codec("text/plain", body, cut=True) == "utf-8"
+    assert "".join(iterate_text(body, "utf-8", final=False)) == "\u65e5"
+    assert not is_valid(body, "utf-8")
+    assert is_valid(body, "utf-8", cut=True)
 
 
 @pytest.mark.parametrize(
@@ -304,5 +304,5 @@ def test_what_is_cut_in_the_middle_of_a_character_stays_what_it_is() -> None:
 )
 @pytest.mark.row("E16")
 def test_bytes_that_are_no_text_are_known_by_their_looks(body: bytes, text: bool) -> None:
-    assert is_text(bytearray(body), codec_of("text/plain", bytearray(body))) is text
+    assert is_text(bytearray(body), detect_codec("text/plain", bytearray(body))) is text
     assert answer(body)

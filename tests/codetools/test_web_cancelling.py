@@ -12,7 +12,7 @@ import pytest
 from tests.amounts import FULL
 from tests.codetools.web_lab import PUBLIC, Mapped, Server, serving
 from toolwire.codetools.addresses import FetchRules
-from toolwire.codetools.fetching import fetch, headers_of
+from toolwire.codetools.fetching import build_headers, fetch
 
 OPEN_FILES = Path("/proc/self/fd")
 
@@ -53,7 +53,7 @@ async def _cancelled(stage: str, scheme: str = "http") -> float:
         server.say = lambda request, connection: STAGES[stage](server, request, connection)
         network = Mapped({PUBLIC: server}, {"a.example": [PUBLIC]})
         task = asyncio.create_task(
-            fetch(f"{scheme}://a.example/", headers_of(None), FetchRules(), 1024 * 1024, network=network)
+            fetch(f"{scheme}://a.example/", build_headers(None), FetchRules(), 1024 * 1024, network=network)
         )
         while not (server.requests if scheme == "http" else server.connections):  # noqa: ASYNC110 - of a thread
             await asyncio.sleep(0.001)

@@ -13,7 +13,7 @@ from httpcore2 import AnyIOBackend, ConnectError
 from tests.codetools.web_lab import OTHER, PUBLIC, PUBLIC_6, Mapped, answer, get, redirect, serving
 from toolwire.codetools import fetching
 from toolwire.codetools.addresses import FetchRules
-from toolwire.codetools.fetching import Network, headers_of
+from toolwire.codetools.fetching import Network, build_headers
 from toolwire.errors import ToolError
 
 
@@ -92,9 +92,9 @@ def test_the_other_end_has_to_be_the_one_that_was_dialled(monkeypatch: pytest.Mo
             return await right(self, "127.0.0.1", port, **more)  # type: ignore[arg-type]
 
         monkeypatch.setattr(AnyIOBackend, "connect_tcp", misled)
-        with pytest.raises(ConnectError, match="elsewhere"):
+        with pytest.raises(ConnectError, match="another peer"):
             asyncio.run(Network().connect(PUBLIC, 80))
-        refused(f"http://{PUBLIC}/", None, "cannot connect", "elsewhere")
+        refused(f"http://{PUBLIC}/", None, "cannot connect", "another peer")
     assert server.requests == []
 
 
@@ -170,8 +170,8 @@ LOCATIONS = {
     "script": ("javascript:alert(1)", "only http"),
     "user": ("http://user:pass@a.example/", "user name"),
     "port": ("http://a.example:22/", "port 22"),
-    "circle": ("http://a.example/", "circle"),
-    "nothing": ("", "leads nowhere"),
+    "circle": ("http://a.example/", "form a loop"),
+    "nothing": ("", "no location"),
     "invalid": ("http://[::1", "not an address"),
     "bytes": ("http://\xff\xfe/", "not an address"),
     "long": ("http://a.example/" + "x" * 9000, "characters"),
@@ -191,7 +191,7 @@ def test_a_redirect_leads_only_to_what_may_be_fetched(name: str) -> None:
 @pytest.mark.row("E7")
 def test_a_redirect_without_a_place_is_an_error() -> None:
     with serving(answer(b"", 302, None)) as server:
-        refused("http://a.example/", Mapped({PUBLIC: server}, {"a.example": [PUBLIC]}), "leads nowhere")
+        refused("http://a.example/", Mapped({PUBLIC: server}, {"a.example": [PUBLIC]}), "no location")
 
 
 @pytest.mark.row("E7")
@@ -299,11 +299,11 @@ BAD_HEADERS: list[dict[str, str]] = [
 @pytest.mark.parametrize("headers", BAD_HEADERS)
 def test_headers_that_frame_the_request_or_break_a_line_are_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ToolError, match="headers"):
-        headers_of(headers)
+        build_headers(headers)
 
 
 def test_headers_of_the_model_are_sent() -> None:
-    assert headers_of({"User-Agent": "me", "X-Y": "a b", "Empty": ""}).items() >= {
+    assert build_headers({"User-Agent": "me", "X-Y": "a b", "Empty": ""}).items() >= {
         ("user-agent", "me"),
         ("x-y", "a b"),
         ("empty", ""),

@@ -132,7 +132,7 @@ def test_no_hostile_address_reaches_the_canary(tally: Counter[str], step: int) -
 def test_control_without_the_check_of_addresses_the_canary_is_reached(
     monkeypatch: pytest.MonkeyPatch, url: str, names: dict[str, list[str]], location: str | None
 ) -> None:
-    monkeypatch.setattr(fetching, "why_refused", lambda *_, **__: None)
+    monkeypatch.setattr(fetching, "refusal_reason", lambda *_, **__: None)
     with serving(redirect(location or "/")) as public, canary() as bird:
         with suppress(ToolError):
             get(url, Mapped({PUBLIC: public}, names, bird))

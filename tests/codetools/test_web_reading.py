@@ -87,7 +87,7 @@ def test_a_part_of_a_text_is_kept_and_the_rest_is_counted() -> None:
 
 def test_reading_stops_when_nobody_waits() -> None:
     window = TextWindow(0, 10)
-    pieces = window.wanted(["a", "b", "c"])
+    pieces = window.until_closed(["a", "b", "c"])
     assert next(pieces) == "a"
     window.closed = True
     assert list(pieces) == []

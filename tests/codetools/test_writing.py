@@ -22,7 +22,7 @@ ROOT = os.geteuid() == 0
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Project:
     """Write by a file without a name where that can be, and by one with a name, as other systems have to."""
     if request.param == "named":
-        monkeypatch.setitem(replacing._can, "unnamed", value=False)
+        monkeypatch.setitem(replacing._capabilities, "unnamed", value=False)
     return Project(tmp_path)
 
 
@@ -37,7 +37,7 @@ def test_a_file_is_made_and_replaced(project: Project) -> None:
 @pytest.mark.row("B17")
 def test_a_file_that_is_there_is_kept_if_asked(project: Project) -> None:
     project.file("f", "never read")
-    assert "there already" in project.refused("write_file", path="f", content="x", overwrite=False)
+    assert "exists already" in project.refused("write_file", path="f", content="x", overwrite=False)
     assert project.read("f") == b"never read"
     project.ok("write_file", path="g", content="x", overwrite=False)
     project.ok("write_file", path="f", content="x")
@@ -101,7 +101,7 @@ def test_text_is_added_and_nothing_else(project: Project, data: bytes, added: st
 
 @pytest.mark.row("B25")
 def test_a_missing_file_and_folder_are_made(project: Project) -> None:
-    assert project.ok("append_to_file", path="a/b/f", content="x") == "Made a/b/f with 1 byte."
+    assert project.ok("append_to_file", path="a/b/f", content="x") == "Created a/b/f with 1 byte."
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"caf\xe9", b"\xff\xfea\0"])
@@ -288,7 +288,7 @@ def test_where_there_are_no_locks_only_what_is_old_and_of_the_dead_is_swept(proj
         os.utime(path, (1, 1))
     folder = os.open(project.root, os.O_RDONLY)
     replacing._swept.clear()
-    replacing.sweep(folder, alone=alone)
+    replacing.sweep(folder, is_alone=alone)
     os.close(folder)
     assert [path.exists() for path in old] == [False, not alone]
     assert young.exists() != alone

@@ -12,7 +12,7 @@ from typing import Any
 from httpcore2 import AnyIOBackend, AsyncNetworkStream
 
 from toolwire.codetools.addresses import FetchRules
-from toolwire.codetools.fetching import Fetched, Network, fetch, headers_of
+from toolwire.codetools.fetching import Fetched, Network, build_headers, fetch
 
 PUBLIC = "93.184.216.34"
 OTHER = "151.101.1.69"
@@ -184,6 +184,6 @@ def get(
 
     async def main() -> Fetched:
         async with asyncio.timeout(seconds):
-            return await fetch(url, headers_of(headers), rules, limit, network=network)
+            return await fetch(url, build_headers(headers), rules, limit, network=network)
 
     return asyncio.run(main())

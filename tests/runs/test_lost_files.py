@@ -68,7 +68,7 @@ def test_no_command_of_a_run_reaches_its_database(tmp_path: Path, made_runs: Pat
 
 def test_no_other_tool_of_a_run_reaches_it_either(tmp_path: Path, made_runs: Path) -> None:
     _, done = led(tmp_path, made_runs, "write_file", {"path": "runs.db", "content": "other"}, "none")
-    assert "is neither read nor written here" in str(done.messages[1].parts[0].content)
+    assert "the tools neither read nor write it" in str(done.messages[1].parts[0].content)
 
 
 @MAY_MEET

@@ -97,7 +97,7 @@ def test_what_is_not_there_yet_and_other_spellings_are_covered_too(tmp_path: Pat
     kit = CodeTools(tmp_path, covered=store.files)
     [result] = execute([ToolCall("c", "write_file", {"path": name, **CONTENT})], kit)
     assert result.is_error
-    assert "is neither read nor written here" in str(result.content)
+    assert "the tools neither read nor write it" in str(result.content)
     assert store.failed is None
 
 
@@ -110,7 +110,7 @@ def test_another_folder_of_the_same_tools_is_covered_too(tmp_path: Path, store: 
     kit.cover_files(store.files)
     for one in (kit.at(tmp_path), Composition([(kit, str(tmp_path))])):
         [result] = execute([ToolCall("c", "write_file", {"path": "traces.db", **CONTENT})], one)
-        assert "is neither read nor written here" in str(result.content)
+        assert "the tools neither read nor write it" in str(result.content)
 
 
 def test_what_lies_elsewhere_covers_nothing(tmp_path: Path) -> None:

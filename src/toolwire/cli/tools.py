@@ -104,7 +104,7 @@ def _doctor(options: argparse.Namespace) -> int:
     kit = code_tools(options)
     findings = probe(kit.workspace, kit.desk.options)
     for finding in findings:
-        print(f"{'ok  ' if finding.holds else 'NO  '} {finding.name}: {finding.words}")
-    broken = sum(not finding.holds for finding in findings)
+        print(f"{'ok  ' if finding.passed else 'NO  '} {finding.name}: {finding.description}")
+    broken = sum(not finding.passed for finding in findings)
     print(f"NOT fine: {broken} of {len(findings)} do not hold" if broken else f"fine: all {len(findings)} hold")
     return int(broken > 0)

@@ -11,10 +11,10 @@ __all__ = ["CodeTools", "resolver", "resolver_fn"]
 
 
 def resolver(cwd: str | os.PathLike[str]) -> tuple[type[CodeTools], str | os.PathLike[str]]:
-    """Give a pair of the tools and their folder, as a `Composition` takes it."""
+    """Return the pair of the tools and their folder that `Composition` accepts."""
     return CodeTools, cwd
 
 
 def resolver_fn(cwd: str | os.PathLike[str], **options: Unpack[CodeToolOptions]) -> Callable[[ToolCall], ToolResult]:
-    """Give a function that runs calls in a folder."""
+    """Return a function that runs calls in the folder `cwd`."""
     return CodeTools(cwd, **options).resolve

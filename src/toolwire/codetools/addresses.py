@@ -1,12 +1,12 @@
-"""Which addresses of the network may be fetched: of what a URL names, and of what its name leads to.
+"""Which network addresses may be fetched: those of a URL, and those that its host name resolves to.
 
 Rules of this file:
-- Everything here is a pure function of text; a URL is read by the parser of the HTTP client, and by no other.
-- An address is public by all that is known of it, or it is refused. What carries another address inside is
-  refused with it; only NAT64, which resolvers of IPv6 networks make, is as good as what it carries.
-- `allow_private` opens loopback and the networks of a house. It never opens metadata services of clouds,
-  link-local addresses, multicast, or what is reserved.
-- Hosts are compared label by label, in the spelling that is connected to.
+- Everything here is a pure function of text. A URL is parsed by the HTTP client's own parser, and by no other.
+- An address is refused unless it is known to be public. An address that embeds another is refused with it. Only
+  NAT64, which resolvers of IPv6 networks produce, is judged by the embedded address.
+- `allow_private` opens loopback and private networks. It never opens cloud metadata services, link-local addresses,
+  multicast or reserved addresses.
+- Hosts are compared label by label, in the spelling that the client connects to.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing import Any
 from httpx2 import URL, InvalidURL
 from msgspec import Struct
 
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
 
 _MAX_URL = 8000
@@ -31,7 +31,7 @@ NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 _LOOPBACK = "this machine"
 PRIVATE = "a private network"
-_OPENED = frozenset({_LOOPBACK, PRIVATE})
+_OPENED_BY_OPTION = frozenset({_LOOPBACK, PRIVATE})
 _METADATA = "a cloud's metadata service"
 _METADATA_HOSTS = frozenset(
     "metadata metadata.google.internal metadata.goog instance-data instance-data.ec2.internal".split()
@@ -46,8 +46,8 @@ _METADATA_ADDRESSES = frozenset(
 # The special-purpose registries of IANA: www.iana.org/assignments/iana-ipv4-special-registry and
 # www.iana.org/assignments/iana-ipv6-special-registry.
 _BLOCKS = [
-    (ip_network(block), kind)
-    for kind, blocks in {
+    (ip_network(block), description)
+    for description, blocks in {
         _LOOPBACK: "127.0.0.0/8 ::1/128",
         PRIVATE: "10.0.0.0/8 100.64.0.0/10 172.16.0.0/12 192.168.0.0/16 fc00::/7",
         "this very machine": "0.0.0.0/8",
@@ -62,8 +62,8 @@ _BLOCKS = [
     }.items()
     for block in blocks.split()
 ]
-# Forms of IPv6 that carry an IPv4 address: the block, its name, and how far from the right the latter stands.
-_CARRIERS = [
+# Forms of IPv6 that embed an IPv4 address: the block, its name, and how many bits from the right it begins.
+_EMBEDDING_BLOCKS = [
     (IPv6Network("::ffff:0:0/96"), "IPv4-mapped", 0),
     (IPv6Network("::ffff:0:0:0/96"), "IPv4-translated", 0),
     (IPv6Network("::/96"), "IPv4-compatible", 0),
@@ -79,18 +79,18 @@ _WORD = 0xFFFFFFFF
 
 
 class AddressRefused(ToolError):
-    """A URL that is not fetched."""
+    """A URL that may not be fetched."""
 
 
 class FetchRules(Struct, frozen=True):
-    """What may be fetched; `allow_hosts` names the only hosts, if it is given: `good.com`, `*.good.com`."""
+    """The rules for URLs; if `allow_hosts` is not None, only these hosts are fetched: `good.com`, `*.good.com`."""
 
     allow_private: bool = False
     allow_hosts: tuple[str, ...] | None = None
 
     @staticmethod
     def of(allow_private: Any = False, allow_hosts: Any = None) -> "FetchRules":
-        """Read the options of the tools; what cannot be understood allows nothing."""
+        """Read the options of the tools; raise `InvalidField` for an option that is invalid."""
         if not isinstance(allow_private, bool):
             raise InvalidField("allow_private", "must be True or False", path="CodeTools")
         if allow_hosts is None:
@@ -98,28 +98,28 @@ class FetchRules(Struct, frozen=True):
         hosts = [allow_hosts] if isinstance(allow_hosts, str) else allow_hosts
         if not isinstance(hosts, Iterable):
             raise InvalidField("allow_hosts", "must be a list of hosts", path="CodeTools")
-        return FetchRules(allow_private, tuple(map(_pattern, hosts)))
+        return FetchRules(allow_private, tuple(map(_normalize_pattern, hosts)))
 
 
-def _pattern(wanted: Any) -> str:
-    """Spell an allowed host as the client connects to it."""
-    if isinstance(wanted, str):
-        star, name = ("*.", wanted[2:]) if wanted.startswith("*.") else ("", wanted)
+def _normalize_pattern(pattern: Any) -> str:
+    """Return an allowed host in the spelling that the client connects to."""
+    if isinstance(pattern, str):
+        star, name = ("*.", pattern[2:]) if pattern.startswith("*.") else ("", pattern)
         try:
             host = URL(scheme="http", host=name.removesuffix(".") or "*").raw_host.decode().removesuffix(".")
         except (InvalidURL, ValueError):
             host = ""
-        if _is_name(host) or (not star and _address(host) is not None):
+        if _is_name(host) or (not star and _parse_address(host) is not None):
             return star + host
     raise InvalidField(
         "allow_hosts",
-        f"has {wanted!r}: a host is wanted, such as docs.python.org, or *.python.org for all below it",
+        f"has {pattern!r}: it must be a host, such as docs.python.org, or *.python.org for all hosts below it",
         path="CodeTools",
     )
 
 
 class FetchTarget(Struct, frozen=True):
-    """A URL that may be fetched, as far as it can be seen before its name is looked up."""
+    """A URL that may be fetched, as far as this can be decided before its name is resolved."""
 
     url: URL
     host: str
@@ -127,25 +127,25 @@ class FetchTarget(Struct, frozen=True):
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """Where it is: scheme, host and port."""
+        """The scheme, host and port."""
         return self.url.scheme, self.host, self.port
 
 
-def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTarget:
-    """Read a URL, relative to `base` if that is given, and refuse what is never fetched."""
+def parse_target(text: str, rules: FetchRules, base: URL | None = None) -> FetchTarget:
+    """Parse a URL, relative to `base` if there is one; raise `AddressRefused` if it may not be fetched."""
     if len(text) > _MAX_URL:
-        raise AddressRefused(f"the address has {len(text)} characters; {_MAX_URL} are the most")
+        raise AddressRefused(f"the address has {len(text)} characters; the limit is {_MAX_URL}")
     try:
         url = (URL(text) if base is None else base.join(text)).copy_with(fragment=None)
         host = url.raw_host.decode().removesuffix(".")
         if host != url.raw_host.decode():
             url = url.copy_with(host=host)
     except (InvalidURL, ValueError) as problem:
-        raise AddressRefused(f"{brief(text)} is not an address to fetch: {brief(str(problem))}") from None
+        raise AddressRefused(f"{shorten(text)} is not an address to fetch: {shorten(str(problem))}") from None
     if url.scheme not in _DEFAULT_PORTS:
-        raise AddressRefused(f"{brief(text)}: only http:// and https:// addresses are fetched")
+        raise AddressRefused(f"{shorten(text)}: only http:// and https:// addresses are fetched")
     if not host:
-        raise AddressRefused(f"{brief(text)} names no host: give an address such as https://example.com/")
+        raise AddressRefused(f"{shorten(text)} names no host: give an address such as https://example.com/")
     if url.userinfo:
         raise AddressRefused(
             f"the address of {host} has a user name in it, before the @: leave it out, and use headers"
@@ -159,29 +159,34 @@ def target_of(text: str, rules: FetchRules, base: URL | None = None) -> FetchTar
 
 
 def _check_host(host: str, rules: FetchRules) -> None:
-    """Refuse what is neither a name nor an address in its one spelling, and what the rules do not allow."""
-    meant = host if ":" in host else number_of(host)
+    """Raise `AddressRefused` unless the rules allow `host`, and its spelling is the canonical one."""
+    number = host if ":" in host else parse_number(host)
     if "%" in host and ":" in host:
-        raise AddressRefused(f"{shown(host)} is an address of one network card: those are refused")
-    if meant is None and not _is_name(host):
-        raise AddressRefused(f"{brief(host)} is not the name of a host")
-    if meant is not None and meant != host:
         raise AddressRefused(
-            f"{host} is another spelling of {meant}" if meant else f"{host} is neither a name nor an address"
+            f"{escape_name(host)} is an address of one network interface (it has a zone): such addresses are refused"
+        )
+    if number is None and not _is_name(host):
+        raise AddressRefused(f"{shorten(host)} is not the name of a host")
+    if number is not None and number != host:
+        raise AddressRefused(
+            f"{host} is another spelling of {number}" if number else f"{host} is neither a name nor an address"
         )
     if host in _METADATA_HOSTS:
         raise AddressRefused(f"{host} is {_METADATA}: it is never fetched")
     if rules.allow_hosts is not None and not is_allowed(host, rules.allow_hosts):
-        named = ", ".join(rules.allow_hosts) or "none"
-        raise AddressRefused(f"{host} is not among the hosts that may be fetched: {named}")
+        allowed_names = ", ".join(rules.allow_hosts) or "none"
+        raise AddressRefused(f"{host} is not among the hosts that may be fetched: {allowed_names}")
 
 
 def _is_name(host: str) -> bool:
-    return len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.split("."))) and number_of(host) is None
+    return len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.split("."))) and parse_number(host) is None
 
 
-def number_of(host: str) -> str | None:
-    """Give the IPv4 address that numbers such as 0x7f.1 mean; "" if none; None if the host is a name."""
+def parse_number(host: str) -> str | None:
+    """Return the IPv4 address that a number such as 0x7f.1 means.
+
+    Return "" if it means none, and None if the host is a name.
+    """
     parts = host.removesuffix(".").split(".")
     if not NUMBER.fullmatch(parts[-1]):
         return None
@@ -194,50 +199,50 @@ def number_of(host: str) -> str | None:
 
 
 def is_allowed(host: str, patterns: Iterable[str]) -> bool:
-    """Whether a host is among those that are named; `*.good.com` names all below good.com, not itself."""
+    """Return True if a pattern matches the host; `*.good.com` matches every host below good.com, and not itself."""
     host = host.removesuffix(".")
     for pattern in patterns:
         if pattern.startswith("*."):
             if host.endswith(pattern[1:]):
                 return True
-        elif host == pattern or _address(host) == _address(pattern) is not None:
+        elif host == pattern or _parse_address(host) == _parse_address(pattern) is not None:
             return True
     return False
 
 
-def why_refused(address: str, *, allow_private: bool = False) -> str | None:
-    """Say what an address is that may not be connected to; None if it may."""
-    parsed = _address(address)
-    kind = "no public address" if parsed is None or "%" in address else _kind(parsed)
-    return None if allow_private and kind in _OPENED else kind
+def refusal_reason(address: str, *, allow_private: bool = False) -> str | None:
+    """Describe an address that may not be connected to; return None if it may."""
+    parsed = _parse_address(address)
+    description = "no public address" if parsed is None or "%" in address else _describe_non_public(parsed)
+    return None if allow_private and description in _OPENED_BY_OPTION else description
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(text)
     except ValueError:
         return None
 
 
-def _kind(address: IPv4Address | IPv6Address) -> str | None:
-    """Say what an address is that is not public; None if it is public."""
+def _describe_non_public(address: IPv4Address | IPv6Address) -> str | None:
+    """Describe an address that is not public; return None if it is public."""
     if address in _METADATA_ADDRESSES:
         return _METADATA
-    kind = next((kind for block, kind in _BLOCKS if address in block), None)
-    if kind is None and isinstance(address, IPv6Address):
+    description = next((description for block, description in _BLOCKS if address in block), None)
+    if description is None and isinstance(address, IPv6Address):
         if address in NAT64:
-            return _kind(IPv4Address(int(address) & _WORD))
-        if (carried := carried_by(address)) is not None:
-            return f"an address of the form {carried[0]}, which carries {carried[1]}"
+            return _describe_non_public(IPv4Address(int(address) & _WORD))
+        if (inner := embedded_address(address)) is not None:
+            return f"an address of the form {inner[0]}, which embeds {inner[1]}"
         if address not in _UNICAST or address in _PROTOCOLS:
             return "no public address"
-    return kind or (None if address.is_global else "no public address")
+    return description or (None if address.is_global else "no public address")
 
 
-def carried_by(address: IPv6Address) -> tuple[str, IPv4Address] | None:
-    """Name the form and the IPv4 address that an IPv6 address carries inside."""
+def embedded_address(address: IPv6Address) -> tuple[str, IPv4Address] | None:
+    """Return the name of the form and the IPv4 address that an IPv6 address embeds."""
     number = int(address)
-    for block, name, shift in _CARRIERS:
+    for block, name, shift in _EMBEDDING_BLOCKS:
         if address in block:
             inner = number >> shift & _WORD
             return name, IPv4Address(inner ^ _WORD if name == "Teredo" else inner)
@@ -246,6 +251,6 @@ def carried_by(address: IPv6Address) -> tuple[str, IPv4Address] | None:
     return None
 
 
-def brief(text: str) -> str:
-    """Write what was given on one line, its beginning if it is long."""
-    return shown(text if len(text) <= 200 else f"{text[:200]}...")
+def shorten(text: str) -> str:
+    """Return `text` on one line, shortened if it is long."""
+    return escape_name(text if len(text) <= 200 else f"{text[:200]}...")

@@ -1,8 +1,8 @@
-"""The twelve tools as the model sees them, and their limits; nothing here does anything.
+"""The twelve tools as the model sees them, and their limits.
 
 Rules of this file:
-- Names, purposes and parameters are the contract; a small model has to understand each description.
-- A limit that a model can meet is said in the description of the tool.
+- Names, purposes and parameters are the contract; a small model must understand each description.
+- The description of a tool names every limit that a model can reach.
 """
 
 from typing import Any
@@ -41,9 +41,11 @@ FOLDER: Schema = {
 }
 
 
-def _count(description: str, default: int | None = None, least: int = 1, most: int | None = None) -> Schema:
-    made: Schema = {"type": "integer", "description": description, "minimum": least}
-    return made | ({} if most is None else {"maximum": most}) | ({} if default is None else {"default": default})
+def _count(description: str, default: int | None = None, minimum: int = 1, maximum: int | None = None) -> Schema:
+    schema: Schema = {"type": "integer", "description": description, "minimum": minimum}
+    return (
+        schema | ({} if maximum is None else {"maximum": maximum}) | ({} if default is None else {"default": default})
+    )
 
 
 def _seconds(description: str, most: int) -> Schema:
@@ -58,14 +60,14 @@ def _flag(description: str, *, default: bool = False) -> Schema:
     return {"type": "boolean", "description": description, "default": default}
 
 
-# A whole file written twice is the same file; an edit or a command that is done twice may be another one.
+# Writing a whole file twice gives the same file. An edit or a command that runs twice may do something else.
 _EFFECTS = {"write_file": "idempotent", **dict.fromkeys(("edit_file", "multi_edit", "append_to_file", "bash"), "once")}
 
 
 def _tool(name: str, description: str, required: list[str], /, *, writes: bool = False, **properties: Schema) -> Tool:
     parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    kind = {"writes": True} if writes else {"parallel": True}
-    return Tool(name, description, parameters, kind | {"effects": _EFFECTS.get(name, "none")})
+    flags = {"writes": True} if writes else {"parallel": True}
+    return Tool(name, description, parameters, flags | {"effects": _EFFECTS.get(name, "none")})
 
 
 _EDIT = {
@@ -152,8 +154,8 @@ TOOLS = (
         glob=_text("Search only files that fit, such as *.py or src/**/*.ts."),
         ignoreCase=_flag("Whether capital and small letters are the same."),
         literal=_flag("Whether the pattern is plain text and no regular expression."),
-        context=_count("Lines to show before and after each match.", 0, least=0, most=20),
-        limit=_count("The most matches to give.", GREP_MATCHES, most=10 * GREP_MATCHES),
+        context=_count("Lines to show before and after each match.", 0, minimum=0, maximum=20),
+        limit=_count("The most matches to give.", GREP_MATCHES, maximum=10 * GREP_MATCHES),
         ignored=_flag("Whether files that .gitignore names are searched too."),
     ),
     _tool(
@@ -162,7 +164,7 @@ TOOLS = (
         ["pattern"],
         pattern=_text("The pattern, such as **/*.py: * is anything but /, ** any folders, {a,b} one of them."),
         path=FOLDER,
-        limit=_count("The most files to give.", GLOB_FILES, most=10 * GLOB_FILES),
+        limit=_count("The most files to give.", GLOB_FILES, maximum=10 * GLOB_FILES),
         ignored=_flag("Whether files that .gitignore names are found too."),
     ),
     _tool(
@@ -170,15 +172,15 @@ TOOLS = (
         "List what is in a folder: one entry a line, with / after folders.",
         [],
         path=FOLDER,
-        limit=_count("The most entries to give.", LIST_ENTRIES, most=10 * LIST_ENTRIES),
+        limit=_count("The most entries to give.", LIST_ENTRIES, maximum=10 * LIST_ENTRIES),
     ),
     _tool(
         "tree",
         "Show a folder and what is in it as a tree, with sizes.",
         [],
         path=FOLDER,
-        max_depth=_count("How many folders deep to look.", TREE_DEPTH, most=100),
-        max_entries=_count("The most entries to show.", TREE_ENTRIES, most=10 * TREE_ENTRIES),
+        max_depth=_count("How many folders deep to look.", TREE_DEPTH, maximum=100),
+        max_entries=_count("The most entries to show.", TREE_ENTRIES, maximum=10 * TREE_ENTRIES),
     ),
     _tool(
         "file_info",
@@ -195,7 +197,7 @@ TOOLS = (
         url=_text("The address, with http:// or https://."),
         headers={"type": "object", "description": "Headers to send.", "additionalProperties": {"type": "string"}},
         timeout=_seconds(f"Seconds for all of it, at most {MAX_HTTP_SECONDS}.", MAX_HTTP_SECONDS),
-        max_bytes=_count("The most bytes to read.", HTTP_BYTES, most=10 * HTTP_BYTES),
+        max_bytes=_count("The most bytes to read.", HTTP_BYTES, maximum=10 * HTTP_BYTES),
         raw=_flag("Whether HTML is given as it is, and not as readable text."),
         offset=_count("The character of the text to begin with; the first is 1."),
     ),

@@ -1,10 +1,9 @@
-"""Searching without ripgrep: the same files, the same lines, in more time.
+"""The search without ripgrep: it finds the same lines in the same files, but is slower.
 
 Rules of this file:
-- Files are read in blocks of whole lines; a very long line is searched only as far as `LinePattern` says.
-- UTF-8 and, by its mark, UTF-16 are read; a file with a NUL is binary and is left out.
-- A file that may fit is opened anew by its path, where all rules of paths hold, and what is given comes from
-  there.
+- Files are read in blocks of whole lines. A very long line is searched only up to the limit of its `LinePattern`.
+- UTF-8 is read, and UTF-16 with a byte order mark. A file with a NUL is binary and is skipped.
+- A file that may match is opened again by its path, under all rules of paths, and the returned lines come from there.
 """
 
 import codecs
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from toolwire.codetools.definitions import LINE_CHARACTERS
 from toolwire.codetools.hits import FoundLine, Query
-from toolwire.codetools.paths import READ, kind_of
+from toolwire.codetools.paths import READ, special_file_type
 from toolwire.codetools.regexes import LinePattern
 
 BLOCK = 64 * 1024
@@ -24,11 +23,11 @@ MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class Binary(Exception):
-    """A file is no text."""
+    """A file that is not text."""
 
 
 class FileReading:
-    """How a file is read: in which pieces, and whether a NUL ends it."""
+    """How a file is read: the size of its pieces, the longest line, and whether a NUL ends the reading."""
 
     def __init__(self, piece: int, longest: int, *, stops_at_nul: bool = True) -> None:
         self.piece = piece
@@ -37,27 +36,27 @@ class FileReading:
         self.long_lines: int = 0
 
     def blocks(self, fd: int) -> Iterator[str]:
-        """Give the text of an open file in pieces of whole lines, each of which ends in a line break."""
-        begun: list[str] = []
+        """Yield the text of an open file in pieces of whole lines, each of which ends in a line break."""
+        pending: list[str] = []
         skipping = False
         for text in self._texts(fd):
-            whole, line_break, rest = text.rpartition("\n")
+            complete, line_break, remainder = text.rpartition("\n")
             if skipping:
-                whole, skipping = whole.partition("\n")[2], not line_break
-                begun = ["" if skipping else rest]
-                if whole:
-                    yield from self._pieces(whole + "\n")
+                complete, skipping = complete.partition("\n")[2], not line_break
+                pending = ["" if skipping else remainder]
+                if complete:
+                    yield from self._pieces(complete + "\n")
             elif line_break:
-                yield from self._pieces("".join((*begun, whole, "\n")))
-                begun = [rest]
+                yield from self._pieces("".join((*pending, complete, "\n")))
+                pending = [remainder]
             else:
-                begun.append(rest)
-            if sum(map(len, begun)) > self.longest:
+                pending.append(remainder)
+            if sum(map(len, pending)) > self.longest:
                 self.long_lines += 1
-                yield "".join(begun)[: self.longest] + "\n"
-                begun, skipping = [], True
-        if rest := "".join(begun):
-            yield rest + "\n"
+                yield "".join(pending)[: self.longest] + "\n"
+                pending, skipping = [], True
+        if remainder := "".join(pending):
+            yield remainder + "\n"
 
     def _pieces(self, text: str) -> Iterator[str]:
         start = 0
@@ -88,57 +87,57 @@ class FileReading:
             data = os.read(fd, BLOCK)
 
 
-def lines_of(block: str) -> list[str]:
-    """Give the lines of a block without their line breaks."""
+def split_lines(block: str) -> list[str]:
+    """Return the lines of a block without their line breaks."""
     return block.split("\n")[:-1]
 
 
-def may_fit(fd: int, lines: LinePattern, reading: FileReading, go_on: Callable[[], bool]) -> bool:
-    """Whether an open file may have a line that fits."""
+def may_match(fd: int, pattern: LinePattern, reading: FileReading, keep_going: Callable[[], bool]) -> bool:
+    """Return True if an open file may have a matching line."""
     for block in reading.blocks(fd):
-        if not go_on():
+        if not keep_going():
             return False
-        if lines.may_fit(block):
+        if pattern.may_match(block):
             return True
     return False
 
 
-def fitting(
-    fd: int, lines: LinePattern, query: Query, reading: FileReading, go_on: Callable[[], bool]
+def find_lines(
+    fd: int, pattern: LinePattern, query: Query, reading: FileReading, keep_going: Callable[[], bool]
 ) -> list[FoundLine]:
-    """Give the lines of an open file that fit, one more than is wanted, with those around them."""
-    found: list[FoundLine] = []
-    before: deque[FoundLine] = deque(maxlen=query.context)
-    number = hits = 0
-    until = 0
+    """Return the matching lines of an open file, at most one more than the limit, with their context."""
+    lines_found: list[FoundLine] = []
+    previous: deque[FoundLine] = deque(maxlen=query.context)
+    number = hit_count = 0
+    context_end = 0
     for block in reading.blocks(fd):
-        if not go_on():
+        if not keep_going():
             break
-        if not query.context and not lines.may_fit(block):
+        if not query.context and not pattern.may_match(block):
             number += block.count("\n")
             continue
-        for text in lines_of(block):
+        for text in split_lines(block):
             number += 1
             bare = text.removesuffix("\r")
-            if hits <= query.limit and lines.fits(bare):
-                hits += 1
-                found += [*before, FoundLine(number, text[:KEPT], hit=True)]
-                before.clear()
-                until = number + query.context
-            elif number <= until:
-                found.append(FoundLine(number, text[:KEPT], hit=False))
+            if hit_count <= query.limit and pattern.matches(bare):
+                hit_count += 1
+                lines_found += [*previous, FoundLine(number, text[:KEPT], hit=True)]
+                previous.clear()
+                context_end = number + query.context
+            elif number <= context_end:
+                lines_found.append(FoundLine(number, text[:KEPT], hit=False))
             else:
-                before.append(FoundLine(number, text[:KEPT], hit=False))
-            if hits > query.limit and number >= until:
-                return found
-    return found
+                previous.append(FoundLine(number, text[:KEPT], hit=False))
+            if hit_count > query.limit and number >= context_end:
+                return lines_found
+    return lines_found
 
 
-def opened(folder: int, name: str) -> int:
-    """Open a regular file of a folder that is being walked; OSError if it is none, or too large."""
+def open_entry(folder: int, name: str) -> int:
+    """Open a regular file of a folder during a walk; raise `OSError` if it is not one, or is too large."""
     fd = os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)
     status = os.fstat(fd)
-    if kind_of(status.st_mode) is not None or status.st_size > _MAX_FILE:
+    if special_file_type(status.st_mode) is not None or status.st_size > _MAX_FILE:
         os.close(fd)
         raise FileNotFoundError(name)
     return fd

@@ -1,14 +1,14 @@
-"""Fetching over HTTP, so that nothing is connected to but the address that was checked.
+"""Fetch over HTTP, so that a connection is made only to an address that was checked.
 
 Rules of this file:
-- A name is looked up once for each hop, by the system. All of its addresses have to be allowed; those are
-  connected to, by number, and the other end has to be the one that was dialled. TLS and `Host` go by the name.
-- A connection serves one request. No proxy, cookie or password is used, whatever the environment says.
-- Redirects are followed here, and each is a new address to check. Another scheme, host or port gets only the
-  headers that say nothing of the sender.
-- A connection carries no more bytes than were allowed. Of a body no more than the limit is ever unpacked; gzip
-  is the one coding, used once, and whole.
-- Whoever calls sets the deadline of all of it; when the call ends, in whatever way, the connection is closed.
+- The system resolves a name once for each hop. All of its addresses must be allowed. The connection is made to one of
+  them by number, and the peer must have the dialled address. TLS and `Host` use the name.
+- A connection serves one request. No proxy, cookie or password is used, whatever the environment contains.
+- Redirects are followed here, and each target is checked like a new URL. If the scheme, host or port changes, only
+  headers that reveal nothing about the sender are sent on.
+- A connection reads no more bytes than were allowed. A body is never unpacked beyond the limit. gzip is the only
+  coding, it is used once, and it must be complete.
+- The caller sets a deadline for all of it. However the call ends, the connection is closed.
 """
 
 import functools
@@ -27,9 +27,16 @@ from httpx2 import create_ssl_context
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.codetools.addresses import AddressRefused, FetchRules, FetchTarget, number_of, target_of, why_refused
+from toolwire.codetools.addresses import (
+    AddressRefused,
+    FetchRules,
+    FetchTarget,
+    parse_number,
+    parse_target,
+    refusal_reason,
+)
 from toolwire.codetools.definitions import REDIRECTS
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
 from toolwire.work.threads import TooManyThreads, in_thread
 
@@ -50,70 +57,77 @@ _STANDARD: _Headers = {
     "user-agent": "toolwire",
     "accept": "text/markdown, text/html;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5",
 }
-OWN: _Headers = {"accept-encoding": "gzip, identity", "connection": "close"}
+_OWN_HEADERS: _Headers = {"accept-encoding": "gzip, identity", "connection": "close"}
 _FRAMING = frozenset(
     "host connection content-length transfer-encoding accept-encoding te trailer upgrade expect "
     "keep-alive http2-settings".split()
 )
-_TRAVELLING = frozenset("accept accept-language cache-control range user-agent".split()) | OWN.keys()
+_SENT_ON = frozenset("accept accept-language cache-control range user-agent".split()) | _OWN_HEADERS.keys()
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?|")
 
 
-def headers_of(wanted: Mapping[str, Any] | None) -> _Headers:
-    """Read the headers that the model gave, with those that are always sent; names are in small letters.
+def build_headers(requested: Mapping[str, Any] | None) -> _Headers:
+    """Return the model's headers and those that are always sent, with names in lower case.
 
-    What frames the request is the client's: a header that could change it is refused.
+    Raise `ToolError` for a header that could change the framing of the request, which the client controls.
     """
-    wanted = wanted or {}
-    if len(wanted) > _MAX_HEADERS or sum(len(name) + len(str(wanted[name])) for name in wanted) > _HEADER_CHARACTERS:
-        raise ToolError(f"headers: {_MAX_HEADERS} of {_HEADER_CHARACTERS} characters in all are the most")
-    read: _Headers = {}
-    for name, value in wanted.items():
-        low = name.lower()
+    requested = requested or {}
+    if (
+        len(requested) > _MAX_HEADERS
+        or sum(len(name) + len(str(requested[name])) for name in requested) > _HEADER_CHARACTERS
+    ):
+        raise ToolError(
+            f"headers: at most {_MAX_HEADERS} headers of {_HEADER_CHARACTERS} characters together can be sent"
+        )
+    headers: _Headers = {}
+    for name, value in requested.items():
+        lower_name = name.lower()
         if not _NAME.fullmatch(name) or not isinstance(value, str) or not _VALUE.fullmatch(value):
-            raise ToolError(f"headers: {shown(name[:80])} is not a header of printable ASCII characters on one line")
-        if low in _FRAMING or low.startswith("proxy-"):
+            raise ToolError(
+                f"headers: {escape_name(name[:80])} is not a header of printable ASCII characters on one line"
+            )
+        if lower_name in _FRAMING or lower_name.startswith("proxy-"):
             raise ToolError(f"headers: {name} is set by the tool itself; leave it out")
-        if low in read:
+        if lower_name in headers:
             raise ToolError(f"headers: {name} is given twice")
-        read[low] = value
-    return _STANDARD | read | OWN
+        headers[lower_name] = value
+    return _STANDARD | headers | _OWN_HEADERS
 
 
 class Network:
-    """The network as it is: names are looked up by the system, and connections are made by TCP."""
+    """The real network: the system resolves names, and connections use TCP."""
 
     async def resolve(self, host: str) -> list[str]:
-        """Look up the addresses of a name, in the order in which to try them.
+        """Return the addresses of a name, in the order in which to try them.
 
-        It happens in a thread: an answer that never comes is waited for by nobody.
+        The look-up runs in a thread: if it hangs, the event loop does not wait for it.
         """
         answers = await in_thread(lambda: socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
         return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
 
     async def connect(self, address: str, port: int) -> httpcore2.AsyncNetworkStream:
-        """Connect to an address, and to nothing else."""
+        """Connect to `address`; raise `ConnectError` if the peer has another one."""
         stream = await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout=CONNECT_SECONDS)
-        other = stream.get_extra_info("server_addr")
-        if other is None or ip_address(other[0].partition("%")[0]) != ip_address(address):
+        peer = stream.get_extra_info("server_addr")
+        if peer is None or ip_address(peer[0].partition("%")[0]) != ip_address(address):
             await stream.aclose()
-            raise httpcore2.ConnectError("the connection leads elsewhere")
+            raise httpcore2.ConnectError("the connection has another peer than the dialled address")
         return stream
 
     def trust(self) -> ssl.SSLContext:
-        """Give the certificates that are trusted: those of the system."""
+        """Return the trusted certificates: those of the system."""
         return system_trust()
 
 
 @functools.cache
 def system_trust() -> ssl.SSLContext:
-    """Load the certificates of the system, once, whatever the environment says."""
+    """Load the system's certificates once, whatever the environment contains."""
     return create_ssl_context(trust_env=False)
 
 
 class Fetched(Struct, frozen=True):
-    """What a server sent; `body` is None if it was not read, and `cut` says that more was to come."""
+    """A server's response. `body` is None if it was not read; `cut` is True if it has more than was read."""
 
     status: int
     target: FetchTarget
@@ -129,20 +143,23 @@ async def fetch(
     rules: FetchRules,
     limit: int,
     *,
-    wanted: Callable[[_Headers], bool] = lambda _headers: True,
+    wants_body: Callable[[_Headers], bool] = lambda _headers: True,
     network: Network | None = None,
 ) -> Fetched:
-    """GET an address, and follow where it leads; `wanted` says whether a body is worth reading."""
-    network, target = network or Network(), target_of(url, rules)
+    """GET a URL and follow its redirects; `wants_body` returns True if the body should be read.
+
+    Raise `ToolError` if a URL or an address is refused, or if the exchange fails.
+    """
+    network, target = network or Network(), parse_target(url, rules)
     visited: set[str] = set()
     dropped: tuple[str, ...] = ()
     while True:
         visited.add(str(target.url))
-        addresses = await _addresses(target, rules, network)
+        addresses = await _resolve_allowed(target, rules, network)
         try:
-            stream = await _connected(target, addresses, network)
+            stream = await _connect(target, addresses, network)
             try:
-                answer = await _asked(target, headers, stream, limit, wanted)
+                fetched = await _request(target, headers, stream, limit, wants_body)
             finally:
                 await stream.aclose()
         except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as problem:
@@ -151,51 +168,51 @@ async def fetch(
             raise ToolError(f"{target.host} does not answer in proper HTTP: {_reason(problem)}") from None
         except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as problem:
             raise ToolError(f"the connection to {target.host} broke off: {_reason(problem)}") from None
-        if answer.status not in _REDIRECTING:
-            return replace(answer, dropped=dropped)
-        before, target = target, _next(target, answer.headers.get("location"), rules)
+        if fetched.status not in _REDIRECTING:
+            return replace(fetched, dropped=dropped)
+        previous, target = target, _next_target(target, fetched.headers.get("location"), rules)
         if str(target.url) in visited:
-            raise ToolError(f"the redirects of {shown(url)} go around in a circle")
+            raise ToolError(f"the redirects of {escape_name(url)} form a loop")
         if len(visited) > REDIRECTS:
-            raise ToolError(f"{shown(url)} is redirected more than {REDIRECTS} times")
-        if target.origin != before.origin:
-            dropped += tuple(name for name in headers if name not in _TRAVELLING)
-            headers = {name: value for name, value in headers.items() if name in _TRAVELLING}
+            raise ToolError(f"{escape_name(url)} is redirected more than {REDIRECTS} times")
+        if target.origin != previous.origin:
+            dropped += tuple(name for name in headers if name not in _SENT_ON)
+            headers = {name: value for name, value in headers.items() if name in _SENT_ON}
 
 
-def _next(target: FetchTarget, location: str | None, rules: FetchRules) -> FetchTarget:
+def _next_target(target: FetchTarget, location: str | None, rules: FetchRules) -> FetchTarget:
     if not location:
-        raise ToolError(f"{target.host} answered with a redirect that leads nowhere")
+        raise ToolError(f"{target.host} answered with a redirect that has no location")
     try:
-        return target_of(location, rules, base=target.url)
+        return parse_target(location, rules, base=target.url)
     except AddressRefused as problem:
         raise AddressRefused(f"{target.host} redirects to an address that is refused: {problem}") from None
 
 
-async def _addresses(target: FetchTarget, rules: FetchRules, network: Network) -> list[str]:
-    """Look up a host; one address that is refused refuses it."""
+async def _resolve_allowed(target: FetchTarget, rules: FetchRules, network: Network) -> list[str]:
+    """Return the addresses of a host; raise `AddressRefused` if one of them is not allowed."""
     host = target.host
     try:
-        is_number = ":" in host or number_of(host) is not None
+        is_number = ":" in host or parse_number(host) is not None
         addresses = [host] if is_number else await network.resolve(host)
     except (OSError, UnicodeError):
         addresses = []
     except TooManyThreads:
-        raise ToolError("too many look-ups of names hang: try again later") from None
+        raise ToolError("too many name look-ups are hanging: try again later") from None
     for address in addresses:
-        kind = why_refused(address, allow_private=rules.allow_private)
-        if kind is not None:
-            leads = "it is" if address == host else "it leads to"
+        refusal = refusal_reason(address, allow_private=rules.allow_private)
+        if refusal is not None:
+            verb = "it is" if address == host else "it leads to"
             raise AddressRefused(
-                f"{host} is refused: {leads} {kind}. Only addresses of the public internet are fetched"
+                f"{host} is refused: {verb} {refusal}. Only addresses of the public internet are fetched"
             )
     if not addresses:
         raise ToolError(f"{host} is not found: no address is known for that name")
     return addresses[:_MAX_DIALLED]
 
 
-async def _connected(target: FetchTarget, addresses: list[str], network: Network) -> "_Metered":
-    """Connect to the first of the checked addresses that answers."""
+async def _connect(target: FetchTarget, addresses: list[str], network: Network) -> "_Metered":
+    """Connect to the first of the checked addresses that accepts a connection."""
     failure: Exception = httpcore2.ConnectError("there is no address")
     for address in addresses:
         try:
@@ -216,67 +233,67 @@ async def _connected(target: FetchTarget, addresses: list[str], network: Network
         raise
 
 
-async def _asked(
-    target: FetchTarget, headers: _Headers, stream: "_Metered", limit: int, wanted: Callable[[_Headers], bool]
+async def _request(
+    target: FetchTarget, headers: _Headers, stream: "_Metered", limit: int, wants_body: Callable[[_Headers], bool]
 ) -> Fetched:
-    """Send a request on a connection of its own, and read the answer."""
+    """Send a request on a connection of its own, and read the response."""
     url = httpcore2.URL(
         scheme=target.url.raw_scheme, host=target.url.raw_host, port=target.url.port, target=target.url.raw_path
     )
     sent = [(b"host", target.url.netloc), *((name.encode(), value.encode()) for name, value in headers.items())]
     connection = httpcore2.AsyncHTTP11Connection(url.origin, stream)
     async with connection.stream("GET", url, headers=sent) as response:
-        answered = _read_headers(response.headers)
+        response_headers = _read_headers(response.headers)
         if response.status < 200:
-            raise ToolError(f"{target.host} wants to change the protocol, which is not supported")
-        if response.status in _REDIRECTING or not wanted(answered):
-            return Fetched(response.status, target, answered, None)
-        stream.left += _WIRE_FACTOR * limit + _HEAD_BYTES
-        body = Unpacking(answered.get("content-encoding", ""), limit)
+            raise ToolError(f"{target.host} asks to change the protocol, which is not supported")
+        if response.status in _REDIRECTING or not wants_body(response_headers):
+            return Fetched(response.status, target, response_headers, None)
+        stream.allowance += _WIRE_FACTOR * limit + _HEAD_BYTES
+        unpacking = Unpacking(response_headers.get("content-encoding", ""), limit)
         async with aclosing(response.aiter_stream()) as pieces:
             async for piece in pieces:
-                body.feed(piece)
-                if body.cut:
+                unpacking.feed(piece)
+                if unpacking.cut:
                     break
-        body.finish()
-    return Fetched(response.status, target, answered, body.data, body.cut)
+        unpacking.finish()
+    return Fetched(response.status, target, response_headers, unpacking.data, unpacking.cut)
 
 
 def _read_headers(pairs: Iterable[tuple[bytes, bytes]]) -> _Headers:
-    """Read the headers; of one that is there several times, all values, as a list."""
-    read: _Headers = {}
+    """Return the headers; the values of a repeated header are joined with commas."""
+    headers: _Headers = {}
     for name, value in pairs:
-        low = name.decode("latin-1").lower()
+        lower_name = name.decode("latin-1").lower()
         text = value.decode("utf-8", "replace").strip()
-        read[low] = text if low not in read else f"{read[low]}, {text}"
-    return read
+        headers[lower_name] = text if lower_name not in headers else f"{headers[lower_name]}, {text}"
+    return headers
 
 
-def _reason(problem: BaseException) -> str:
-    """Say what happened, from the first that knew."""
-    while problem.__cause__ is not None:
-        problem = problem.__cause__
-    if isinstance(problem, TimeoutError | httpcore2.TimeoutException):
-        return "there is no answer"
-    text = str(problem)
-    if isinstance(problem, ssl.SSLError):
-        text = getattr(problem, "verify_message", "") or problem.reason or text
-    elif isinstance(problem, OSError) and problem.errno is not None and problem.errno > 0:
-        text = os.strerror(problem.errno)
-    return shown(text[:200]) or type(problem).__name__
+def _reason(error: BaseException) -> str:
+    """Return the message of the innermost cause of `error`."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, TimeoutError | httpcore2.TimeoutException):
+        return "no response in time"
+    text = str(error)
+    if isinstance(error, ssl.SSLError):
+        text = getattr(error, "verify_message", "") or error.reason or text
+    elif isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        text = os.strerror(error.errno)
+    return escape_name(text[:200]) or type(error).__name__
 
 
 class _Metered(httpcore2.AsyncNetworkStream):
-    """A connection on which no more bytes come than were allowed."""
+    """A connection that reads no more bytes than were allowed."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
-        self.stream, self.left = stream, _HEAD_BYTES
+        self.stream, self.allowance = stream, _HEAD_BYTES
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - of the client
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
         data = await self.stream.read(min(max_bytes, _PIECE_BYTES), timeout)
-        self.left -= len(data)
-        if self.left < 0:
-            raise ToolError("the server sends too much besides its content")
+        self.allowance -= len(data)
+        if self.allowance < 0:
+            raise ToolError("the server sends too much data besides its content")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
@@ -287,16 +304,16 @@ class _Metered(httpcore2.AsyncNetworkStream):
 
 
 class Unpacking:
-    """The first bytes of a body, at most `limit`, unpacked as they come; `cut` says that there are more.
+    """The first bytes of a body, at most `limit`, unpacked while they arrive; `cut` is True if there are more.
 
-    However little comes, no more than a piece of it is unpacked at a time. What ends too early is an error, and
-    so is what follows a packed body and is none.
+    At most one block is unpacked at a time, however small the packed data is. Incomplete gzip is an error, and so is
+    other data after it.
     """
 
     def __init__(self, coding: str, limit: int) -> None:
         packed = _CODINGS.get(coding.strip().lower())
         if packed is None:
-            raise ToolError(f"the content is packed as {shown(coding[:80])}, which is not read: only gzip is")
+            raise ToolError(f"the content is packed as {escape_name(coding[:80])}: only gzip can be read")
         self.packed: bool = packed
         self.limit: int = limit
         self.data: bytearray = bytearray()
@@ -305,27 +322,27 @@ class Unpacking:
         self.members: int = 0
 
     def feed(self, piece: bytes) -> None:
-        """Take what came."""
+        """Unpack the next bytes of the body."""
         if self.packed:
             self._unpack(piece)
         else:
             self._add(piece)
 
     def _add(self, piece: bytes) -> None:
-        left = self.limit - len(self.data)
-        self.cut = self.cut or len(piece) > left
-        self.data += piece[:left] if len(piece) > left else piece
+        room = self.limit - len(self.data)
+        self.cut = self.cut or len(piece) > room
+        self.data += piece[:room] if len(piece) > room else piece
 
     def _unpack(self, piece: bytes) -> None:
         while piece and not self.cut:
             if self.member is None:
-                piece = piece.lstrip(b"\0") if self.members else piece  # zeros may stand between two parts
+                piece = piece.lstrip(b"\0") if self.members else piece  # gzip allows zeros between two members
                 if not piece:
                     return
                 self.member = zlib.decompressobj(_GZIP)
                 self.members += 1
                 if self.members > _MAX_MEMBERS:
-                    raise ToolError(f"the content is packed in more than {_MAX_MEMBERS} parts, which is not read")
+                    raise ToolError(f"the content is packed in more than {_MAX_MEMBERS} parts, so it was not read")
             try:
                 self._add(self.member.decompress(piece, _PIECE_BYTES))
             except zlib.error:
@@ -335,6 +352,6 @@ class Unpacking:
                 self.member = None
 
     def finish(self) -> None:
-        """Say that nothing more comes."""
+        """End the body; raise `ToolError` if it is incomplete."""
         if self.member is not None and not self.cut:
-            raise ToolError("the content ends too early: the gzip is not whole, so it was not read")
+            raise ToolError("the content ends too early: its gzip is incomplete, so it was not read")

@@ -1,8 +1,9 @@
-"""What is searched for, and what was found so far: the lines of the files that come first, and no more.
+"""A query, and the lines found so far: those of the first files by path, and no more.
 
 Rules of this file:
-- The first files by path are kept, however they come; a search that finds a million lines keeps few of them.
-- What is shown of a line is bounded, is on one line, and cannot be taken for another line of the answer.
+- The first files by path are kept, in whatever order they arrive. A search that finds a million lines stores few of
+  them.
+- A shown line is bounded, is on one line, and cannot be mistaken for another line of the answer.
 """
 
 import re
@@ -13,16 +14,19 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.work.results import spelled
 
 _CUT = " [cut]"
-_UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LIKE_A_LINE = re.compile(r"[:-](?=\d+[:-](?: |$))")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LINE_LIKE = re.compile(r"[:-](?=\d+[:-](?: |$))")
 
 
 class Query(Struct, frozen=True):
-    """What is searched for, and in which files; `apart` says that rules for files end at repositories."""
+    """A search query: the pattern, and the files to search.
+
+    If `apart` is true, ignore rules end at the border of a repository.
+    """
 
     pattern: str
     literal: bool
@@ -36,7 +40,7 @@ class Query(Struct, frozen=True):
 
 
 class FoundLine(Struct, frozen=True):
-    """A line of a file, and whether it fits or stands beside one that does."""
+    """A line of a file; `hit` is False if it is context."""
 
     number: int
     text: str
@@ -44,7 +48,7 @@ class FoundLine(Struct, frozen=True):
 
 
 class RipgrepHit(Struct, frozen=True):
-    """Where ripgrep found a line, and how it begins."""
+    """The number and the offset of a line that ripgrep found, and how the line begins."""
 
     number: int
     offset: int
@@ -53,30 +57,30 @@ class RipgrepHit(Struct, frozen=True):
 
 
 class SearchStop:
-    """Ends a search from another thread: whatever process it runs is killed."""
+    """Ends a search from another thread, and kills the process that it runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: Any = None
-        self.asked: bool = False
+        self.is_ended: bool = False
 
-    def holds(self, process: Any) -> None:
-        """Say which process to kill; None if it has ended."""
+    def set_process(self, process: Any) -> None:
+        """Set the process to kill; None if it has ended."""
         with self._lock:
             self._process = process
-            if self.asked and process is not None:
+            if self.is_ended and process is not None:
                 process.kill()
 
-    def ask(self) -> None:
+    def end(self) -> None:
         """End the search."""
         with self._lock:
-            self.asked = True
+            self.is_ended = True
             if self._process is not None:
                 self._process.kill()
 
 
-class Gathering:
-    """The lines found so far, of the files that come first by path."""
+class HitCollector:
+    """The lines found so far, of the first files by path."""
 
     def __init__(self, query: Query) -> None:
         self.query: Query = query
@@ -88,7 +92,7 @@ class Gathering:
         self.more: bool = False
 
     def wants(self, path: str) -> bool:
-        """Whether a file can be among the first."""
+        """Return True if a file can be among the first."""
         if self._total > 2 * self._most:
             self._prune()
         if self._last is not None and path > self._last:
@@ -97,19 +101,19 @@ class Gathering:
         return self.query.accepts(path)
 
     def add(self, path: str, record: RipgrepHit) -> None:
-        """Keep a line."""
+        """Store a line."""
         self.records.setdefault(path, []).append(record)
         if record.hit:
             self._hits[path] = self._hits.get(path, 0) + 1
             self._total += 1
 
     def drop(self, path: str) -> None:
-        """Forget a file."""
+        """Discard the lines of a file."""
         self.records.pop(path, None)
         self._total -= self._hits.pop(path, 0)
 
     def _prune(self) -> None:
-        """Forget the files that cannot be among the first."""
+        """Discard the files that cannot be among the first."""
         total = 0
         for path in sorted(self.records):
             if total >= self._most:
@@ -121,7 +125,7 @@ class Gathering:
 
 
 class Report:
-    """The answer as it grows, within its limits; `full` says which limit was met."""
+    """The answer while it is written; `full` is the limit that was reached, or ""."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -132,25 +136,25 @@ class Report:
         self.changed = self.unreadable = self.long_lines = 0
 
     def add(self, path: str, lines: list[FoundLine]) -> None:
-        """Write the lines of a file; `path` is that of the project folder."""
-        name = _LIKE_A_LINE.sub(lambda found: rf"\x{ord(found[0]):02x}", shown(path))
+        """Add the lines of a file; `path` is relative to the project folder."""
+        name = _LINE_LIKE.sub(lambda match: rf"\x{ord(match[0]):02x}", escape_name(path))
         context = self._query.context
-        last = -1
-        reach = 0
+        last_number = -1
+        context_end = 0
         for line in lines:
             if line.hit and self.hits == self._query.limit:
                 self.full = "limit"
                 return
-            if self.hits == self._query.limit and line.number > reach:
+            if self.hits == self._query.limit and line.number > context_end:
                 return
-            if context and self._lines and line.number != last + 1:
+            if context and self._lines and line.number != last_number + 1:
                 self._write("--")
-            last = line.number
+            last_number = line.number
             if line.hit:
                 self.hits += 1
-                reach = line.number + context
+                context_end = line.number + context
             separator = ":" if line.hit else "-"
-            self._write(f"{name}{separator}{line.number}{separator} {clipped(line.text)}")
+            self._write(f"{name}{separator}{line.number}{separator} {_shorten_line(line.text)}")
             if self.full:
                 return
 
@@ -162,12 +166,12 @@ class Report:
             self._lines.append(text.rstrip(" ") if text.endswith((": ", "- ")) else text)
 
     def text(self, notices: list[str]) -> str:
-        """Give the answer."""
-        told = [*self._told(), *notices]
+        """Return the answer, with notices."""
+        notes = [*self._own_notices(), *notices]
         lines = self._lines or ["No matches found"]
-        return "\n".join([*lines, *([""] if self._lines and told else []), *told])
+        return "\n".join([*lines, *([""] if self._lines and notes else []), *notes])
 
-    def _told(self) -> list[str]:
+    def _own_notices(self) -> list[str]:
         is_cut = any(line.endswith(_CUT) for line in self._lines)
         notices = (
             (
@@ -179,7 +183,7 @@ class Report:
                 f"Cut at {OUTPUT_BYTES // 1024} KB; there are more matches. Give a narrower pattern, path or glob.",
             ),
             (is_cut, f"Lines are cut after {LINE_CHARACTERS} characters; read_file shows more of them."),
-            (self.changed, f"Files that were changed during the search, and are left out: {self.changed}."),
+            (self.changed, f"Files that changed during the search and were left out: {self.changed}."),
             (self.unreadable, f"Files or folders that could not be read: {self.unreadable}."),
             (self.long_lines, f"Very long lines that were searched only at their beginning: {self.long_lines}."),
         )
@@ -189,9 +193,9 @@ class Report:
 TIME_IS_UP = f"[Stopped after {SEARCH_SECONDS} s: this is not all. Give a narrower path or glob.]"
 
 
-def clipped(text: str) -> str:
-    """Bound a line, and make it one line."""
+def _shorten_line(text: str) -> str:
+    """Return `text` shortened, and on one line."""
     text = text.removesuffix("\r")
     short = text[:LINE_CHARACTERS]
-    short = _UNSAYABLE.sub(spelled, short)
+    short = _UNPRINTABLE.sub(spelled, short)
     return short + _CUT if len(text) > LINE_CHARACTERS else short

@@ -1,13 +1,14 @@
-"""Change several files together: all of them or none, also when the process is killed on the way.
+"""Change several files together: all of them or none, even if the process is killed on the way.
 
 Rules of this file:
-- First a note of what is planned is written into the project folder, then the new files beside the old ones,
-  and each old one gets a second name. When that is on the disk, the note is renamed: then the change holds.
-- Then each new file takes the place of the old one; then the second names and the note are taken away.
-- A note that is found later is finished if it can be, and else undone; one that was only planned is undone.
-- What stands at the place of a note and is none is taken away; a folder with something in it gets another name.
-- A note is trusted with nothing: it only says which file, and each is compared with what the note says of its
-  content before it is moved, and is written under the same rules as any file.
+- First a note of the plan is written into the project folder, then the new files beside the old ones, and each old
+  file gets a second name. When all of that is on the disk, the note is renamed: from then on the change is committed.
+- Then each new file replaces the old one. At the end the second names and the note are removed.
+- A committed note that is found later is finished if possible, and else undone. A note that was only planned is
+  undone.
+- A file or an empty folder that has the note's name and is not a note is removed. A folder with contents is renamed.
+- A note is not trusted: it only names files. Each file is compared with the digest in the note before it is moved,
+  and is written under the same rules as any file.
 """
 
 import contextlib
@@ -20,43 +21,43 @@ import msgspec
 from msgspec import Struct
 
 from toolwire.codetools.definitions import FILE_BYTES
-from toolwire.codetools.files import Standing, file_place, read_all
+from toolwire.codetools.files import OpenFile, read_all, resolve_file
 from toolwire.codetools.locks import identity, locked
-from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, held, saying
-from toolwire.codetools.replacing import check_still, confirm, create, fill, remove, reread, sync
+from toolwire.codetools.paths import READ, FileSpot, PathRefused, Workspace, closing_fd, translate_errors
+from toolwire.codetools.replacing import check_not_replaced, confirm, create, fill, remove, reread, sync
 from toolwire.errors import ToolError
 from toolwire.types.readable import readable
 
 PLANNED = ".toolwire-journal.new"
 COMMITTED = ".toolwire-journal"
-_OURS = re.compile(r"\.toolwire-[0-9a-f]{16}-[0-9]{1,4}\.(staged|old)")
-SOON = 1.0
+_STAGED_NAME = re.compile(r"\.toolwire-[0-9a-f]{16}-[0-9]{1,4}\.(staged|old)")
+RECOVERY_WAIT = 1.0
 _UNDONE = "could neither be finished nor undone; the tools try again when they next start"
 _IN_THE_WAY = (
-    f"an earlier change of several files is not finished, its note {COMMITTED} is there: try again later, "
-    "and take the note away if nothing else is at work"
+    f"an earlier change of several files is unfinished, its note {COMMITTED} exists: try again later, "
+    "and remove the note if no other program is using it"
 )
 logger: logging.Logger = logging.getLogger("toolwire")
 
 
-class Change(Struct, frozen=True):
-    """What a file that is there will hold."""
+class FileChange(Struct, frozen=True):
+    """A file, and its new content."""
 
-    found: Standing
+    file: OpenFile
     data: bytes
 
     @property
     def spot(self) -> FileSpot:
-        """Where the file is."""
-        return self.found.spot
+        """The location of the file."""
+        return self.file.spot
 
 
 @readable
-class _Change(Struct, frozen=True):
-    """A change in the note: the path, the names beside it, and what the file holds before and after, hashed.
+class _NoteEntry(Struct, frozen=True):
+    """An entry of the note: the path, the names beside it, and digests of the old and the new content.
 
-    The path is relative to the project folder, or that of another root from the top; its bytes are written as
-    Latin-1, so that each path can be said.
+    The path is relative to the project folder, or absolute in another root. Its bytes are written as Latin-1, because
+    JSON cannot contain every file name.
     """
 
     path: str
@@ -66,42 +67,45 @@ class _Change(Struct, frozen=True):
     after: str
 
 
-class Stand(Struct, frozen=True):
-    """How far an entry came: what is at its path, and which of the names beside it are still good."""
+class _EntryState(Struct, frozen=True):
+    """How far an entry got: the digest of the file at its path, and whether the two files beside it are intact."""
 
     spot: FileSpot
-    entry: _Change
-    now: str | None
-    staged: bool
-    kept: bool
+    entry: _NoteEntry
+    current: str | None
+    is_staged_intact: bool
+    is_backup_intact: bool
 
 
 def digest(data: bytes) -> str:
-    """Name content."""
+    """Return a digest of `data`."""
     return hashlib.blake2b(data, digest_size=20).hexdigest()
 
 
-def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
-    """Make changes together; the folders, and that of the project, `root`, are open and locked."""
-    given = changes[0].spot.given
+def commit(workspace: Workspace, root: int, changes: list[FileChange]) -> None:
+    """Change files together; their folders and the project folder `root` are open and locked.
+
+    Raise `PathRefused` if an earlier change is unfinished. If this change fails, undo it and raise the error.
+    """
+    path = changes[0].spot.requested
     if _is_there(root, COMMITTED) or _is_there(root, PLANNED):
-        raise PathRefused("busy", given, _IN_THE_WAY)
-    entries = [_entry(workspace, change, number) for number, change in enumerate(changes)]
+        raise PathRefused("busy", path, _IN_THE_WAY)
+    entries = [_make_entry(workspace, change, number) for number, change in enumerate(changes)]
     spots = list({identity(change.spot.folder): change.spot for change in changes}.values())
     try:
-        with saying(given):
+        with translate_errors(path):
             _write(root, PLANNED, msgspec.json.encode(entries), None)
             for change, entry in zip(changes, entries, strict=True):
-                _stage(change, entry)
+                _stage_files(change, entry)
             for spot in spots:
                 sync(spot.folder)
             os.rename(PLANNED, COMMITTED, src_dir_fd=root, dst_dir_fd=root)
             sync(root)
             for change, entry in zip(changes, entries, strict=True):
-                check_still(change.spot, change.found)
+                check_not_replaced(change.spot, change.file)
                 _move(change.spot.folder, entry.staged, change.spot.name)
     except BaseException:
-        _take_back(root, changes, entries)
+        _undo_interrupted(root, changes, entries)
         raise
     try:
         for spot in spots:
@@ -109,31 +113,31 @@ def commit(workspace: Workspace, root: int, changes: list[Change]) -> None:
         for change in changes:
             os.close(reread(change.spot, change.data))
     finally:
-        _clean(root, [(change.spot.folder, entry) for change, entry in zip(changes, entries, strict=True)])
+        _remove_traces(root, [(change.spot.folder, entry) for change, entry in zip(changes, entries, strict=True)])
 
 
-def _entry(workspace: Workspace, change: Change, number: int) -> _Change:
-    place = change.spot.place
-    path = place.path if place.root is workspace.cwd else f"{place.root.path.rstrip('/')}/{place.path}"
-    name = f".toolwire-{os.urandom(8).hex()}-{number}"
-    before = digest(read_all(change.found.fd, FILE_BYTES))
-    latin = os.fsencode(path).decode("latin-1")
-    return _Change(latin, f"{name}.staged", f"{name}.old", before, digest(change.data))
+def _make_entry(workspace: Workspace, change: FileChange, number: int) -> _NoteEntry:
+    location = change.spot.location
+    path = location.path if location.root is workspace.cwd else f"{location.root.path.rstrip('/')}/{location.path}"
+    stem = f".toolwire-{os.urandom(8).hex()}-{number}"
+    old_digest = digest(read_all(change.file.fd, FILE_BYTES))
+    latin_path = os.fsencode(path).decode("latin-1")
+    return _NoteEntry(latin_path, f"{stem}.staged", f"{stem}.old", old_digest, digest(change.data))
 
 
-def _stage(change: Change, entry: _Change) -> None:
-    """Write the new file beside the old one, and give the old one its second name, or copy it."""
+def _stage_files(change: FileChange, entry: _NoteEntry) -> None:
+    """Write the new file beside the old one, and give the old one a second name, or else copy it."""
     folder, name = change.spot.folder, change.spot.name
-    _write(folder, entry.staged, change.data, change.found)
+    _write(folder, entry.staged, change.data, change.file)
     try:
         os.link(name, entry.kept, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except OSError:
-        _write(folder, entry.kept, read_all(change.found.fd, FILE_BYTES), change.found)
+        _write(folder, entry.kept, read_all(change.file.fd, FILE_BYTES), change.file)
 
 
-def _write(folder: int, name: str, data: bytes, old: Standing | None) -> None:
-    """Write a new file, by a name that nobody has."""
-    with held(create(folder, name, 0o600)) as fd:
+def _write(folder: int, name: str, data: bytes, old: OpenFile | None) -> None:
+    """Write a new file under an unused name."""
+    with closing_fd(create(folder, name, 0o600)) as fd:
         fill(fd, data, old)
 
 
@@ -146,31 +150,31 @@ def _move(folder: int, source: str, target: str) -> None:
     os.rename(source, target, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _take_back(root: int, changes: list[Change], entries: list[_Change]) -> None:
-    """Undo what was done of a change; what cannot be undone stays in the note for the next start."""
-    stands = [_stand(change.spot, entry) for change, entry in zip(changes, entries, strict=True)]
+def _undo_interrupted(root: int, changes: list[FileChange], entries: list[_NoteEntry]) -> None:
+    """Undo an interrupted change; if that fails, the note stays for the next start."""
+    states = [_inspect_entry(change.spot, entry) for change, entry in zip(changes, entries, strict=True)]
     try:
-        _go_back(stands)
+        _restore_old(states)
     except OSError as problem:
         raise ToolError(f"edits: the change {_UNDONE} ({problem.strerror})") from None
-    _clean(root, [(stand.spot.folder, stand.entry) for stand in stands])
+    _remove_traces(root, [(state.spot.folder, state.entry) for state in states])
 
 
-def _go_back(stands: list[Stand]) -> None:
-    moved = [stand for stand in stands if stand.now == stand.entry.after and stand.kept]
-    for stand in moved:
-        _move(stand.spot.folder, stand.entry.kept, stand.spot.name)
-    _sync_all([stand.spot.folder for stand in moved])
+def _restore_old(states: list[_EntryState]) -> None:
+    changed = [state for state in states if state.current == state.entry.after and state.is_backup_intact]
+    for state in changed:
+        _move(state.spot.folder, state.entry.kept, state.spot.name)
+    _sync_all([state.spot.folder for state in changed])
 
 
-def _go_on(stands: list[Stand]) -> None:
-    for stand in stands:
-        if stand.now == stand.entry.before:
-            _move(stand.spot.folder, stand.entry.staged, stand.spot.name)
-    _sync_all([stand.spot.folder for stand in stands])
+def _install_new(states: list[_EntryState]) -> None:
+    for state in states:
+        if state.current == state.entry.before:
+            _move(state.spot.folder, state.entry.staged, state.spot.name)
+    _sync_all([state.spot.folder for state in states])
 
 
-def _clean(root: int, entries: list[tuple[int, _Change]]) -> None:
+def _remove_traces(root: int, entries: list[tuple[int, _NoteEntry]]) -> None:
     for folder, entry in entries:
         remove(folder, entry.staged)
         remove(folder, entry.kept)
@@ -179,47 +183,49 @@ def _clean(root: int, entries: list[tuple[int, _Change]]) -> None:
 
 
 def recover(workspace: Workspace) -> list[str]:
-    """Finish or undo a change of several files that a killed process left; says what was done.
+    """Finish or undo a change of several files that a killed process left; return messages of what was done.
 
-    It is called when the tools of a folder are started, and before each such change. It costs two look-ups
-    where there is nothing to do, and never raises.
+    It is called when the tools of a folder start, and before each change of several files. If there is nothing to do,
+    it costs two look-ups. It never raises.
     """
-    done: list[str] = []
-    with contextlib.suppress(OSError, PathRefused), workspace.open_folder(workspace.place(".")) as root:
+    messages: list[str] = []
+    with contextlib.suppress(OSError, PathRefused), workspace.open_folder(workspace.resolve(".")) as root:
         for name in (COMMITTED, PLANNED):
             if _is_there(root, name):
                 try:
-                    done += _recovered(workspace, root, name)
+                    messages += _recover_note(workspace, root, name)
                 except OSError as problem:
-                    done.append(f"a change of several files {_UNDONE}: {problem.strerror}")
-    for message in done:
+                    messages.append(f"a change of several files {_UNDONE}: {problem.strerror}")
+    for message in messages:
         logger.warning("%s", message)
-    return done
+    return messages
 
 
-def _recovered(workspace: Workspace, root: int, name: str) -> list[str]:
-    """Finish or undo what a note says; nothing where another process is at it."""
-    with contextlib.ExitStack() as held:
-        entries = _noted(root, name)
-        opened = [(spot, entry) for entry in entries if (spot := _opened(workspace, entry, held)) is not None]
+def _recover_note(workspace: Workspace, root: int, name: str) -> list[str]:
+    """Finish or undo the change of a note; do nothing if another process is working on it."""
+    with contextlib.ExitStack() as resources:
+        entries = _read_note(root, name)
+        targets = [
+            (spot, entry) for entry in entries if (spot := _open_folder(workspace, entry, resources)) is not None
+        ]
         try:
-            held.enter_context(locked([root, *(spot.folder for spot, _ in opened)], name, SOON))
+            resources.enter_context(locked([root, *(spot.folder for spot, _ in targets)], name, RECOVERY_WAIT))
         except PathRefused:
             return []
-        if not _is_there(root, name) or _noted(root, name) != entries:
+        if not _is_there(root, name) or _read_note(root, name) != entries:
             return []
-        stands = [_stand(spot, entry) for spot, entry in opened]
-        message = _resolved(stands, committed=name == COMMITTED)
-        for stand in stands:
-            remove(stand.spot.folder, stand.entry.staged)
-            remove(stand.spot.folder, stand.entry.kept)
-        _clear(root, name)
+        states = [_inspect_entry(spot, entry) for spot, entry in targets]
+        message = _finish_or_undo(states, committed=name == COMMITTED)
+        for state in states:
+            remove(state.spot.folder, state.entry.staged)
+            remove(state.spot.folder, state.entry.kept)
+        _remove_note(root, name)
         sync(root)
         return [message]
 
 
-def _clear(root: int, name: str) -> None:
-    """Free the place of a note: no change could ever be made again if a folder could hold it."""
+def _remove_note(root: int, name: str) -> None:
+    """Remove a note, or a folder of its name: otherwise no further change would be possible."""
     remove(root, name)
     if _is_there(root, name):
         with contextlib.suppress(OSError):
@@ -228,43 +234,43 @@ def _clear(root: int, name: str) -> None:
         _move(root, name, f".toolwire-aside-{os.urandom(8).hex()}")
 
 
-def _resolved(stands: list[Stand], *, committed: bool) -> str:
-    """Finish a change, or undo it; what somebody changed since then stays."""
-    paths = ", ".join(stand.entry.path.encode("latin-1").decode("utf-8", "backslashreplace") for stand in stands)
-    if not stands:
-        return "a note of a change of several files said nothing that could be done"
+def _finish_or_undo(states: list[_EntryState], *, committed: bool) -> str:
+    """Finish or undo a change; a file that was changed since then stays as it is."""
+    paths = ", ".join(state.entry.path.encode("latin-1").decode("utf-8", "backslashreplace") for state in states)
+    if not states:
+        return "a note of a change of several files had no usable entries and was removed"
     if not committed:
-        return f"a change of several files was not begun, and is forgotten: {paths}"
-    if all(stand.staged for stand in stands if stand.now == stand.entry.before):
-        _go_on(stands)
+        return f"a change of several files was not committed, and was discarded: {paths}"
+    if all(state.is_staged_intact for state in states if state.current == state.entry.before):
+        _install_new(states)
         return f"a change of several files was finished: {paths}"
-    if all(stand.kept for stand in stands if stand.now == stand.entry.after):
-        _go_back(stands)
+    if all(state.is_backup_intact for state in states if state.current == state.entry.after):
+        _restore_old(states)
         return f"a change of several files was undone: {paths}"
-    return f"a change of several files can be neither finished nor undone, look at: {paths}"
+    return f"a change of several files can be neither finished nor undone, check: {paths}"
 
 
-def _noted(root: int, name: str) -> list[_Change]:
-    """Read a note; one that cannot be read was never used, or is none of ours."""
+def _read_note(root: int, name: str) -> list[_NoteEntry]:
+    """Read a note; return no entries if it is unreadable or not a note of these tools."""
     try:
-        entries = msgspec.json.decode(_read(root, name), type=list[_Change])
+        entries = msgspec.json.decode(_read(root, name), type=list[_NoteEntry])
     except (OSError, msgspec.DecodeError):
         return []
-    return [entry for entry in entries if all(map(_OURS.fullmatch, (entry.staged, entry.kept)))]
+    return [entry for entry in entries if all(map(_STAGED_NAME.fullmatch, (entry.staged, entry.kept)))]
 
 
-def _opened(workspace: Workspace, entry: _Change, held: contextlib.ExitStack) -> FileSpot | None:
-    """Open the folder of an entry; None if it is gone, or may not be written."""
+def _open_folder(workspace: Workspace, entry: _NoteEntry, resources: contextlib.ExitStack) -> FileSpot | None:
+    """Open the folder of an entry; return None if it is gone or must not be written."""
     try:
-        place = file_place(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
-        return held.enter_context(workspace.open_parent(place))
+        location = resolve_file(workspace, os.fsdecode(entry.path.encode("latin-1")), writes=True)
+        return resources.enter_context(workspace.open_parent(location))
     except (PathRefused, UnicodeError):
         return None
 
 
-def _stand(spot: FileSpot, entry: _Change) -> Stand:
-    now, staged, kept = (_digest_at(spot.folder, one) for one in (spot.name, entry.staged, entry.kept))
-    return Stand(spot, entry, now, staged == entry.after, kept == entry.before)
+def _inspect_entry(spot: FileSpot, entry: _NoteEntry) -> _EntryState:
+    current, staged, kept = (_digest_at(spot.folder, one) for one in (spot.name, entry.staged, entry.kept))
+    return _EntryState(spot, entry, current, staged == entry.after, kept == entry.before)
 
 
 def _digest_at(folder: int, name: str) -> str | None:
@@ -275,7 +281,7 @@ def _digest_at(folder: int, name: str) -> str | None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    with held(os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
+    with closing_fd(os.open(name, READ | os.O_NOFOLLOW, dir_fd=folder)) as fd:
         return read_all(fd, FILE_BYTES + 1)
 
 

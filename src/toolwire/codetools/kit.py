@@ -1,10 +1,10 @@
 """The twelve code tools as one resolver, for one project folder.
 
 Rules of this file:
-- A tool is a function of the workspace and its arguments, in the module of its kind; the table says which.
-- A tool raises `ToolError` with words that tell the model what to do next.
-- The folder is the one that the tools were made for, or that `resolve(call, cwd)` names. What a session or a run says
-  as its context is never taken for a folder.
+- A tool is a function of the workspace and its arguments; the table `_FUNCTIONS` names its module.
+- A tool raises `ToolError` with a message that tells the model how to continue.
+- The folder is the one that the tools were made for, or the one that `resolve(call, cwd)` names. The context of a
+  session or a run is never used as a folder.
 """
 
 import importlib
@@ -39,7 +39,7 @@ _FUNCTIONS = {
     "file_info": "listing",
     "http_get": "web",
 }
-# A count that a model writes as 5.0 is an integer by its schema.
+# JSON Schema accepts 5.0 as an integer, and models write it: these arguments become int.
 _COUNTS = frozenset(
     name
     for tool in TOOLS
@@ -55,17 +55,17 @@ class CodeToolOptions(TypedDict, total=False):
     sandbox: str
     """How the commands of bash are confined: `auto`, `bubblewrap` or `none`."""
     network: bool
-    """Whether the commands of bash in the sandbox have the network."""
+    """Whether the commands of bash have network access in the sandbox."""
     environment: Mapping[str, str] | None
-    """The variables that commands get."""
+    """Environment variables for the commands of bash."""
     on_output: Callable[[bytes], object] | None
-    """Gets the bytes that a command of bash writes, as they arrive, in the command's thread."""
+    """Called with the output of a command of bash while it arrives, in the command's thread."""
     readable: Iterable[str | os.PathLike[str]]
-    """Folders that commands in the sandbox may read too."""
+    """Further folders that commands in the sandbox may read."""
     allow_private: bool
-    """Whether http_get may ask private addresses."""
+    """Whether http_get may fetch from private addresses."""
     allow_hosts: Sequence[str] | None
-    """The hosts that http_get may ask."""
+    """The only hosts that http_get may fetch from; None allows all."""
     ripgrep: str | Literal[False] | None
     """The absolute path of ripgrep; False searches without it."""
 
@@ -74,10 +74,10 @@ OPTIONS = frozenset(CodeToolOptions.__annotations__)
 
 
 class CodeTools(Resolver):
-    """The code tools of a project folder; `tools` selects some of them by name, else there are all twelve.
+    """The code tools of a project folder; `tools` selects some of them by name, the default is all twelve.
 
-    `roots` are further folders for the tools, by absolute paths. `covered` are files, by absolute paths, that no tool
-    reads, writes, finds or moves, such as a store of traces. `CodeToolOptions` has the options of single tools.
+    `roots` are further folders for the tools, as absolute paths. `covered` are files, as absolute paths, that no tool
+    reads, writes, finds or moves, such as a trace store. `CodeToolOptions` has the options of single tools.
     """
 
     def __init__(
@@ -95,82 +95,82 @@ class CodeTools(Resolver):
         if unknown:
             known = ", ".join(sorted(OPTIONS if unknown[0] in options else NAMES))
             raise InvalidField(unknown[0], f"is not known; there are: {known}", path="CodeTools")
-        self._wanted = NAMES if tools is None else tuple(tools)
-        self._kept: dict[str, tuple[Any, ...]] = {
+        self._tool_names = NAMES if tools is None else tuple(tools)
+        self._path_options: dict[str, tuple[Any, ...]] = {
             "protected": tuple(protected),
             "secret": tuple(secret),
             "covered": tuple(covered),
         }
         self._roots = tuple(roots)
-        self._elsewhere: dict[str, CodeTools] = {}
-        self.workspace: Workspace = Workspace(cwd, self._roots, **self._kept)
+        self._other_folders: dict[str, CodeTools] = {}
+        self.workspace: Workspace = Workspace(cwd, self._roots, **self._path_options)
         recover(self.workspace)
         self.desk: Desk = Desk(self.workspace, dict(options))
         self._handlers = {
-            tool.name: Handler(tool, _function_of(tool.name), self._bound)
+            tool.name: Handler(tool, _load_function(tool.name), self._bind_arguments)
             for tool in TOOLS
-            if tool.name in self._wanted
+            if tool.name in self._tool_names
         }
 
     def at(self, cwd: str | os.PathLike[str]) -> "CodeTools":
-        """Give the tools for another folder; for the same folder, give the same object again."""
+        """Return the tools for another folder; for the same folder, return the same object again."""
         path = os.path.abspath(cwd)
-        if path not in self._elsewhere:
-            options: dict[str, Any] = {**self._kept, **self.desk.options}
-            self._elsewhere[path] = CodeTools(path, roots=self._roots, tools=self._wanted, **options)
-        return self._elsewhere[path]
+        if path not in self._other_folders:
+            options: dict[str, Any] = {**self._path_options, **self.desk.options}
+            self._other_folders[path] = CodeTools(path, roots=self._roots, tools=self._tool_names, **options)
+        return self._other_folders[path]
 
     def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        """Keep further files from the tools, by absolute paths, in this folder and every other one."""
-        more = tuple(path for path in paths if path not in self._kept["covered"])
-        self._kept["covered"] += more
-        self.workspace.cover(more)
-        for kit in self._elsewhere.values():
-            kit.cover_files(more)
+        """Cover further files, by absolute paths, in this folder and in every folder of `at`."""
+        new_paths = tuple(path for path in paths if path not in self._path_options["covered"])
+        self._path_options["covered"] += new_paths
+        self.workspace.cover(new_paths)
+        for kit in self._other_folders.values():
+            kit.cover_files(new_paths)
 
     @property
     def sandbox(self) -> str:
-        """How commands are confined: "bubblewrap" or "none"; "refused" if they do not run."""
+        """The level that commands run at: "bubblewrap" or "none"; "refused" if they cannot run."""
         return str(importlib.import_module("toolwire.codetools.sandbox").in_force(self.desk.options))
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Show what a call would change, run or fetch; None if it only reads."""
+        """Return what a call would change, run or fetch; None if it only reads."""
         del context
         if call.name not in self._handlers:
             return None
         if problems := self.problems(call):
             return f"it would be refused: {'; '.join(problems)}"
-        call = replace(call, arguments=_with_own_names(call.plain_arguments))
+        call = replace(call, arguments=_rename_aliases(call.plain_arguments))
         module = importlib.import_module("toolwire.codetools.previewing")
         return module.preview(self.desk, call.name, call.plain_arguments)  # type: ignore[no-any-return]
 
     def problems(self, call: ToolCall, context: Any = None) -> list[str]:
-        """Say why a call would not be run, as far as its arguments tell; nothing if it would."""
+        """Return the reasons why a call would be refused, as far as its arguments show; [] if there are none."""
         del context
         handler = self._handlers.get(call.name)
         if handler is None:
             return []
-        return handler.problems(replace(call, arguments=_with_own_names(call.plain_arguments)))
+        return handler.problems(replace(call, arguments=_rename_aliases(call.plain_arguments)))
 
     @on_the_class
     def available_tools(self) -> list[Tool]:
-        """List the tools."""
+        """Return the tools."""
         return [handler.tool for handler in self._handlers.values()]
 
     @on_the_class
     def resolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
-        """Run a call in a folder, or in that of the tools, and give its result."""
-        return answer(self._in(cwd).resolving(call))
+        """Run a call in the folder `cwd`, or in that of the tools, and return its result."""
+        return answer(self._tools_for(cwd).resolving(call))
 
     @on_the_class
     async def aresolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
-        """Run a call without blocking the event loop, and give its result."""
-        return await arun(self._in(cwd).resolving(call))
+        """Run a call without blocking the event loop, and return its result."""
+        return await arun(self._tools_for(cwd).resolving(call))
 
-    def _bound(self, arguments: dict[str, Any], _context: Any) -> tuple[tuple[Desk], dict[str, Any]]:
+    def _bind_arguments(self, arguments: dict[str, Any], _context: Any) -> tuple[tuple[Desk], dict[str, Any]]:
         return (self.desk,), {name: int(value) if name in _COUNTS else value for name, value in arguments.items()}
 
-    def _in(self, cwd: object) -> "CodeTools":
+    def _tools_for(self, cwd: object) -> "CodeTools":
         return self.at(cwd) if isinstance(cwd, str | os.PathLike) else self
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
@@ -180,11 +180,11 @@ class CodeTools(Resolver):
             raise UnknownTool(call.name, self._handlers)
         if call.name == "bash":
             yield Emit(CallNote(sandbox=(yield Ask(lambda: self.sandbox))))
-        return (yield from handler.resolving(replace(call, arguments=_with_own_names(call.plain_arguments)), context))
+        return (yield from handler.resolving(replace(call, arguments=_rename_aliases(call.plain_arguments)), context))
 
 
-def _function_of(name: str) -> Callable[..., Any]:
-    """Give the function of a tool; its module is imported when it is called first."""
+def _load_function(name: str) -> Callable[..., Any]:
+    """Return the function of a tool; its module is imported on the first call."""
 
     def run(desk: Desk, **arguments: Any) -> Any:
         module = importlib.import_module(f"toolwire.codetools.{_FUNCTIONS[name]}")
@@ -193,14 +193,14 @@ def _function_of(name: str) -> Callable[..., Any]:
     return run
 
 
-def _with_own_names(value: Any) -> Any:
-    """Read the other spelling of a parameter, where its own is not there."""
+def _rename_aliases(value: Any) -> Any:
+    """Rename parameters that have another spelling, unless the own name is present too."""
     match value:
         case dict():
             return {
-                _ALIASES[key] if key in _ALIASES and _ALIASES[key] not in value else key: _with_own_names(inner)
+                _ALIASES[key] if key in _ALIASES and _ALIASES[key] not in value else key: _rename_aliases(inner)
                 for key, inner in value.items()
             }
         case list():
-            return [_with_own_names(inner) for inner in value]
+            return [_rename_aliases(inner) for inner in value]
     return value

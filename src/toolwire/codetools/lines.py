@@ -1,8 +1,8 @@
-"""Lines of a file as bytes: which is where, and a window of them.
+"""Lines of a file as bytes: where a line begins, and a window of lines.
 
 Rules of this file:
-- A line ends in LF; a CR before it belongs to the break, any other CR and all else belongs to the line.
-- What is read is a piece at a time, however large the file or a line is.
+- A line ends in LF. A CR directly before it belongs to the line break; any other CR belongs to the line.
+- A file is read in pieces, however large it or a line of it is.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,10 @@ PIECE = 256 * 1024
 
 
 class LineWindow(Struct, frozen=True):
-    """Some lines of a file: their bytes, the numbers of the first and the last, and how many there are.
+    """Some lines of a file: their bytes, the numbers of the first and the last, and the file's line count.
 
-    `exact` says whether they were counted; `cut` says that the first line is too long, and is given in part.
+    `exact` is False if the line count is an estimate. `cut` is True if the first line is too long and only its
+    beginning is in `data`.
     """
 
     data: bytes
@@ -29,20 +30,20 @@ class LineWindow(Struct, frozen=True):
 
     @property
     def more(self) -> bool:
-        """Whether there are lines after these."""
+        """True if the file has lines after these."""
         return self.cut or self.last < self.total
 
 
-class Beyond(Exception):
-    """A line that is not there; `total` is how many there are, None if they are too many to count."""
+class BeyondEnd(Exception):
+    """A line beyond the end of the file; `total` is the file's line count, None if the file is too large to count."""
 
     def __init__(self, total: int | None) -> None:
         super().__init__(total)
         self.total = total
 
 
-def after_break(data: bytes, count: int) -> int:
-    """Give the place after so many line breaks; there are as many."""
+def position_after_breaks(data: bytes, count: int) -> int:
+    """Return the position after `count` line breaks; `data` must have that many."""
     low, high = 0, len(data)
     if not count:
         return 0
@@ -56,70 +57,72 @@ def after_break(data: bytes, count: int) -> int:
     return high
 
 
-def line_at(data: bytes, place: int) -> int:
-    """Give the number of the line in which a place is."""
-    return data.count(b"\n", 0, place) + 1
+def line_number_at(data: bytes, position: int) -> int:
+    """Return the number of the line that contains `position`."""
+    return data.count(b"\n", 0, position) + 1
 
 
-def window(read: Read, size: int, offset: int, limit: int, most: int, *, counted: int, searched: int) -> LineWindow:
-    """Read lines from `offset` on, at most `limit` of them, in at most so many bytes.
+def window(
+    read: Read, size: int, offset: int, limit: int, max_bytes: int, *, count_limit: int, search_limit: int
+) -> LineWindow:
+    """Read at most `limit` lines from line `offset` on, in at most `max_bytes`.
 
-    The lines after them are counted where the file has at most `counted` bytes; a line is searched for in the
-    first `searched` bytes.
+    The lines after them are counted in a file of at most `count_limit` bytes, and estimated in a larger one. The
+    first line is searched for in the first `search_limit` bytes. Raise `BeyondEnd` if it is not there.
     """
-    start = _start_of(read, offset, searched)
-    block = read(most + 1, start)
+    start = _find_line(read, offset, search_limit)
+    block = read(max_bytes + 1, start)
     if not block:
-        raise Beyond(offset - 1)
-    breaks = block.count(b"\n", 0, most)
+        raise BeyondEnd(offset - 1)
+    breaks = block.count(b"\n", 0, max_bytes)
     cut = False
     if breaks >= limit:
-        end = after_break(block, limit)
-    elif len(block) <= most:
+        end = position_after_breaks(block, limit)
+    elif len(block) <= max_bytes:
         end = len(block)
     else:
-        end = block.rfind(b"\n", 0, most) + 1
+        end = block.rfind(b"\n", 0, max_bytes) + 1
         cut = not end
-        end = end or _whole_characters(block, most)
-    shown = block[:end]
-    last = offset + min(breaks, limit) - (shown[-1:] == b"\n")
+        end = end or _character_start(block, max_bytes)
+    lines = block[:end]
+    last = offset + min(breaks, limit) - (lines[-1:] == b"\n")
     if start + end >= size:
-        return LineWindow(shown, start, offset, last, last, exact=True, cut=False)
-    if size > counted:
-        about = last if cut else max(last + 1, round(size / (start + end) * last))
-        return LineWindow(shown, start, offset, last, about, exact=False, cut=cut)
-    total = last - cut + _lines_after(read, start + end)
-    return LineWindow(shown, start, offset, last, total, exact=True, cut=cut)
+        return LineWindow(lines, start, offset, last, last, exact=True, cut=False)
+    if size > count_limit:
+        estimate = last if cut else max(last + 1, round(size / (start + end) * last))
+        return LineWindow(lines, start, offset, last, estimate, exact=False, cut=cut)
+    total = last - cut + _count_lines_after(read, start + end)
+    return LineWindow(lines, start, offset, last, total, exact=True, cut=cut)
 
 
-def _start_of(read: Read, offset: int, searched: int) -> int:
-    """Find where a line starts; where there is none, the end of the file."""
-    left, place = offset - 1, 0
-    while left:
-        piece = read(PIECE, place)
+def _find_line(read: Read, offset: int, search_limit: int) -> int:
+    """Return where line `offset` starts; the end of the file if the line before it is the last one."""
+    remaining, position = offset - 1, 0
+    while remaining:
+        piece = read(PIECE, position)
         if not piece:
-            ended = place == 0 or read(1, place - 1) == b"\n"
-            raise Beyond(offset - 1 - left + (not ended))
+            ends_in_break = position == 0 or read(1, position - 1) == b"\n"
+            raise BeyondEnd(offset - 1 - remaining + (not ends_in_break))
         breaks = piece.count(b"\n")
-        if breaks >= left:
-            return place + after_break(piece, left)
-        left -= breaks
-        place += len(piece)
-        if place >= searched:
-            raise Beyond(None)
-    return place
+        if breaks >= remaining:
+            return position + position_after_breaks(piece, remaining)
+        remaining -= breaks
+        position += len(piece)
+        if position >= search_limit:
+            raise BeyondEnd(None)
+    return position
 
 
-def _lines_after(read: Read, place: int) -> int:
+def _count_lines_after(read: Read, position: int) -> int:
     total = 0
-    while piece := read(PIECE, place):
+    while piece := read(PIECE, position):
         total += piece.count(b"\n")
-        place += len(piece)
-    return total + (read(1, place - 1) != b"\n")
+        position += len(piece)
+    return total + (read(1, position - 1) != b"\n")
 
 
-def _whole_characters(block: bytes, end: int) -> int:
-    """Step back to the beginning of a character of UTF-8."""
+def _character_start(block: bytes, end: int) -> int:
+    """Return `end`, or the start of the UTF-8 character that it would cut."""
     for back in range(4):
         if block[end - back] & 0xC0 != 0x80:
             return end - back

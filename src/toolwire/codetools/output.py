@@ -1,10 +1,10 @@
-r"""What a command wrote: kept in bounds as it comes, and written as plain text.
+r"""The output of a command: bounded while it arrives, and rendered as plain text.
 
 Rules of this file:
-- Of each stream the first bytes and the last ones are kept, and all are counted: memory does not grow.
-- What is no UTF-8 becomes U+FFFD; what colours a terminal is taken away; other control characters are written
-  `\xNN`. A character is never cut in two.
-- What is cut says so where it is cut, and in a last line.
+- The first and the last bytes of each stream are stored, and all bytes are counted. So memory is bounded.
+- Bytes that are not UTF-8 become U+FFFD. Terminal colours are removed; other control characters are written `\xNN`. A
+  character is never cut in two.
+- A cut is marked where it is, and in a last line.
 """
 
 import re
@@ -13,14 +13,14 @@ from toolwire.codetools.definitions import OUTPUT_BYTES
 from toolwire.work.results import spelled
 
 CHUNK = 64 * 1024
-_MOSTLY = 0.3
+_MAX_UNPRINTABLE = 0.3
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cM])")
-_UNSAYABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 CUT = "output was cut: write it to a file and read that in parts, or filter it with grep, head or tail"
 
 
 class Captured:
-    """One stream of a command: its first and its last bytes, and how many there were."""
+    """One output stream of a command: its first and last bytes, and how many bytes it had."""
 
     def __init__(self, limit: int = OUTPUT_BYTES) -> None:
         self.limit = limit
@@ -29,7 +29,7 @@ class Captured:
         self.tail: bytearray = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take what came."""
+        """Store the next bytes of the stream."""
         self.total += len(data)
         room = self.limit - len(self.head)
         if room > 0:
@@ -40,36 +40,43 @@ class Captured:
             if len(self.tail) > self.limit + CHUNK:
                 del self.tail[: -self.limit]
 
-    def forget(self) -> None:
-        """Begin anew."""
+    def discard(self) -> None:
+        """Discard everything received so far."""
         self.total = 0
         self.head.clear()
         self.tail.clear()
 
-    def within(self, limit: int) -> str:
-        """Give it as text of about so many bytes."""
-        kept = bytes(self.head + self.tail[-self.limit :])
+    def render(self, limit: int) -> str:
+        """Return the stream as text of about `limit` bytes."""
+        data = bytes(self.head + self.tail[-self.limit :])
         if self.total <= limit:
-            return _said(kept, self.total)
-        first, last = limit * 2 // 5, limit - limit * 2 // 5
-        head, tail = _whole_end(kept[:first]), _whole_start(kept[-last:])
-        left = self.total - len(head) - len(tail)
-        shown = (_said(head, self.total), _said(tail, self.total))
+            return _render(data, self.total)
+        head_size, tail_size = limit * 2 // 5, limit - limit * 2 // 5
+        head, tail = _trim_end(data[:head_size]), _trim_start(data[-tail_size:])
+        omitted = self.total - len(head) - len(tail)
+        parts = (_render(head, self.total), _render(tail, self.total))
         if _is_binary(head):
-            return shown[0]
-        return f"{shown[0]}\n[{left} bytes were left out here]\n{shown[1]}"
+            return parts[0]
+        return f"{parts[0]}\n[{omitted} bytes were left out here]\n{parts[1]}"
 
 
-def share(one: Captured, other: Captured, limit: int = OUTPUT_BYTES) -> tuple[str, str, bool]:
-    """Give both streams as text that together keeps within the limit, and whether any of it was cut."""
+def render_both(stdout: Captured, stderr: Captured, limit: int = OUTPUT_BYTES) -> tuple[str, str, bool]:
+    """Return both streams as text that fits `limit` together, and whether any of it was cut.
+
+    A stream that needs less than half of the limit leaves the rest to the other one.
+    """
     half = limit // 2
-    first = one.total if one.total <= half else max(half, limit - other.total)
-    second = limit - min(first, one.total)
-    return one.within(first), other.within(second), one.total > first or other.total > second
+    stdout_limit = stdout.total if stdout.total <= half else max(half, limit - stderr.total)
+    stderr_limit = limit - min(stdout_limit, stdout.total)
+    return (
+        stdout.render(stdout_limit),
+        stderr.render(stderr_limit),
+        stdout.total > stdout_limit or stderr.total > stderr_limit,
+    )
 
 
-def _whole_end(data: bytes) -> bytes:
-    """Leave out a character that is cut at the end."""
+def _trim_end(data: bytes) -> bytes:
+    """Return `data` without a character that is cut at its end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:
@@ -80,30 +87,30 @@ def _whole_end(data: bytes) -> bytes:
     return data
 
 
-def _whole_start(data: bytes) -> bytes:
-    """Leave out a character that is cut at the start."""
-    for place in range(min(4, len(data))):
-        if not 0x80 <= data[place] < 0xC0:
-            return data[place:]
+def _trim_start(data: bytes) -> bytes:
+    """Return `data` without a character that is cut at its start."""
+    for index in range(min(4, len(data))):
+        if not 0x80 <= data[index] < 0xC0:
+            return data[index:]
     return data
 
 
 def _is_binary(data: bytes) -> bool:
-    """Whether bytes are no text: many of their characters cannot be shown."""
+    """Return True if `data` is not text: many of its characters are unprintable."""
     text = _COLOURS.sub("", data.decode("utf-8", "replace"))
-    unsayable = text.count("\ufffd") + sum(map(len, _UNSAYABLE.findall(text))) - text.count("\r")
-    return unsayable > _MOSTLY * len(text) and len(text) > 64
+    unprintable = text.count("\ufffd") + sum(map(len, _UNPRINTABLE.findall(text))) - text.count("\r")
+    return unprintable > _MAX_UNPRINTABLE * len(text) and len(text) > 64
 
 
-def _said(data: bytes, total: int) -> str:
+def _render(data: bytes, total: int) -> str:
     if _is_binary(data):
         return f"[{total} bytes that are not text, and not shown]"
-    return plain(data.decode("utf-8", "replace"))
+    return plain_text(data.decode("utf-8", "replace"))
 
 
-def plain(text: str) -> str:
-    r"""Take colours away; write other control characters so that they do nothing."""
+def plain_text(text: str) -> str:
+    """Return `text` without terminal colours, and with other control characters escaped."""
     if text.isascii() and text.isprintable():
         return text
     text = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSAYABLE.sub(spelled, text)
+    return _UNPRINTABLE.sub(spelled, text)

@@ -1,10 +1,12 @@
-r"""Runs one command without a sandbox, and ends with all that it began; a program of its own.
+r"""Runs one command without a sandbox, and ends it together with every process it started; a program of its own.
 
 Rules of this file:
-- It needs nothing but the standard library, and little of that: it starts with each command.
-- What a command begins stays below this process, wherever it tries to go: orphans come to it, not to init.
-- When the command ends, or whoever started this ends or closes the line, the rest is killed and reaped.
-- It says `\n` on stdout when it is ready, and begins when it is told `go`. It ends as the command ended.
+- It needs only the standard library, and little of that, because it starts with each command.
+- Every process that a command starts stays below this process: orphans become children of this process, not of init.
+- When the command ends, or when the parent process ends or closes stdin, all remaining processes are killed and
+  reaped.
+- It writes `\n` to stdout when it is ready, and starts the command when it reads `go`. It exits with the command's
+  exit code.
 """
 
 import ctypes
@@ -21,7 +23,7 @@ PATIENCE = 4.0
 
 
 def main(argv: list[str]) -> int:
-    """Run a command, and give how it ended: its exit code, or 128 and the number of the signal."""
+    """Run a command; return its exit code, or 128 plus the number of the signal that ended it."""
     if ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0) != 0:
         return 125
     os.write(1, b"\n")
@@ -35,7 +37,7 @@ def main(argv: list[str]) -> int:
 
 
 def wait_for(command: int) -> int:
-    """Wait until the command ends, or the line is closed; reap what else ends meanwhile."""
+    """Wait until the command ends or stdin is closed, and reap other children meanwhile."""
     ended = os.pidfd_open(command)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
@@ -54,7 +56,7 @@ def wait_for(command: int) -> int:
 
 
 def _end_all(deadline: float) -> None:
-    """Kill and reap until nothing is left: what was below a killed process is then below this one."""
+    """Kill and reap until no process is left: the children of a killed process become children of this one."""
     while time.monotonic() < deadline:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -70,7 +72,7 @@ def _end_all(deadline: float) -> None:
 
 
 def below(top: int) -> Iterator[int]:
-    """Find every process that one began, and that those began."""
+    """Yield the pid of every process below `top`."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -80,13 +82,13 @@ def below(top: int) -> Iterator[int]:
             except (OSError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(name))
-    todo = [top]
-    while todo:
-        found = children.get(todo.pop(), [])
-        yield from found
-        todo += found
+    pending = [top]
+    while pending:
+        started = children.get(pending.pop(), [])
+        yield from started
+        pending += started
 
 
 if __name__ == "__main__":
-    sys.stdout = None  # the line out is the command's
+    sys.stdout = None  # stdout belongs to the command
     sys.exit(main(sys.argv[1:]))

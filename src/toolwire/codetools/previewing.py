@@ -1,9 +1,9 @@
-"""What a call would do, for whoever is asked whether it may: a diff, a command, an address.
+"""A preview of a call, for the person who approves it: a diff, a command or an address.
 
 Rules of this file:
-- A diff is of what the file holds and what it would hold; nothing is changed, made or noted as seen.
-- What the tool would refuse is said in the tool's own words.
-- A change that is too large to compare is shown as all that goes and all that comes.
+- A diff compares the file's content with what it would become. Nothing is changed, created or recorded as seen.
+- If the tool would refuse the call, the preview has the tool's own message.
+- A change that is too large to compare is shown as all removed and all added lines.
 """
 
 import contextlib
@@ -13,10 +13,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from toolwire.codetools.definitions import FILE_BYTES, WRITE_BYTES
-from toolwire.codetools.editing import EditRequest, appended, check_replaceable, edited, wanted_of
-from toolwire.codetools.files import Standing, content_of, encoded, file_place, missing, sized, standing
+from toolwire.codetools.editing import EditRequest, apply_edits, check_replaceable, parse_edits, prepare_append
+from toolwire.codetools.files import (
+    OpenFile,
+    encode_text,
+    format_size,
+    missing_file_error,
+    open_existing,
+    read_for_change,
+    resolve_file,
+)
 from toolwire.codetools.paths import PathRefused, ProjectPath
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
 
 _AROUND = 3
@@ -25,14 +33,14 @@ _Change = tuple[str, bytes | None, bytes]
 
 
 def preview(desk: Any, name: str, arguments: dict[str, Any]) -> str | None:
-    """Say what a call would do; None where it only reads."""
-    say = _PREVIEWS.get(name)
-    if say is None:
+    """Return what a call would change, run or fetch; None if the tool only reads."""
+    render = _PREVIEWS.get(name)
+    if render is None:
         return None
     try:
-        return say(desk, **arguments)
-    except (ToolError, OSError) as problem:
-        return f"it would be refused: {problem}"
+        return render(desk, **arguments)
+    except (ToolError, OSError) as refused:
+        return f"it would be refused: {refused}"
 
 
 def _command(_desk: Any, *, command: str, timeout: float | None = None) -> str:
@@ -44,22 +52,22 @@ def _address(_desk: Any, *, url: str, **more: Any) -> str:
 
 
 def _write(desk: Any, *, path: str, content: str, overwrite: bool = True) -> str:
-    place = file_place(desk.workspace, path, writes=True)
-    data = encoded(content, "content", place, WRITE_BYTES)
-    with _opened(desk, place) as found:
-        if found is not None:
-            check_replaceable(desk, found, overwrite=overwrite)
-            if found.status.st_size > FILE_BYTES:
-                size = sized(found.status.st_size)
+    location = resolve_file(desk.workspace, path, writes=True)
+    data = encode_text(content, "content", location, WRITE_BYTES)
+    with _opened(desk, location) as file:
+        if file is not None:
+            check_replaceable(desk, file, overwrite=overwrite)
+            if file.status.st_size > FILE_BYTES:
+                size = format_size(file.status.st_size)
                 return diff((path, None, data), f"in place of a file of {size}, which is too large to compare")
-        return diff((path, None if found is None else content_of(found), data))
+        return diff((path, None if file is None else read_for_change(file), data))
 
 
 def _append(desk: Any, *, path: str, content: str) -> str:
-    place = file_place(desk.workspace, path, writes=True)
-    added = encoded(content, "content", place, WRITE_BYTES)
-    with _opened(desk, place) as found:
-        before, more = (None, added) if found is None else appended(found, added)
+    location = resolve_file(desk.workspace, path, writes=True)
+    added = encode_text(content, "content", location, WRITE_BYTES)
+    with _opened(desk, location) as file:
+        before, more = (None, added) if file is None else prepare_append(file, added)
     return diff((path, before, (before or b"") + more))
 
 
@@ -68,49 +76,49 @@ def _edit(desk: Any, *, path: str, oldText: str, newText: str) -> str:  # noqa: 
 
 
 def _edit_several(desk: Any, *, edits: list[dict[str, Any]], path: str | None = None) -> str:
-    return "\n".join(map(diff, _edits(desk, wanted_of(edits, path))))
+    return "\n".join(map(diff, _edits(desk, parse_edits(edits, path))))
 
 
-def _edits(desk: Any, wanted: list[EditRequest]) -> Iterator[_Change]:
-    """Make the edits of each file in memory; paths that are spelled in two ways lead to one file."""
-    places: dict[Any, tuple[ProjectPath, list[EditRequest]]] = {}
-    for one in wanted:
-        place = file_place(desk.workspace, one.path, writes=True)
-        places.setdefault((place.root.path, place.parts), (place, []))[1].append(one)
-    for place, edits in places.values():
-        with _opened(desk, place) as found:
-            if found is None:
-                raise missing(desk.workspace, place)
-            yield place.given, content_of(found), edited(desk, found, edits)[0]
+def _edits(desk: Any, requests: list[EditRequest]) -> Iterator[_Change]:
+    """Apply the edits of each file in memory; two spellings of a path are one file."""
+    by_location: dict[Any, tuple[ProjectPath, list[EditRequest]]] = {}
+    for request in requests:
+        location = resolve_file(desk.workspace, request.path, writes=True)
+        by_location.setdefault((location.root.path, location.parts), (location, []))[1].append(request)
+    for location, edits in by_location.values():
+        with _opened(desk, location) as file:
+            if file is None:
+                raise missing_file_error(desk.workspace, location)
+            yield location.requested, read_for_change(file), apply_edits(desk, file, edits)[0]
 
 
 @contextlib.contextmanager
-def _opened(desk: Any, place: ProjectPath) -> Iterator[Standing | None]:
-    """Open a file, if it is there and its folder is."""
-    with contextlib.ExitStack() as held:
+def _opened(desk: Any, location: ProjectPath) -> Iterator[OpenFile | None]:
+    """Open a file for reading, or yield None if it or its folder is missing."""
+    with contextlib.ExitStack() as resources:
         try:
-            spot = held.enter_context(desk.workspace.open_parent(place))
+            spot = resources.enter_context(desk.workspace.open_parent(location))
         except PathRefused as problem:
             if problem.code != "not_found":
                 raise
             yield None
             return
-        yield held.enter_context(standing(desk.workspace, spot))
+        yield resources.enter_context(open_existing(desk.workspace, spot))
 
 
-def diff(change: _Change, words: str = "") -> str:
-    """Write what goes and what comes, with some lines around it; a file that is not there has no lines."""
+def diff(change: _Change, note: str = "") -> str:
+    """Return the removed and the added lines, with some lines around them; `note` is shown after the path."""
     path, old, new = change
     before, after = ([] if data is None else _lines(data) for data in (old, new))
-    same = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-    first = max(0, (min(len(before), len(after)) if same is None else same) - _AROUND)
-    told = _differences(before[first:], after[first:])
-    words = words or ("a new file" if old is None else "nothing changes" if old == new else "")
-    return "\n".join([f"{shown(path)}{f' ({words})' if words else ''}", *_numbered(told, first)])
+    first_change = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
+    start = max(0, (min(len(before), len(after)) if first_change is None else first_change) - _AROUND)
+    groups = _differences(before[start:], after[start:])
+    note = note or ("a new file" if old is None else "nothing changes" if old == new else "")
+    return "\n".join([f"{escape_name(path)}{f' ({note})' if note else ''}", *_numbered(groups, start)])
 
 
 def _lines(data: bytes) -> list[str]:
-    """Give the lines of a text; a last one that has no line break says so."""
+    """Return the lines of a text; a last line without a line break is marked."""
     lines = data.decode(errors="replace").split("\n")
     if lines[-1] == "":
         return lines[:-1]
@@ -118,7 +126,7 @@ def _lines(data: bytes) -> list[str]:
 
 
 def _differences(before: list[str], after: list[str]) -> list[list[tuple[str, int, str]]]:
-    """Find what differs: groups of marks, line numbers and lines."""
+    """Return the differences in groups of marks, line numbers and lines."""
     while before and after and before[-1] == after[-1] and len(before) + len(after) > _COMPARED:
         before, after = before[:-1], after[:-1]
     if len(before) + len(after) > _COMPARED:
@@ -127,8 +135,8 @@ def _differences(before: list[str], after: list[str]) -> list[list[tuple[str, in
     groups: list[list[tuple[str, int, str]]] = []
     for opcodes in matcher.get_grouped_opcodes(_AROUND):
         groups.append([])
-        for kind, old, old_end, new, new_end in opcodes:
-            if kind == "equal":
+        for operation, old, old_end, new, new_end in opcodes:
+            if operation == "equal":
                 groups[-1] += _marked(" ", after[new:new_end], new)
             else:
                 groups[-1] += [*_marked("-", before[old:old_end], old), *_marked("+", after[new:new_end], new)]
@@ -140,8 +148,8 @@ def _marked(mark: str, lines: Iterable[str], first: int) -> Iterator[tuple[str, 
 
 
 def _numbered(groups: list[list[tuple[str, int, str]]], first: int) -> Iterator[str]:
-    for place, group in enumerate(groups):
-        if place:
+    for index, group in enumerate(groups):
+        if index:
             yield "  ..."
         width = len(str(first + max(number for _, number, _ in group)))
         yield from (f"{mark} {first + number:>{width}} {line}" for mark, number, line in group)

@@ -1,13 +1,13 @@
-"""What a server sent, as text to read: its characters, and of a page what stands on it, in Markdown.
+"""A server's content as text: its characters are decoded, and a page's text is rendered as Markdown.
 
 Rules of this file:
-- A codec is taken from a list. Whatever else a server names is nothing: it never reaches Python's own.
-- A byte order mark is believed first, then the header, then the page, then what the bytes look like.
-- What cannot be decoded becomes U+FFFD. Text is given in pieces, so that little of it is held at a time.
-- A page is read as it comes, by the parser of the standard library. The time it takes grows with its length,
-  and what is held does not: no tree is built, and text beside the wanted part is only counted.
-- Scripts, styles, templates and comments are not part of the text. Nothing else is taken away.
-- Whatever is never closed ends somewhere: a tag, a comment or a script that goes on and on is left.
+- A codec is taken from a list. Any other name that a server sends is ignored: it never reaches Python's codecs.
+- A byte order mark decides first, then the header, then the page, then the bytes themselves.
+- Bytes that cannot be decoded become U+FFFD. Text is produced in pieces, so that little memory is used.
+- A page is parsed while it is decoded, by the parser of the standard library. The time grows with its length, and the
+  memory does not: no tree is built, and text outside of the requested part is only counted.
+- Scripts, styles, templates and comments are not part of the text. Nothing else is removed.
+- Markup that is never closed is limited: after a number of characters an endless tag, comment or script is skipped.
 """
 
 import codecs
@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 _PIECE_BYTES = 64 * 1024
 _PEEKED_BYTES = 1024
 _MOST_NOISE = 0.1
-GUESSED = "cp1252"
+FALLBACK_CODEC = "cp1252"
 
 _LABELS = {
     "utf-8": "utf-8 utf8 unicode-1-1-utf-8",
@@ -59,7 +59,7 @@ _Sink = Callable[[str], None]
 _Attributes = list[tuple[str, str | None]]
 _SKIPPED = frozenset({"script", "style", "template"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
-# How many line breaks stand around an element that is not a part of a line.
+# The number of line breaks around an element that is not part of a line.
 _BREAKS = dict.fromkeys("br caption dd dt hr legend li option select tbody tfoot thead tr".split(), 1) | dict.fromkeys(
     "address article aside blockquote body center details dialog dir div dl fieldset figcaption figure "
     "footer form header hgroup html main menu nav ol p pre search section summary table title ul".split()
@@ -71,42 +71,44 @@ _TAG = re.compile(r"<[a-zA-Z/!?]")
 _LANGUAGE = re.compile(r"\blang(?:uage)?-([\w+#-]{1,20})")
 
 
-def codec_of(content_type: str, body: bytes | bytearray, *, cut: bool = False) -> str:
-    """Say which codec a body is in."""
+def detect_codec(content_type: str, body: bytes | bytearray, *, cut: bool = False) -> str:
+    """Return the codec of a body."""
     for mark, codec in _MARKS.items():
         if body.startswith(mark):
             return codec
     declared = _PARAMETER.search(content_type)
     if declared and declared[1].lower() in CODECS:
         return CODECS[declared[1].lower()]
-    inside = _DECLARED.search(body, 0, _PEEKED_BYTES)
-    if inside and (codec := CODECS.get(inside[1].decode("ascii", "replace").lower(), "utf-16-le")) != "utf-16-le":
-        return codec  # a page that can be read so far is not in UTF-16, whatever it says
-    return "utf-8" if is_whole(body, "utf-8", cut=cut) else GUESSED
+    match = _DECLARED.search(body, 0, _PEEKED_BYTES)
+    if match and (codec := CODECS.get(match[1].decode("ascii", "replace").lower(), "utf-16-le")) != "utf-16-le":
+        return codec  # the declaration was read as ASCII, so the page is not UTF-16, whatever it declares
+    return "utf-8" if is_valid(body, "utf-8", cut=cut) else FALLBACK_CODEC
 
 
-def is_whole(body: bytes | bytearray, codec: str, *, cut: bool = False) -> bool:
-    """Whether every byte is text in this codec."""
+def is_valid(body: bytes | bytearray, codec: str, *, cut: bool = False) -> bool:
+    """Return True if every byte of the body is valid in this codec."""
     try:
-        for _ in decoded(body, codec, "strict", final=not cut):
+        for _ in iterate_text(body, codec, "strict", final=not cut):
             pass
     except UnicodeError:
         return False
     return True
 
 
-def decoded(body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True) -> Iterator[str]:
-    """Give the text of a body, piece by piece, without its byte order mark."""
+def iterate_text(body: bytes | bytearray, codec: str, errors: str = "replace", *, final: bool = True) -> Iterator[str]:
+    """Yield the text of a body in pieces, without its byte order mark."""
     decoder = codecs.getincrementaldecoder(codec)(errors)
-    begin = next((len(mark) for mark, of in _MARKS.items() if of == codec and body.startswith(mark)), 0)
-    for start in range(begin, len(body), _PIECE_BYTES):
+    mark_length = next(
+        (len(mark) for mark, mark_codec in _MARKS.items() if mark_codec == codec and body.startswith(mark)), 0
+    )
+    for start in range(mark_length, len(body), _PIECE_BYTES):
         end = start + _PIECE_BYTES
         yield decoder.decode(bytes(body[start:end]), final and end >= len(body))
 
 
 def is_text(body: bytes | bytearray, codec: str) -> bool:
-    """Whether the beginning of a body reads as text: no NUL, and little else that nobody writes."""
-    first = next(decoded(body, codec, final=False), "")
+    """Return True if the beginning of a body is text: it has no NUL, and few characters that no text has."""
+    first = next(iterate_text(body, codec, final=False), "")
     return "\0" not in first and len(_NOISE.findall(first)) <= _MOST_NOISE * len(first)
 
 
@@ -120,15 +122,15 @@ class TextWindow:
         self.parts: list[str] = []
         self.closed = False
 
-    def wanted(self, pieces: Iterable[str]) -> Iterator[str]:
-        """Give the pieces as long as anybody waits for the text."""
+    def until_closed(self, pieces: Iterable[str]) -> Iterator[str]:
+        """Yield the pieces until the window is closed."""
         for piece in pieces:
             if self.closed:
                 return
             yield piece
 
     def add(self, text: str) -> None:
-        """Take the next characters of the text."""
+        """Add the next characters of the text."""
         begin, end = max(self.start - self.count, 0), self.end - self.count
         if begin < len(text) and end > 0:
             self.parts.append(text[begin:end])
@@ -136,45 +138,45 @@ class TextWindow:
 
     @property
     def text(self) -> str:
-        """The part."""
+        """The part of the text."""
         return "".join(self.parts)
 
 
 def read_page(pieces: Iterable[str], address: str, sink: _Sink) -> None:
-    """Write what stands on a page."""
-    reader = _Reader(sink, address)
+    """Render a page as Markdown, and pass it to `sink` in pieces."""
+    reader = _PageReader(sink, address)
     for piece in pieces:
         for start in range(0, len(piece), _FED_CHARACTERS):
             reader.read(piece[start : start + _FED_CHARACTERS])
     reader.end()
 
 
-class _Reader(HTMLParser):
-    """Writes the text of a page as its tags come; what is open or closed wrongly does no harm."""
+class _PageReader(HTMLParser):
+    """Renders a page while its tags are parsed; wrongly nested tags do no harm."""
 
     def __init__(self, sink: _Sink, address: str) -> None:
         super().__init__(convert_charrefs=True)
         self.sink, self.address = sink, address
         self.lists: list[int | None] = []
         self.until = self.before = self.link = self.label = ""
-        self.lines = self.skipping = self.exact = self.coding = 0
-        self.begun = self.spaced = self.at_line = self.opening = False
+        self.lines = self.skipping = self.preformatted = self.coding = 0
+        self.has_text = self.spaced = self.at_line = self.opening = False
 
     def read(self, text: str) -> None:
-        """Take the next characters of the page."""
+        """Parse the next characters of the page."""
         if self.until:
             text = self.rawdata + text
-            _, found, rest = text.partition(self.until)
-            if not found:
+            _, end, remainder = text.partition(self.until)
+            if not end:
                 self.rawdata = text[1 - len(self.until) :] if len(self.until) > 1 else ""
                 return
-            text, self.until, self.rawdata = rest, "", ""
+            text, self.until, self.rawdata = remainder, "", ""
         self.feed(text)
         if len(self.rawdata) > _PENDING_CHARACTERS:
-            self._leave()
+            self._skip_endless()
 
-    def _leave(self) -> None:
-        """Leave what does not come to an end."""
+    def _skip_endless(self) -> None:
+        """Skip markup that does not end."""
         if self.cdata_elem is not None or not _TAG.match(self.rawdata):
             self.handle_data(self.rawdata[:-20])
             self.rawdata = self.rawdata[-20:]
@@ -186,8 +188,8 @@ class _Reader(HTMLParser):
         if not self.until and (self.cdata_elem is not None or not _TAG.match(self.rawdata)):
             self.handle_data(unescape(self.rawdata))
         self._end_link()
-        if self.exact:
-            self.exact = 1
+        if self.preformatted:
+            self.preformatted = 1
             self._end_code()
 
     def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
@@ -205,9 +207,9 @@ class _Reader(HTMLParser):
             case "li":
                 self.before = self._bullet()
             case "pre":
-                self.exact += 1
+                self.preformatted += 1
                 self.before = "```\n"
-            case "td" | "th" if self.begun and not self.lines:
+            case "td" | "th" if self.has_text and not self.lines:
                 self._write(" | ")
             case "hr":
                 self._mark("---")
@@ -225,20 +227,20 @@ class _Reader(HTMLParser):
         match tag:
             case "ul" | "ol":
                 del self.lists[-1:]
-            case "pre" if self.exact:
+            case "pre" if self.preformatted:
                 self._end_code()
             case "a":
                 self._end_link()
-            case "code" | "kbd" | "samp" if self.coding and not self.exact:
+            case "code" | "kbd" | "samp" if self.coding and not self.preformatted:
                 self.coding -= 1
                 self._write("`")
         self._break(self._breaks_around(tag))
 
     def handle_data(self, data: str) -> None:
-        """Write text; space is as good as one blank, but in code that stands by itself."""
+        """Write text. White space collapses to one blank, except in preformatted code."""
         if self.skipping or not data:
             return
-        if self.exact:
+        if self.preformatted:
             self._write(data.removeprefix("\n") if self.before else data)
             return
         words = _SPACE.sub(" ", data)
@@ -248,7 +250,7 @@ class _Reader(HTMLParser):
             self.spaced = words.endswith(" ")
 
     def _breaks_around(self, tag: str) -> int:
-        """Say how far an element stands from the text around it: 0 if it is a part of a line."""
+        """Return how many line breaks surround an element; 0 if it is part of a line."""
         return 1 if tag in ("ul", "ol") and self.lists else _BREAKS.get(tag, 0)
 
     def _bullet(self) -> str:
@@ -259,21 +261,21 @@ class _Reader(HTMLParser):
         self.lists[-1] = number + 1
         return f"{indent}{number}. "
 
-    def _begin_code(self, kind: str) -> None:
-        if not self.exact:
+    def _begin_code(self, class_name: str) -> None:
+        if not self.preformatted:
             self.coding += 1
             self._mark("`")
-        elif self.before and (language := _LANGUAGE.search(kind)):
+        elif self.before and (language := _LANGUAGE.search(class_name)):
             self.before = f"```{language[1]}\n"
 
     def _end_code(self) -> None:
-        self.exact -= 1
-        if not self.exact and not self.before:
+        self.preformatted -= 1
+        if not self.preformatted and not self.before:
             self.sink("```" if self.at_line else "\n```")
-        self.before = "" if not self.exact else self.before
+        self.before = "" if not self.preformatted else self.before
 
     def _begin_link(self, attributes: dict[str, str | None]) -> None:
-        self.link = _absolute(self.address, attributes.get("href") or "")
+        self.link = _absolute_url(self.address, attributes.get("href") or "")
         self.label = _SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
         self.opening = bool(self.link)
 
@@ -285,31 +287,31 @@ class _Reader(HTMLParser):
         self.link, self.opening = "", False
 
     def _break(self, lines: int, before: str = "") -> None:
-        """Let the next text begin on a line of its own, with this before it."""
+        """Begin the next text on a line of its own, after the prefix `before`."""
         if lines:
             self.lines, self.spaced = max(self.lines, lines), False
-            if not self.exact:
+            if not self.preformatted:
                 self.before = before or self.before
 
     def _mark(self, text: str) -> None:
-        """Write text, with the space that belongs before it."""
-        self._write(text, " " if self.spaced and self.begun and not self.lines else "")
+        """Write text, after a blank if one belongs there."""
+        self._write(text, " " if self.spaced and self.has_text and not self.lines else "")
         self.spaced = False
 
     def _write(self, text: str, space: str = "") -> None:
         if text:
             bracket = "[" if self.opening else ""
-            self.sink(("\n" * self.lines if self.begun else "") + self.before + space + bracket + text)
-            self.begun, self.opening, self.lines, self.before = True, False, 0, ""
+            self.sink(("\n" * self.lines if self.has_text else "") + self.before + space + bracket + text)
+            self.has_text, self.opening, self.lines, self.before = True, False, 0, ""
             self.at_line = text.endswith("\n")
 
 
-def _absolute(address: str, href: str) -> str:
-    """Give the address that a link leads to; nothing for a place on the page, or for what is not fetched."""
+def _absolute_url(address: str, href: str) -> str:
+    """Return the absolute URL of a link, or "" for a fragment or a URL that cannot be fetched."""
     if not href or href.startswith("#") or len(href) > _LINK_CHARACTERS:
         return ""
     try:
-        found = urljoin(address, href.strip())
+        url = urljoin(address, href.strip())
     except ValueError:
         return ""
-    return _SPACE.sub("%20", found) if found.startswith(("http://", "https://")) else ""
+    return _SPACE.sub("%20", url) if url.startswith(("http://", "https://")) else ""

@@ -1,19 +1,21 @@
 """The sandbox of commands: which level is in force, and how a command is started in it.
 
 Rules of this file:
-- Fails closed: without bubblewrap no command runs, unless `sandbox="none"` was chosen. Nothing falls back.
-- In the sandbox a command sees the programs of the system, a few files of /etc, its own /proc, /dev and /tmp,
-  and the project folder. It writes to the project folder and to /tmp, which is its own and goes with it.
-- Its /proc is read-only: root may change settings of the whole machine there, in a sandbox as well.
-- The variables of a command are made from nothing, so that no key of the host is among them: what it gets more
-  is given by option, by name. The PATH is fixed: what a project holds is never found before what the system has.
-- Secrets of the project folder that are there are covered, and without a network sockets on which somebody listens;
-  what is protected is read-only. What mounts cover goes
-  with the folder that holds it, wherever a command moves that. What a command makes is covered from the next one on.
-- A protected name that is not there yet, at the top, is taken by an empty folder while commands run, so that none
-  of them can make it. The folder is taken away by the last of them, or by the next one after a crash.
-- No folder is lent as a descriptor: through one, a command could walk out. What was mounted is checked.
-- The first process of it is a shell that waits for the command; when it ends, the kernel ends the rest.
+- It fails closed: without bubblewrap no command runs, unless `sandbox="none"` was chosen. There is no fallback.
+- In the sandbox a command sees the system's programs, some files of /etc, its own /proc, /dev and /tmp, and the
+  project folder. It writes to the project folder and to its own /tmp, which is deleted at its end.
+- Its /proc is read-only, because root could change settings of the whole machine there, even in a sandbox.
+- A command's environment is built from nothing, so that it contains no key of the host. Further variables are passed
+  by option, by name. PATH is fixed: a program of the project never comes before one of the system.
+- Existing secret files of the project folder are covered. Without a network, listening sockets are covered too.
+  Protected files are read-only. A mount moves with the folder that it is in. Files that a command creates are covered
+  from the next command on.
+- A protected name that does not exist at the top of a root is occupied by an empty folder while commands run, so that
+  no command can create it. The last command removes the folder; after a crash the next one does.
+- No descriptor of a folder is passed on: a command could leave the sandbox through it. The mounts are checked before
+  the command starts.
+- The first process of the sandbox is a shell that waits for the command. When it ends, the kernel ends all the
+  others.
 """
 
 import contextlib
@@ -33,7 +35,7 @@ from toolwire.codetools.locks import UNLOCKABLE
 from toolwire.codetools.masks import masks_of, real_path
 from toolwire.codetools.paths import FOLDER, Root, Workspace
 from toolwire.codetools.processes import Launch
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
 from toolwire.work.marks import MARK, new_mark
 
@@ -47,7 +49,7 @@ PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-
 TMP_BYTES = 1024**3
 _SHARED_BYTES = 256 * 1024**2
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-_SETTINGS = (
+_SYSTEM_SETTINGS = (
     *("alternatives", "ca-certificates", "crypto-policies", "debian_version", "fonts", "java", "ld.so.cache"),
     *("ld.so.conf", "ld.so.conf.d", "localtime", "magic", "magic.mime", "mime.types", "nsswitch.conf"),
     *("os-release", "perl", "pki/tls/certs", "pki/ca-trust", "protocols", "services", "ssl/certs"),
@@ -63,30 +65,30 @@ FIRST = (
 )
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 _CHOOSE = 'or choose sandbox="none", which lets commands do everything that this user may do'
-_ADVICE = (
-    ("uid map", "the system keeps programs from making user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
+_REMEDIES = (
+    ("uid map", "the system forbids user namespaces (AppArmor on Ubuntu 24.04: allow bwrap)"),
     ("No permissions to create", "the system has no user namespaces for users: see user.max_user_namespaces"),
-    ("Creating new namespace", "the system, or the container around, allows no new namespaces"),
-    ("mount proc", "the container around this allows no /proc of its own (Docker: systempaths=unconfined)"),
+    ("Creating new namespace", "the system, or the surrounding container, allows no new namespaces"),
+    ("mount proc", "the surrounding container allows no new /proc (Docker: systempaths=unconfined)"),
     ("Unknown option", "bubblewrap is too old: 0.5 or newer is needed"),
 )
 
 
 def level_of(options: dict[str, Any]) -> str:
-    """Say which level is in force; raise what says why none is."""
-    asked = options.get("sandbox", "auto")
-    if asked not in _LEVELS:
-        raise ToolError(f"the option `sandbox` must be one of {', '.join(_LEVELS)}, not {asked!r}")
+    """Return the level that commands run at; raise `ToolError` if they cannot run."""
+    level = options.get("sandbox", "auto")
+    if level not in _LEVELS:
+        raise ToolError(f"the option `sandbox` must be one of {', '.join(_LEVELS)}, not {level!r}")
     if not (sys.platform == "linux" and hasattr(os, "pidfd_open")):
         raise ToolError("commands run on Linux 5.3 or newer only; use the other tools")
-    if asked == NONE:
+    if level == NONE:
         return NONE
     bubblewrap()
     return BUBBLEWRAP
 
 
 def bubblewrap() -> str:
-    """Give the absolute path of bubblewrap."""
+    """Return the absolute path of bubblewrap."""
     for path in PLACES:
         if os.access(path, os.X_OK):
             return path
@@ -98,28 +100,38 @@ def bubblewrap() -> str:
 
 @functools.lru_cache(8)
 def _features(path: str, changed: int) -> frozenset[str]:
-    """List the options that this bubblewrap has; it is asked again when the file was changed."""
+    """Return the options that this bubblewrap has; they are cached until the file changes."""
     del changed
-    listed = subprocess.run(  # noqa: S603 - it has an absolute path
+    completed = subprocess.run(  # noqa: S603 - it has an absolute path
         [path, "--help"], capture_output=True, text=True, timeout=20, check=False, env={}
     )
-    return frozenset(word for word in listed.stdout.split() if word.startswith("--"))
+    return frozenset(word for word in completed.stdout.split() if word.startswith("--"))
 
 
 @functools.lru_cache(8)
 def _try_out(path: str, changed: int) -> None:
-    """Make a sandbox once, to see whether that works here; one that does not is tried again."""
+    """Raise `ToolError` unless a sandbox can be made here; only a success is cached."""
     del changed
-    argv = [path, *_ISOLATION, "--unshare-net", *_system({}), *_own(sized=False), "--", "/bin/sh", "-c", "exit 0"]
-    done = subprocess.run(  # noqa: S603 - it has an absolute path
+    argv = [
+        path,
+        *_ISOLATION,
+        "--unshare-net",
+        *_system_mounts({}),
+        *_private_mounts(sized=False),
+        "--",
+        "/bin/sh",
+        "-c",
+        "exit 0",
+    ]
+    completed = subprocess.run(  # noqa: S603 - it has an absolute path
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False, env={}
     )
-    if done.returncode != 0:
-        raise refusal(done.stderr)
+    if completed.returncode != 0:
+        raise sandbox_error(completed.stderr)
 
 
 def in_force(options: dict[str, Any]) -> str:
-    """Say which level commands run at; "refused" if they do not."""
+    """Return the level that commands run at, or "refused" if they cannot run."""
     try:
         level = level_of(options)
         if level == BUBBLEWRAP:
@@ -129,96 +141,98 @@ def in_force(options: dict[str, Any]) -> str:
     return level
 
 
-def refusal(message: str) -> ToolError:
-    """Say why a command could not be started in the sandbox."""
-    advice = next((f" ({words})" for sign, words in _ADVICE if sign in message), "")
-    reason = message.splitlines()[0].removeprefix("bwrap: ") if message else "it said nothing"
+def sandbox_error(message: str) -> ToolError:
+    """Return the error for a sandbox that could not be made, with a remedy if `message` is known."""
+    advice = next((f" ({remedy})" for pattern, remedy in _REMEDIES if pattern in message), "")
+    reason = message.splitlines()[0].removeprefix("bwrap: ") if message else "bubblewrap gave no reason"
     return ToolError(
         f"no command is run, because its sandbox cannot be made: {reason}{advice}. "
-        f"`toolwire doctor` tells more. Mend it, {_CHOOSE}"
+        f"`toolwire doctor` shows more. Repair it, {_CHOOSE}"
     )
 
 
 @contextlib.contextmanager
-def launching(workspace: Workspace, options: dict[str, Any], command: str) -> Iterator[Launch]:
-    """Give how a command is started at the level in force; what that needs is there while this lasts."""
+def open_launch(workspace: Workspace, options: dict[str, Any], command: str) -> Iterator[Launch]:
+    """Yield how a command is started at the level in force, and hold its resources during the `with` block."""
     if level_of(options) == NONE:
-        yield _bare(workspace, options, command)
+        yield _unconfined_launch(workspace, options, command)
         return
-    with contextlib.ExitStack() as held:
-        held.enter_context(placeholders(workspace))
-        yield _confined(workspace, options, command, held)
+    with contextlib.ExitStack() as resources:
+        resources.enter_context(placeholders(workspace))
+        yield _confined_launch(workspace, options, command, resources)
 
 
-def _bare(workspace: Workspace, options: dict[str, Any], command: str) -> Launch:
+def _unconfined_launch(workspace: Workspace, options: dict[str, Any], command: str) -> Launch:
     if not sys.executable:
-        raise ToolError('sandbox="none" needs the Python program, and it is not known where that is')
+        raise ToolError('sandbox="none" needs the Python interpreter, and sys.executable does not name it')
     real_path(workspace.cwd)
-    variables = _variables(options.get("environment"), *_who())
+    variables = _variables(options.get("environment"), *_present_user())
     shell = [_shell(), "--noprofile", "--norc", "-c", command, "bash"]
     return Launch(
         [sys.executable, "-I", "-S", overseer.__file__, *shell], variables, f"/proc/self/fd/{workspace.cwd.fd}"
     )
 
 
-def _confined(workspace: Workspace, options: dict[str, Any], command: str, held: contextlib.ExitStack) -> Launch:
+def _confined_launch(
+    workspace: Workspace, options: dict[str, Any], command: str, resources: contextlib.ExitStack
+) -> Launch:
     program = bubblewrap()
-    known = _features(program, os.stat(program).st_mtime_ns)
+    features = _features(program, os.stat(program).st_mtime_ns)
     user = "root" if os.getuid() == 0 else "user"
     roots = {real_path(root): root for root in workspace.roots}
     if "/" in roots:
-        raise ToolError("the project folder is /: nothing would be left to keep commands out of")
+        raise ToolError("the project folder is /: a sandbox would protect nothing. Choose a folder below it")
     masks = [mask for mask in masks_of(workspace) if not (mask.socket and options.get("network") is True)]
-    files = _files(user, network=options.get("network") is True)
-    lent = [_memory(text, held) for text in files.values()]
-    covering = _memory("".join(f"{word}\0" for mask in masks for word in mask.arguments()), held)
+    files = _user_files(user, network=options.get("network") is True)
+    lent = [_memory_file(text, resources) for text in files.values()]
+    mask_arguments = _memory_file("".join(f"{word}\0" for mask in masks for word in mask.arguments()), resources)
 
     def verify(leader: int) -> bool:
-        before = f"/proc/{leader}/root"
-        mounted = all(_is_same(root.fd, before + path) for path, root in roots.items())
-        return mounted and all(mask.holds(before) for mask in masks)
+        root_path = f"/proc/{leader}/root"
+        mounted = all(_is_same(root.fd, root_path + path) for path, root in roots.items())
+        return mounted and all(mask.is_in_force(root_path) for mask in masks)
 
-    words = [
-        *(["--disable-userns"] if "--disable-userns" in known else []),
+    arguments = [
+        *(["--disable-userns"] if "--disable-userns" in features else []),
         *([] if options.get("network") is True else ["--unshare-net"]),
-        *_system(options),
+        *_system_mounts(options),
         *(word for path, fd in zip(files, lent, strict=True) for word in ("--ro-bind-data", str(fd), path)),
-        *_own(sized="--size" in known),
-        *_readable(options.get("readable", ())),
+        *_private_mounts(sized="--size" in features),
+        *_readable_mounts(options.get("readable", ())),
         *(word for path in sorted(roots, key=len) for word in ("--bind", path, path)),
-        *("--args", str(covering)),
+        *("--args", str(mask_arguments)),
         *("--remount-ro", "/proc", "--remount-ro", "/", "--chdir", real_path(workspace.cwd)),
         *("--", "/bin/sh", "-c", FIRST, _shell(), command),
     ]
     variables = _variables(options.get("environment"), "/tmp", user)  # noqa: S108 - its own
-    info = os.pipe()  # the last of all: nothing that is refused before it leaves its end for the sandbox open
-    held.callback(os.close, info[0])
-    argv = [program, *_ISOLATION, "--info-fd", str(info[1]), *words]
-    return Launch(argv, variables, lent=(*lent, covering), info=info, verify=verify)
+    info = os.pipe()  # opened last, so that no earlier error leaves its write end open
+    resources.callback(os.close, info[0])
+    argv = [program, *_ISOLATION, "--info-fd", str(info[1]), *arguments]
+    return Launch(argv, variables, lent=(*lent, mask_arguments), info=info, verify=verify)
 
 
-def _system(options: dict[str, Any]) -> Iterator[str]:
-    """Give what a command sees of the system, for reading."""
+def _system_mounts(options: dict[str, Any]) -> Iterator[str]:
+    """Yield the arguments that mount the system's programs and settings read-only."""
     for path in _SYSTEM:
         if os.path.islink(path):
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
-    names = (*_SETTINGS, *(["resolv.conf", "gai.conf", "host.conf"] if options.get("network") is True else []))
+    names = (*_SYSTEM_SETTINGS, *(["resolv.conf", "gai.conf", "host.conf"] if options.get("network") is True else []))
     for name in names:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
 
-def _own(*, sized: bool) -> Iterator[str]:
-    """Give what a command has for itself."""
+def _private_mounts(*, sized: bool) -> Iterator[str]:
+    """Yield the arguments that give a command its own /proc, /dev and /tmp."""
     yield from ("--proc", "/proc", "--dev", "/dev")
-    for path, most in (("/dev/shm", _SHARED_BYTES), ("/tmp", TMP_BYTES)):  # noqa: S108 - they are its own
-        yield from ("--perms", "1777", *(["--size", str(most)] if sized else []), "--tmpfs", path)
+    for path, limit in (("/dev/shm", _SHARED_BYTES), ("/tmp", TMP_BYTES)):  # noqa: S108 - they are its own
+        yield from ("--perms", "1777", *(["--size", str(limit)] if sized else []), "--tmpfs", path)
     yield from ("--symlink", "/tmp", "/var/tmp", "--dir", "/run", "--remount-ro", "/dev")  # noqa: S108 - its own
 
 
-def _readable(paths: Any) -> Iterator[str]:
-    """Give the folders that were made readable by option."""
+def _readable_mounts(paths: Any) -> Iterator[str]:
+    """Yield the arguments that mount the folders of the option `readable`."""
     if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
         raise ToolError("the option `readable` must be a list of absolute paths")
     for path in map(os.fspath, paths):
@@ -227,36 +241,36 @@ def _readable(paths: Any) -> Iterator[str]:
         yield from ("--ro-bind", path, path)
 
 
-def _files(user: str, *, network: bool) -> dict[str, str]:
-    """Write the files of /etc that say who is here, without the accounts of the host."""
-    number, group = os.getuid(), os.getgid()
-    nobody = "nobody:x:65534:65534:nobody:/:/bin/false\n" if number != 65534 else ""
-    nogroup = "nogroup:x:65534:\n" if group != 65534 else ""
-    made = {
-        "/etc/passwd": f"{user}:x:{number}:{group}:{user}:/tmp:/bin/bash\n{nobody}",
-        "/etc/group": f"{user}:x:{group}:\n{nogroup}",
+def _user_files(user: str, *, network: bool) -> dict[str, str]:
+    """Return the files of /etc that describe the present user, without the accounts of the host."""
+    user_id, group_id = os.getuid(), os.getgid()
+    nobody = "nobody:x:65534:65534:nobody:/:/bin/false\n" if user_id != 65534 else ""
+    nogroup = "nogroup:x:65534:\n" if group_id != 65534 else ""
+    files = {
+        "/etc/passwd": f"{user}:x:{user_id}:{group_id}:{user}:/tmp:/bin/bash\n{nobody}",
+        "/etc/group": f"{user}:x:{group_id}:\n{nogroup}",
     }
-    return made if network else made | {"/etc/hosts": _HOSTS}
+    return files if network else files | {"/etc/hosts": _HOSTS}
 
 
-def _memory(text: str, held: contextlib.ExitStack) -> int:
-    """Give a descriptor that reads as this text."""
+def _memory_file(text: str, resources: contextlib.ExitStack) -> int:
+    """Return a descriptor from which `text` can be read."""
     fd = os.memfd_create("toolwire")
-    held.callback(os.close, fd)
+    resources.callback(os.close, fd)
     os.write(fd, os.fsencode(text))
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
 
 
-def _is_same(fd: int, path: str, **way: Any) -> bool:
+def _is_same(fd: int, path: str, **options: Any) -> bool:
     try:
-        return os.path.samestat(os.stat(path, **way), os.fstat(fd))
+        return os.path.samestat(os.stat(path, **options), os.fstat(fd))
     except OSError:
         return False
 
 
-def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
-    own = {
+def _variables(extra: Any, home: str, user: str) -> dict[str, str]:
+    defaults = {
         "PATH": PATH,
         "HOME": home,
         "USER": user,
@@ -266,22 +280,22 @@ def _variables(wanted: Any, home: str, user: str) -> dict[str, str]:
         "TERM": "dumb",
         "TMPDIR": "/tmp",  # noqa: S108 - in the sandbox it is private; without one it is what it is
     }
-    return own | _checked_variables({} if wanted is None else wanted) | {MARK: new_mark()}
+    return defaults | _checked_variables({} if extra is None else extra) | {MARK: new_mark()}
 
 
-def _checked_variables(wanted: Any) -> dict[str, str]:
-    if not isinstance(wanted, Mapping):
+def _checked_variables(extra: Any) -> dict[str, str]:
+    if not isinstance(extra, Mapping):
         raise ToolError("the option `environment` must map names of variables to text")
-    for name, value in wanted.items():
+    for name, value in extra.items():
         if not (isinstance(name, str) and isinstance(value, str)) or not name or "=" in name:
             raise ToolError("the option `environment` must map names of variables to text")
         if "\0" in name + value:
-            raise ToolError("the option `environment` holds a NUL")
-    return dict(wanted)
+            raise ToolError("the option `environment` contains a NUL")
+    return dict(extra)
 
 
-def _who() -> tuple[str, str]:
-    """Give the home folder and the name of the one who runs this, as the system knows them."""
+def _present_user() -> tuple[str, str]:
+    """Return the home folder and the name of the present user."""
     import pwd  # noqa: PLC0415 - only where commands run
 
     try:
@@ -295,60 +309,60 @@ def _shell() -> str:
     for path in _SHELLS:
         if os.access(path, os.X_OK):
             return path
-    raise ToolError(f"bash is not installed here: there is none of {', '.join(_SHELLS)}")
+    raise ToolError(f"bash is not installed here: none of {', '.join(_SHELLS)} exists")
 
 
 @contextlib.contextmanager
 def placeholders(workspace: Workspace) -> Iterator[None]:
-    """Take the protected names that are free, while this lasts."""
+    """Occupy the protected names that do not exist, during the `with` block."""
     names = [name for name in workspace.protected_names if "*" not in name and "/" not in name]
-    with contextlib.ExitStack() as taken:
+    with contextlib.ExitStack() as resources:
         for root, name in itertools.product(workspace.roots, names):
-            if (fd := _take(root, name)) is not None:
-                taken.callback(_let_go, root, name, fd)
+            if (fd := _occupy(root, name)) is not None:
+                resources.callback(_release, root, name, fd)
         yield
 
 
-def _take(root: Root, name: str) -> int | None:
-    """Take a name with an empty folder, and hold that; None if the name is not free, or cannot be had."""
+def _occupy(root: Root, name: str) -> int | None:
+    """Occupy a name with an empty folder, and lock that; return None if the name exists or cannot be created."""
     deadline = time.monotonic() + PATIENCE
-    while not _stays(root, name):
+    while not _is_occupied(root, name):
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, PLACEHOLDER, dir_fd=root.fd)
-            if (fd := _hold(root, name)) is not None:
+            if (fd := _lock_placeholder(root, name)) is not None:
                 return fd
         except OSError:
             return None
         if time.monotonic() >= deadline:
-            raise ToolError(f"another program makes and removes {shown(name)} in the project folder; try again")
+            raise ToolError(f"another program makes and removes {escape_name(name)} in the project folder; try again")
         time.sleep(0.001)
     return None
 
 
-def _hold(root: Root, name: str) -> int | None:
-    """Keep others from removing the folder that takes a name; None if it goes just now."""
+def _lock_placeholder(root: Root, name: str) -> int | None:
+    """Open and lock a placeholder, so that no other command removes it; return None if it is gone already."""
     try:
         fd = os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=root.fd)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        gone = not _leads_to(root, name, fd)
-    except OSError as problem:  # where there are no locks, it stays when the command has ended
-        gone = problem.errno not in UNLOCKABLE
-    if gone:
+        is_removed = not _is_placeholder(root, name, fd)
+    except OSError as problem:  # on a file system without locks, the placeholder stays after the command
+        is_removed = problem.errno not in UNLOCKABLE
+    if is_removed:
         os.close(fd)
         return None
     return fd
 
 
-def _leads_to(root: Root, name: str, fd: int) -> bool:
+def _is_placeholder(root: Root, name: str, fd: int) -> bool:
     return _is_same(fd, name, dir_fd=root.fd, follow_symlinks=False)
 
 
-def _stays(root: Root, name: str) -> bool:
-    """Whether a name is there, and not as a placeholder."""
+def _is_occupied(root: Root, name: str) -> bool:
+    """Return True if a name exists and is not a placeholder."""
     try:
         mode = os.stat(name, dir_fd=root.fd, follow_symlinks=False).st_mode
     except OSError:
@@ -356,12 +370,12 @@ def _stays(root: Root, name: str) -> bool:
     return not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
 
 
-def _let_go(root: Root, name: str, fd: int) -> None:
-    """Remove a placeholder, if no other command needs it; only what is empty can be removed."""
+def _release(root: Root, name: str, fd: int) -> None:
+    """Remove a placeholder unless another command needs it; only an empty folder can be removed."""
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _leads_to(root, name, fd):
+            if _is_placeholder(root, name, fd):
                 os.rmdir(name, dir_fd=root.fd)
     finally:
         os.close(fd)

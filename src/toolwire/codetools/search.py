@@ -1,10 +1,10 @@
-"""grep: ripgrep where it is, the same search without it where it is not, and one answer of both.
+"""grep: one search with the same answer from ripgrep or, if that is missing, from the slower search of `fallback`.
 
 Rules of this file:
-- What is shown of a file is read by the workspace, under its rules: what ripgrep says is only where to look.
-- Files that hold secrets are left out, under whatever name they were found.
-- Only so many searches run at once; the others wait, and waiting is part of their time.
-- Whoever stops waiting for the answer ends the search.
+- The shown lines are read through the workspace, under its rules: ripgrep only reports where to look.
+- Secret files are left out, whatever path leads to them.
+- The number of simultaneous searches is limited. The others wait, and the waiting counts towards their time.
+- If the caller stops waiting for the answer, the search ends.
 """
 
 import asyncio
@@ -22,71 +22,83 @@ from msgspec.structs import replace
 
 from toolwire.codetools import ripgrep
 from toolwire.codetools.definitions import GREP_MATCHES, LINE_CHARACTERS, SEARCH_SECONDS
-from toolwire.codetools.fallback import BLOCK, KEPT, MARKS, Binary, FileReading, fitting, lines_of, may_fit, opened
-from toolwire.codetools.hits import TIME_IS_UP, FoundLine, Gathering, Query, Report, RipgrepHit, SearchStop
-from toolwire.codetools.ignoring import Below, levels_above
-from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, folder_of
+from toolwire.codetools.fallback import (
+    BLOCK,
+    KEPT,
+    MARKS,
+    Binary,
+    FileReading,
+    find_lines,
+    may_match,
+    open_entry,
+    split_lines,
+)
+from toolwire.codetools.hits import TIME_IS_UP, FoundLine, HitCollector, Query, Report, RipgrepHit, SearchStop
+from toolwire.codetools.ignoring import IgnoreTree, levels_above
+from toolwire.codetools.paths import PathRefused, ProjectPath, Workspace, open_root_folder
 from toolwire.codetools.patterns import name_test
-from toolwire.codetools.regexes import LONGEST, LinePattern, checked
-from toolwire.codetools.walking import FolderWalk, notices
+from toolwire.codetools.regexes import LONGEST, LinePattern, check_pattern
+from toolwire.codetools.walking import FolderWalk, walk_notices
 from toolwire.errors import ToolError
 from toolwire.work.threads import in_thread
 
 MAX_SEARCHES = 8
-_BINARY = "it is binary: only text is searched"
-_BUSY = f"{MAX_SEARCHES} searches are running, and none ended within {SEARCH_SECONDS} s: try again"
+_BINARY_REASON = "it is binary: only text is searched"
+_BUSY_MESSAGE = f"{MAX_SEARCHES} searches are running, and none ended within {SEARCH_SECONDS} s: try again"
 _PLAIN_NAME = re.compile(r"(?=[^*]*\*)\*?[A-Za-z0-9_.]+\*?")
-_places = threading.BoundedSemaphore(MAX_SEARCHES)
+_slots = threading.BoundedSemaphore(MAX_SEARCHES)
 
 
-async def grep(desk: Any, pattern: str, path: str = ".", **wanted: Any) -> str:
+async def grep(desk: Any, pattern: str, path: str = ".", **options: Any) -> str:
     """Search the contents of files."""
-    workspace, glob = desk.workspace, wanted.get("glob")
-    literal = wanted.get("literal", False)
+    workspace, glob = desk.workspace, options.get("glob")
+    literal = options.get("literal", False)
     query = Query(
-        pattern=checked(pattern, literal=literal),
+        pattern=check_pattern(pattern, literal=literal),
         literal=literal,
-        ignore_case=wanted.get("ignoreCase", False),
-        context=wanted.get("context", 0),
-        limit=wanted.get("limit", GREP_MATCHES),
-        ignored=wanted.get("ignored", False),
-        accepts=_accepting(workspace, glob),
+        ignore_case=options.get("ignoreCase", False),
+        context=options.get("context", 0),
+        limit=options.get("limit", GREP_MATCHES),
+        ignored=options.get("ignored", False),
+        accepts=_path_filter(workspace, glob),
         names=_plain_names(glob or ""),
     )
     stop = SearchStop()
-    search = Search(workspace, workspace.place(path), query, stop, desk.options.get("ripgrep"))
+    search = Search(workspace, workspace.resolve(path), query, stop, desk.options.get("ripgrep"))
     work = asyncio.ensure_future(in_thread(search.run))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        stop.ask()
+        stop.end()
         with contextlib.suppress(Exception):
             await work
         raise
 
 
-def _accepting(workspace: Workspace, glob: str | None) -> Callable[[str], bool]:
+def _path_filter(workspace: Workspace, glob: str | None) -> Callable[[str], bool]:
     test = name_test(glob) if glob else None
     return lambda path: (test is None or test(path)) and not workspace.is_secret(path.split("/"))
 
 
 def _plain_names(glob: str) -> tuple[str, ...]:
-    """Give the names that ripgrep can look for itself: only the plainest; all are tested here as well."""
+    """Return the file name pattern that ripgrep can apply itself: only the plainest. Every path is also tested here."""
     name = glob.rpartition("/")[2]
     is_plain = _PLAIN_NAME.fullmatch(name) is not None and not set("{}!") & set(glob)
     return (name,) if is_plain else ()
 
 
 class _Unfinished(ToolError):
-    """What ripgrep did not search to the end, or has no room for."""
+    """ripgrep ended early, or the pattern is too large for it."""
 
 
 class Search:
     """One search of a folder or a file."""
 
-    def __init__(self, workspace: Workspace, place: ProjectPath, query: Query, stop: SearchStop, option: Any) -> None:
+    def __init__(
+        self, workspace: Workspace, location: ProjectPath, query: Query, stop: SearchStop, option: Any
+    ) -> None:
         self._workspace = workspace
-        self._place = place
+        self._location = location
         self._query = query
         self._stop = stop
         self._option = option
@@ -95,26 +107,26 @@ class Search:
         self._notices: list[str] = []
 
     def run(self) -> str:
-        """Search, and give the answer."""
-        with self._turn():
-            rg = ripgrep.located(self._option, self._workspace.roots)
+        """Search, and return the answer."""
+        with self._wait_for_slot():
+            program = ripgrep.find_program(self._option, self._workspace.roots)
             try:
-                self._search(rg)
-            except _Unfinished as refused:
-                self._without(refused)
+                self._search(program)
+            except _Unfinished as error:
+                self._search_without(error)
         return self._report.text(self._notices)
 
-    def _without(self, refused: _Unfinished) -> None:
-        """Search with the engine at hand, where that has room for the pattern."""
+    def _search_without(self, error: _Unfinished) -> None:
+        """Search without ripgrep, unless the pattern is too large for that too."""
         try:
-            self._lines()
+            self._line_pattern()
         except ToolError:
-            raise refused from None
+            raise error from None
         self._search(None)
 
     def _search(self, rg: str | None) -> None:
         try:
-            with self._workspace.open_folder(self._place) as fd:
+            with self._workspace.open_folder(self._location) as fd:
                 self._search_folder(fd, rg)
         except PathRefused as problem:
             if problem.code != "not_a_folder":
@@ -122,25 +134,25 @@ class Search:
             self._search_file(rg)
 
     @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        while not _places.acquire(timeout=0.05):
-            if self._stop.asked or not self._has_time():
-                raise ToolError(_BUSY)
+    def _wait_for_slot(self) -> Iterator[None]:
+        while not _slots.acquire(timeout=0.05):
+            if self._stop.is_ended or not self._has_time():
+                raise ToolError(_BUSY_MESSAGE)
         try:
             yield
         finally:
-            _places.release()
+            _slots.release()
 
     def _has_time(self) -> bool:
         return time.monotonic() < self._deadline
 
-    def _goes_on(self) -> bool:
-        if self._stop.asked or self._has_time():
-            return not self._stop.asked
-        self._late()
+    def _keep_going(self) -> bool:
+        if self._stop.is_ended or self._has_time():
+            return not self._stop.is_ended
+        self._note_timeout()
         return False
 
-    def _late(self) -> None:
+    def _note_timeout(self) -> None:
         if TIME_IS_UP not in self._notices:
             self._notices.append(TIME_IS_UP)
 
@@ -149,170 +161,173 @@ class Search:
         if rg is None or self._misses_edges(rg, query, fd):
             self._walk(fd)
             return
-        gathering = Gathering(query)
-        self._run(rg, fd, None, gathering)
-        for path in sorted(gathering.records):
+        collector = HitCollector(query)
+        self._run(rg, fd, None, collector)
+        for path in sorted(collector.records):
             if self._report.full:
                 return
-            self._show(self._place.inside(path), gathering.records[path])
-        if gathering.more and not self._report.full:
+            self._report_file(self._location.inside(path), collector.records[path])
+        if collector.more and not self._report.full:
             self._report.full = "limit"
 
     def _search_file(self, rg: str | None) -> None:
-        with self._workspace.reading(self._place) as fd:
+        with self._workspace.open_file(self._location) as fd:
             head = os.pread(fd, 64 * 1024, 0)
             if b"\0" in head and head[:2] not in MARKS:
-                raise PathRefused("not_text", self._place.given, _BINARY)
-            gathering = Gathering(self._query)
-            with folder_of(self._place.root, ()) as folder:
+                raise PathRefused("not_text", self._location.requested, _BINARY_REASON)
+            collector = HitCollector(self._query)
+            with open_root_folder(self._location.root, ()) as folder:
                 if rg is None or self._misses_edges(rg, self._query, folder, fd):
                     self._read_file(fd)
                     return
-                self._run(rg, folder, fd, gathering)
-            self._give(fd, self._place, gathering.records.get("", []))
+                self._run(rg, folder, fd, collector)
+            self._report_lines(fd, self._location, collector.records.get("", []))
 
     # With ripgrep.
 
-    def _run(self, rg: str, folder: int, file: int | None, gathering: Gathering) -> None:
-        argv = ripgrep.command(rg, gathering.query, file=file is not None)
+    def _run(self, rg: str, folder: int, file: int | None, collector: HitCollector) -> None:
+        argv = ripgrep.search_command(rg, collector.query, file=file is not None)
         run = ripgrep.Run(argv, folder, file, self._stop, self._deadline)
-        reader = ripgrep.OutputReader(gathering, None if file is None else "")
+        reader = ripgrep.OutputReader(collector, None if file is None else "")
         with closing(run.chunks()) as chunks:
             for chunk in chunks:
                 reader.feed(chunk)
         if not run.in_time:
-            self._late()
-        elif run.code == 2 and not gathering.records:
-            why = ripgrep.complaint(rg, self._query, folder, self._stop)
-            if why is not None:
-                raise (_Unfinished if ripgrep.TOO_LARGE in why else ToolError)(f"the pattern cannot be used: {why}")
-        elif run.code not in (0, 1, 2) and not self._stop.asked:
-            raise _Unfinished("ripgrep ended before its work was done: try again")
-        self._report.unreadable += run.complaints if run.in_time else 0
+            self._note_timeout()
+        elif run.code == 2 and not collector.records:
+            message = ripgrep.pattern_error(rg, self._query, folder, self._stop)
+            if message is not None:
+                raise (_Unfinished if ripgrep.TOO_LARGE in message else ToolError)(
+                    f"the pattern cannot be used: {message}"
+                )
+        elif run.code not in (0, 1, 2) and not self._stop.is_ended:
+            raise _Unfinished("ripgrep ended before the search was complete: try again")
+        self._report.unreadable += run.error_lines if run.in_time else 0
 
-    def _says_anything(self, argv: list[str], folder: int, file: int | None = None) -> bool:
-        return ripgrep.Run(argv, folder, file, self._stop, self._deadline).says_anything()
+    def _has_output(self, argv: list[str], folder: int, file: int | None = None) -> bool:
+        return ripgrep.Run(argv, folder, file, self._stop, self._deadline).has_output()
 
     def _misses_edges(self, rg: str, query: Query, folder: int, file: int | None = None) -> bool:
-        """Whether what is searched has edges of lines that this ripgrep does not find."""
+        """Return True if the files have line edges that this ripgrep does not find."""
         if not ripgrep.misses_edges(rg, query):
             return False
-        return self._says_anything(ripgrep.lone_crs(rg, query, file=file is not None), folder, file)
+        return self._has_output(ripgrep.lone_cr_command(rg, query, file=file is not None), folder, file)
 
     def _query_for(self, rg: str, fd: int) -> Query:
-        """Give the query, with the rules that ripgrep does not know: of the folders above, and between repositories.
+        """Return the query with the ignore rules that ripgrep does not apply itself.
 
-        Where it is to follow rules outside of repositories too, it takes them into those that are there (from 14 on).
-        Of a `.gitignore` that is not UTF-8, it reads the lines before the first that is not (13.0 and 15.2).
+        These are the rules of the folders above, and the borders of repositories inside. If ripgrep applies rules
+        outside of repositories too, it also applies them inside of those that are there (from 14 on). In a
+        `.gitignore` that is not UTF-8, it reads only the lines before the first invalid one (13.0 and 15.2).
         """
         if self._query.ignored:
             return self._query
-        above, accepts = levels_above(self._place), self._query.accepts
-        ignoring = Below(self._place, fd, above)
-        apart = ignoring.is_in_repository or self._says_anything(ripgrep.repositories(rg), fd)
+        above, accepts = levels_above(self._location), self._query.accepts
+        ignoring = IgnoreTree(self._location, fd, above)
+        apart = ignoring.is_in_repository or self._has_output(ripgrep.repositories_command(rg), fd)
         return replace(self._query, apart=apart, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
 
-    def _show(self, place: ProjectPath, records: list[RipgrepHit]) -> None:
+    def _report_file(self, location: ProjectPath, records: list[RipgrepHit]) -> None:
         try:
-            with self._workspace.reading(place) as fd:
-                self._give(fd, place, records)
+            with self._workspace.open_file(location) as fd:
+                self._report_lines(fd, location, records)
         except PathRefused as problem:
             self._report.changed += problem.code == "not_found"
 
-    def _give(self, fd: int, place: ProjectPath, records: list[RipgrepHit]) -> None:
-        found = _read_again(fd, records)
-        if found is None:
+    def _report_lines(self, fd: int, location: ProjectPath, records: list[RipgrepHit]) -> None:
+        lines = _reread_lines(fd, records)
+        if lines is None:
             self._report.changed += 1
         else:
-            self._report.add(self._workspace.name_of(place), found)
+            self._report.add(self._workspace.display_path(location), lines)
 
     # Without.
 
-    def _lines(self) -> tuple[LinePattern, FileReading]:
+    def _line_pattern(self) -> tuple[LinePattern, FileReading]:
         query = self._query
         lines = LinePattern(query.pattern, literal=query.literal, ignore_case=query.ignore_case)
         return lines, FileReading(lines.piece, lines.longest)
 
     def _read_file(self, fd: int) -> None:
-        lines, reading = self._lines()
+        pattern, reading = self._line_pattern()
         reading.stops_at_nul = False
-        found = fitting(fd, lines, self._query, reading, self._goes_on)
-        self._report.add(self._workspace.name_of(self._place), found)
+        hits = find_lines(fd, pattern, self._query, reading, self._keep_going)
+        self._report.add(self._workspace.display_path(self._location), hits)
         self._report.long_lines += reading.long_lines
 
     def _walk(self, fd: int) -> None:
-        lines, reading = self._lines()
+        pattern, reading = self._line_pattern()
         walk = FolderWalk(
             fd,
-            above=None if self._query.ignored else levels_above(self._place),
-            prefix="/".join((*self._place.parts, "")) if self._place.parts else "",
+            above=None if self._query.ignored else levels_above(self._location),
+            prefix="/".join((*self._location.parts, "")) if self._location.parts else "",
             enters=lambda _path, name: not self._workspace.is_secret((name,)),
-            stopped=lambda: self._stop.asked,
+            stopped=lambda: self._stop.is_ended,
             seconds=self._deadline - time.monotonic(),
             deepest=float("inf"),
         )
         with closing(walk.entries()) as entries:
             for entry in entries:
-                if entry.kind != "file" or not self._query.accepts(entry.path):
+                if entry.file_type != "file" or not self._query.accepts(entry.path):
                     continue
                 try:
-                    self._look(opened(entry.folder, entry.name), entry.path, lines, reading)
+                    self._search_entry(open_entry(entry.folder, entry.name), entry.path, pattern, reading)
                 except FileNotFoundError:
                     continue
                 except OSError:
                     walk.unreadable += 1
-                if self._report.full or not self._goes_on():
+                if self._report.full or not self._keep_going():
                     break
         self._report.unreadable += walk.unreadable
         self._report.long_lines += reading.long_lines
         walk.unreadable = 0
-        self._notices += [told for told in notices(walk) if not (walk.cut == "time" and "Stopped" in told)]
+        self._notices += [notice for notice in walk_notices(walk) if not (walk.cut == "time" and "Stopped" in notice)]
         if walk.cut == "time":
-            self._late()
+            self._note_timeout()
 
-    def _look(self, fd: int, path: str, lines: LinePattern, reading: FileReading) -> None:
+    def _search_entry(self, fd: int, path: str, pattern: LinePattern, reading: FileReading) -> None:
         try:
-            fits = may_fit(fd, lines, reading, self._goes_on)
+            may_contain = may_match(fd, pattern, reading, self._keep_going)
         except Binary:
             return
         finally:
             os.close(fd)
-        if not fits:
+        if not may_contain:
             return
-        place = self._place.inside(path)
-        with contextlib.suppress(PathRefused, Binary), self._workspace.reading(place) as safe:
-            if found := fitting(safe, lines, self._query, reading, self._goes_on):
-                self._report.add(self._workspace.name_of(place), found)
+        location = self._location.inside(path)
+        with contextlib.suppress(PathRefused, Binary), self._workspace.open_file(location) as safe:
+            if hits := find_lines(safe, pattern, self._query, reading, self._keep_going):
+                self._report.add(self._workspace.display_path(location), hits)
 
 
-def _read_again(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
-    """Read the lines that ripgrep found; None if they are not what it found any more."""
-    mark = os.pread(fd, 3, 0)
-    if mark[:2] in MARKS:
-        return _by_number(fd, records)
-    shift = len(codecs.BOM_UTF8) if mark == codecs.BOM_UTF8 else 0
-    found = []
+def _reread_lines(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
+    """Read the lines that ripgrep found; return None if they have changed."""
+    head = os.pread(fd, 3, 0)
+    if head[:2] in MARKS:
+        return _reread_by_number(fd, records)
+    mark_length = len(codecs.BOM_UTF8) if head == codecs.BOM_UTF8 else 0
+    lines = []
     for record in records:
-        data = os.pread(fd, 4 * LINE_CHARACTERS + 8, record.offset + shift)
+        data = os.pread(fd, 4 * LINE_CHARACTERS + 8, record.offset + mark_length)
         line = data.partition(b"\n")[0]
         if not line.startswith(record.start):
             return None
-        found.append(FoundLine(record.number, line.decode(errors="replace"), record.hit))
-    return found
+        lines.append(FoundLine(record.number, line.decode(errors="replace"), record.hit))
+    return lines
 
 
-def _by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
-    wanted = {record.number: record for record in records}
-    found = []
+def _reread_by_number(fd: int, records: list[RipgrepHit]) -> list[FoundLine] | None:
+    by_number = {record.number: record for record in records}
+    lines = []
     number = 0
     for block in FileReading(BLOCK, LONGEST, stops_at_nul=False).blocks(fd):
-        for text in lines_of(block):
+        for text in split_lines(block):
             number += 1
-            record = wanted.get(number)
+            record = by_number.get(number)
             if record is not None:
                 if not text[:KEPT].encode(errors="replace").startswith(record.start[:32]):
                     return None
-                found.append(FoundLine(number, text[:KEPT], record.hit))
-        if len(found) == len(wanted):
+                lines.append(FoundLine(number, text[:KEPT], record.hit))
+        if len(lines) == len(by_number):
             break
-    return found
+    return lines

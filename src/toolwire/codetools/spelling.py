@@ -1,9 +1,9 @@
-r"""File names as text: on one line, for the model to read, and back.
+r"""File names as text: escaped to one line for the model, and read back.
 
 Rules of this file:
-- Bytes that are no text, control characters and marks that turn the writing around are written `\xNN`.
-- A name that has such a text already gets its backslash written so; each name is written in one way only.
-- Names that a file system may take for the same (capitals, Unicode forms, dots at the end) fold to the same.
+- Bytes that are not text, control characters and characters that change the writing direction are written `\xNN`.
+- If a name already contains such an escape, its backslash is escaped too. So every name has exactly one spelling.
+- Names that a file system may treat as equal (capitals, Unicode forms, dots at the end) fold to the same text.
 """
 
 import os
@@ -11,34 +11,40 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-_UNSAYABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\udc80-\udcff\u200e\u200f\u2028-\u202e\u2066-\u2069]|\\(?=x[0-9a-f]{2})")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\udc80-\udcff\u200e\u200f\u2028-\u202e\u2066-\u2069]|\\(?=x[0-9a-f]{2})")
 ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
-def shown(name: str) -> str:
-    """Write a name or a path so that it stands on one line and reads back."""
-    return _UNSAYABLE.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in os.fsencode(found.group())), name)
+def escape_name(name: str) -> str:
+    r"""Return `name` on one line, with every byte that is not printable text written `\xNN`.
+
+    `unescape_name` reads it back.
+    """
+    return _UNPRINTABLE.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in os.fsencode(match.group())), name)
 
 
-def meant(name: str) -> str:
-    """Read a name that was written by `shown`."""
+def unescape_name(name: str) -> str:
+    """Return the file name that `escape_name` wrote as `name`."""
     parts = ESCAPED.split(name)
-    found = b"".join(bytes([int(part, 16)]) if place % 2 else os.fsencode(part) for place, part in enumerate(parts))
-    return os.fsdecode(found)
+    data = b"".join(bytes([int(part, 16)]) if index % 2 else os.fsencode(part) for index, part in enumerate(parts))
+    return os.fsdecode(data)
 
 
-def folded(name: str) -> str:
-    """Give a name as a file system without capital letters sees it."""
+def fold_name(name: str) -> str:
+    """Return `name` as a file system that ignores capitals and Unicode forms compares it."""
     return unicodedata.normalize("NFKC", name).casefold().rstrip(". ")
 
 
-def any_of(names: Iterable[str]) -> re.Pattern[str]:
-    """Make one pattern of names, folded, in which `*` stands for anything."""
-    patterns = (re.escape(folded(name)).replace(r"\*", ".*") for name in names)
+def compile_names(names: Iterable[str]) -> re.Pattern[str]:
+    """Return one pattern that matches any of `names`, folded; `*` in a name matches any text."""
+    patterns = (re.escape(fold_name(name)).replace(r"\*", ".*") for name in names)
     return re.compile("|".join(patterns) or r"(?!)", re.DOTALL)
 
 
-def among(names: Iterable[str]) -> re.Pattern[str]:
-    """Make a pattern that is found in a text of names in ASCII, each between two `/`, if one of them may fit any."""
-    patterns = (re.escape(folded(name)).replace(r"\*", "[^/]*") for name in names)
+def compile_quick_test(names: Iterable[str]) -> re.Pattern[str]:
+    """Return a quick test for a list of ASCII names, each between two `/`.
+
+    If the pattern is not found in the list, none of `names` matches any of its entries.
+    """
+    patterns = (re.escape(fold_name(name)).replace(r"\*", "[^/]*") for name in names)
     return re.compile(f"/(?:{'|'.join(patterns) or '(?!)'})[. ]*/", re.IGNORECASE)

@@ -1,11 +1,11 @@
-"""Walking through a folder: by descriptors, in the order of paths, bounded, and never through a link.
+"""Walk through a folder: by descriptors, in the order of paths, bounded, and never through a link.
 
 Rules of this file:
-- Each folder is opened by the descriptor of the one above it and its name; a link is an entry, and no way.
-- The way is a list and not a recursion; no more than `MAX_PARTS` folders are open at once. Where a walk goes deeper,
-  the upper ones are closed and come back as `..` of the one below, if that is the same folder still.
-- Entries come in the order in which their whole paths sort. Where a limit ends the walk, it says which.
-- `.git` is left out, and what `.gitignore` names unless it is wanted; what cannot be read is counted.
+- Each folder is opened through the descriptor of its parent. A link is reported as an entry and not followed.
+- The walk uses a list instead of recursion. At most `MAX_PARTS` folders are open at once. In a deeper walk the upper
+  folders are closed. They are opened again as `..` of the folder below, if that is still the same folder.
+- Entries come in the order of their whole paths. If a limit ends the walk, `cut` names it.
+- `.git` is left out. So are ignored files, unless the caller wants them. Unreadable folders are counted.
 """
 
 import os
@@ -17,24 +17,24 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.codetools.definitions import SEARCH_SECONDS
-from toolwire.codetools.ignoring import Level, is_ignored, level_of
+from toolwire.codetools.ignoring import Level, is_ignored, read_level
 from toolwire.codetools.locks import identity
 from toolwire.codetools.paths import FOLDER, MAX_PARTS, MAX_PATH
 
 MAX_ENTRIES = 2_000_000
 FOLDER_ENTRIES = 250_000
 TICKS = 256
-# What a path from the folder of the walk can have at most, with the `./` that ripgrep puts before it and a NUL.
+# The longest path from the start of the walk: ripgrep puts `./` before it, and the system a NUL after it.
 _LONGEST = MAX_PATH - 3
-_ONWARD = FOLDER | os.O_NOFOLLOW
+_OPEN_CHILD = FOLDER | os.O_NOFOLLOW
 
 
 class _FolderEntry(Struct, frozen=True):
-    """What a folder has: its path from where the walk began, its kind, and the descriptor of its folder."""
+    """An entry of a folder: its path from the start of the walk, its name and type, and the open folder it is in."""
 
     path: str
     name: str
-    kind: str
+    file_type: str
     folder: int
 
 
@@ -45,8 +45,8 @@ class _Frame(Struct):
     identity: tuple[int, int] = (0, 0)
 
 
-def kind_of_entry(entry: "os.DirEntry[str]") -> str:
-    """Say what an entry is, and of a link that it is one."""
+def type_of_entry(entry: "os.DirEntry[str]") -> str:
+    """Return "link", "folder", "file" or "other"."""
     if entry.is_symlink():
         return "link"
     if entry.is_dir(follow_symlinks=False):
@@ -55,7 +55,10 @@ def kind_of_entry(entry: "os.DirEntry[str]") -> str:
 
 
 class FolderWalk:
-    """One walk. `cut` says what ended it early; `unreadable`, `ignored` and `deep` count what is missing."""
+    """One walk through a folder.
+
+    `cut` names the limit that ended it early. `unreadable`, `ignored` and `deep` count the entries that are missing.
+    """
 
     def __init__(
         self,
@@ -83,40 +86,40 @@ class FolderWalk:
         self.deep: int = 0
 
     def entries(self) -> Generator[_FolderEntry, None, None]:
-        """Give the entries, each before what is in it."""
+        """Yield the entries, each folder before its contents."""
         frames: list[_Frame] = []
         try:
             self._push(frames, os.dup(self._fd), "")
             while frames and not self.cut:
                 frame = frames[-1]
-                found = next(frame.entries, None)
-                if found is None:
+                item = next(frame.entries, None)
+                if item is None:
                     self._pop(frames)
                     continue
-                _, name, kind = found
+                _, name, file_type = item
                 path = frame.path + name
-                if self._is_left_out(path, name, kind):
+                if self._is_excluded(path, name, file_type):
                     continue
-                yield _FolderEntry(path, name, kind, frame.fd)
-                if kind == "folder" and self._enters(path, name):
+                yield _FolderEntry(path, name, file_type, frame.fd)
+                if file_type == "folder" and self._enters(path, name):
                     self._enter(frames, name, path)
         finally:
             for frame in frames:
                 if frame.fd >= 0:
                     os.close(frame.fd)
 
-    def _is_left_out(self, path: str, name: str, kind: str) -> bool:
+    def _is_excluded(self, path: str, name: str, file_type: str) -> bool:
         self._seen += 1
         if self._seen % TICKS == 0:
-            self._look_around()
+            self._check_limits()
         if name == ".git":
             return True
-        if self._levels is not None and is_ignored(self._levels, self._prefix + path, is_folder=kind == "folder"):
+        if self._levels is not None and is_ignored(self._levels, self._prefix + path, is_folder=file_type == "folder"):
             self.ignored += 1
             return True
         return False
 
-    def _look_around(self) -> None:
+    def _check_limits(self) -> None:
         if self._stopped() or time.monotonic() > self._deadline:
             self.cut = "time"
         elif self._seen > MAX_ENTRIES:
@@ -130,48 +133,51 @@ class FolderWalk:
             self.unreadable += 1
             return
         try:
-            fd = os.open(name, _ONWARD, dir_fd=frames[-1].fd)
+            fd = os.open(name, _OPEN_CHILD, dir_fd=frames[-1].fd)
         except OSError:
             self.unreadable += 1
             return
         self._push(frames, fd, f"{path}/")
         if len(frames) > MAX_PARTS:
-            above = frames[-1 - MAX_PARTS]
-            above.identity = identity(above.fd)
-            os.close(above.fd)
-            above.fd = -1
+            upper = frames[-1 - MAX_PARTS]
+            upper.identity = identity(upper.fd)
+            os.close(upper.fd)
+            upper.fd = -1
 
     def _push(self, frames: list[_Frame], fd: int, path: str) -> None:
-        """Read a folder; the descriptor is closed with the frame."""
+        """Read a folder; its descriptor is closed with its frame."""
         frame = _Frame(fd, path, iter(()))
         frames.append(frame)
         try:
             with os.scandir(fd) as scan:
-                found = [_sortable(entry) for entry, _ in zip(scan, range(FOLDER_ENTRIES + 1), strict=False)]
+                entries = [_sort_key(entry) for entry, _ in zip(scan, range(FOLDER_ENTRIES + 1), strict=False)]
         except OSError:
             self.unreadable += 1
-            found = []
-        self.clipped |= len(found) > FOLDER_ENTRIES
+            entries = []
+        self.clipped |= len(entries) > FOLDER_ENTRIES
         if self._levels is not None:
-            names = [name for _, name, _ in found]
-            self._levels.append(level_of(fd, len(self._prefix) + len(path), names))
-        frame.entries = iter(sorted(found[:FOLDER_ENTRIES]))
+            names = [name for _, name, _ in entries]
+            self._levels.append(read_level(fd, len(self._prefix) + len(path), names))
+        frame.entries = iter(sorted(entries[:FOLDER_ENTRIES]))
 
     def _pop(self, frames: list[_Frame]) -> None:
-        below = frames.pop()
+        child = frames.pop()
         try:
             if frames and frames[-1].fd < 0:
-                self._come_back(frames[-1], below)
+                self._reopen(frames[-1], child)
         finally:
-            if below.fd >= 0:
-                os.close(below.fd)
+            if child.fd >= 0:
+                os.close(child.fd)
         if self._levels is not None:
             self._levels.pop()
 
-    def _come_back(self, frame: _Frame, below: _Frame) -> None:
-        """Open a folder again that was closed on the way down; where it is another one by now, its rest is left out."""
+    def _reopen(self, frame: _Frame, child: _Frame) -> None:
+        """Open a folder again that was closed on the way down.
+
+        If it is another folder by now, the rest of its entries is left out.
+        """
         with suppress(OSError):
-            frame.fd = os.open("..", FOLDER, dir_fd=below.fd)
+            frame.fd = os.open("..", FOLDER, dir_fd=child.fd)
             if identity(frame.fd) == frame.identity:
                 return
             os.close(frame.fd)
@@ -179,21 +185,21 @@ class FolderWalk:
         self.unreadable += 1
 
 
-def _sortable(entry: "os.DirEntry[str]") -> tuple[str, str, str]:
-    """Give what sorts as the whole paths do: a folder's name goes on with `/`."""
-    kind = kind_of_entry(entry)
-    return entry.name + "/" if kind == "folder" else entry.name, entry.name, kind
+def _sort_key(entry: "os.DirEntry[str]") -> tuple[str, str, str]:
+    """Return a sort key that orders entries like their whole paths: a folder's name ends in `/`."""
+    file_type = type_of_entry(entry)
+    return entry.name + "/" if file_type == "folder" else entry.name, entry.name, file_type
 
 
-def notices(walk: Any) -> list[str]:
-    """Say what a walk left out."""
-    found = []
+def walk_notices(walk: Any) -> list[str]:
+    """Return notices of what a walk left out."""
+    notes = []
     if walk.cut == "time":
-        found.append(f"[Stopped after {SEARCH_SECONDS} s: this is not all. Look in a smaller folder, by path.]")
+        notes.append(f"[Stopped after {SEARCH_SECONDS} s: this is not all. Look in a smaller folder, by path.]")
     if walk.cut == "entries" or walk.clipped:
-        found.append("[Too many files to look at all of them: this is not all. Look in a smaller folder.]")
+        notes.append("[Too many files to look at all of them: this is not all. Look in a smaller folder.]")
     if walk.unreadable:
-        found.append(f"[Files or folders that could not be read: {walk.unreadable}.]")
+        notes.append(f"[Files or folders that could not be read: {walk.unreadable}.]")
     if walk.deep:
-        found.append(f"[Folders that are too deep to look into: {walk.deep}.]")
-    return found
+        notes.append(f"[Folders that are too deep to look into: {walk.deep}.]")
+    return notes

@@ -1,10 +1,10 @@
 """http_get: a page or a file of the web, as text.
 
 Rules of this file:
-- What the model gets begins with the status, the address that was read in the end, and the type.
-- What a server sends is data, and is marked as such. No mark can keep a model from believing it.
-- What is no text is not given; its type and size are.
-- The values of variables whose names speak of secrets are not sent anywhere, in an address or in a header.
+- The result begins with the status, the final URL and the content type.
+- The server's content is data, and is marked as such. No mark can keep a model from believing it.
+- Content that is not text is not returned; its type and size are.
+- The value of a variable with a secret name is not sent to a server, neither in a URL nor in a header.
 """
 
 import asyncio
@@ -15,12 +15,20 @@ from http.client import responses
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
-from toolwire.codetools.addresses import FetchRules, brief
+from toolwire.codetools.addresses import FetchRules, shorten
 from toolwire.codetools.definitions import HTTP_BYTES, HTTP_CHARACTERS, HTTP_SECONDS, MAX_HTTP_SECONDS
-from toolwire.codetools.fetching import Fetched, Network, fetch, headers_of
+from toolwire.codetools.fetching import Fetched, Network, build_headers, fetch
 from toolwire.codetools.files import Desk
-from toolwire.codetools.readable import GUESSED, TextWindow, codec_of, decoded, is_text, is_whole, read_page
-from toolwire.codetools.spelling import shown
+from toolwire.codetools.readable import (
+    FALLBACK_CODEC,
+    TextWindow,
+    detect_codec,
+    is_text,
+    is_valid,
+    iterate_text,
+    read_page,
+)
+from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
 from toolwire.scrubbing.forms import in_base64
 from toolwire.work.threads import TooManyThreads, in_thread
@@ -56,58 +64,60 @@ async def http_get(
     raw: bool = False,
     offset: int = 1,
 ) -> str:
-    """Fetch an address, and give its text from a character on."""
+    """Fetch a URL, and return its text from character `offset` on."""
     try:
         rules = FetchRules.of(desk.options.get("allow_private", False), desk.options.get("allow_hosts"))
     except InvalidField as problem:
-        raise ToolError(f"nothing can be fetched, because an option of these tools is wrong: {problem}") from None
-    sent = headers_of(headers)
+        raise ToolError(f"nothing can be fetched, because an option of these tools is invalid: {problem}") from None
+    sent_headers = build_headers(headers)
     environment = desk.options.get("environment")
     variables = {**os.environ, **(environment if isinstance(environment, Mapping) else {})}
-    secret = _secret_in([url, *sent, *map(str, (headers or {}).values())], variables)
+    secret = _find_secret([url, *sent_headers, *map(str, (headers or {}).values())], variables)
     if secret is not None:
-        raise ToolError(f"this would send the value of {shown(secret)} to a server: secrets are not sent")
+        raise ToolError(f"this would send the value of {escape_name(secret)} to a server: secrets are not sent")
     seconds = min(float(timeout), MAX_HTTP_SECONDS)
     try:
         async with asyncio.timeout(seconds):
-            return await _get(url, sent, rules, int(max_bytes), raw=raw, start=int(offset) - 1)
+            return await _fetch_text(url, sent_headers, rules, int(max_bytes), raw=raw, start=int(offset) - 1)
     except TimeoutError:
         raise ToolError(
-            f"{brief(url)} was not read within {seconds:g} s; a longer timeout may help, "
-            f"{MAX_HTTP_SECONDS} s are the most"
+            f"{shorten(url)} was not read within {seconds:g} s; a longer timeout may help, at most {MAX_HTTP_SECONDS} s"
         ) from None
     except TooManyThreads:
-        raise ToolError("too much is going on at the same time: try again later") from None
+        raise ToolError("too many fetches run at the same time: try again later") from None
 
 
 def network() -> Network | None:
-    """Give the network to fetch from; None is that of the system."""
+    """Return the network to fetch from; None is the system's. Tests replace this function."""
     return None
 
 
-async def _get(url: str, headers: dict[str, str], rules: FetchRules, limit: int, *, raw: bool, start: int) -> str:
-    answer = await fetch(url, headers, rules, limit, wanted=_is_wanted, network=network())
-    good = 200 <= answer.status < 300
-    window = TextWindow(start, HTTP_CHARACTERS) if good else TextWindow(0, _ERROR_CHARACTERS)
+async def _fetch_text(
+    url: str, headers: dict[str, str], rules: FetchRules, limit: int, *, raw: bool, start: int
+) -> str:
+    fetched = await fetch(url, headers, rules, limit, wants_body=_may_be_text, network=network())
+    is_success = 200 <= fetched.status < 300
+    window = TextWindow(start, HTTP_CHARACTERS) if is_success else TextWindow(0, _ERROR_CHARACTERS)
     try:
-        readable = answer.body is not None and await in_thread(lambda: _fill(window, answer, raw=raw))
+        readable = fetched.body is not None and await in_thread(lambda: _read_text(window, fetched, raw=raw))
     finally:
         window.closed = True
-    kind = shown(answer.headers.get("content-type", "")[:_TYPE_CHARACTERS])
-    phrase = responses.get(answer.status, "")
-    head = f"{answer.status} {phrase}\nURL: {shown(str(answer.target.url))}\nContent-Type: {kind}\n"
+    content_type = escape_name(fetched.headers.get("content-type", "")[:_TYPE_CHARACTERS])
+    phrase = responses.get(fetched.status, "")
+    head = f"{fetched.status} {phrase}\nURL: {escape_name(str(fetched.target.url))}\nContent-Type: {content_type}\n"
     if not readable:
-        raise ToolError(f"{head}[The content is not text, and is not shown: {kind or 'no type'}, {_size(answer)}.]")
-    if good and window.count and start >= window.count:
+        size = _describe_size(fetched)
+        raise ToolError(f"{head}[The content is not text, so it is not shown: {content_type or 'no type'}, {size}.]")
+    if is_success and window.count and start >= window.count:
         raise ToolError(f"offset {start + 1} is beyond the end: the text has {window.count} characters")
-    text = "\n".join([f"{head}{_DATA}\n", window.text, *_notices(answer, window, limit)])
-    if not good:
+    text = "\n".join([f"{head}{_DATA}\n", window.text, *_notices(fetched, window, limit)])
+    if not is_success:
         raise ToolError(text)
     return text
 
 
-def _essence(headers: Mapping[str, str]) -> str:
-    """Give the type of an answer, without its parameters."""
+def _media_type(headers: Mapping[str, str]) -> str:
+    """Return the content type without its parameters."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -115,64 +125,64 @@ def _is_textual(essence: str) -> bool:
     return essence.startswith("text/") or essence in _TEXTUAL or essence.endswith(("+json", "+xml"))
 
 
-def _is_wanted(headers: Mapping[str, str]) -> bool:
-    """Whether an answer may be text, by its type."""
-    essence = _essence(headers)
+def _may_be_text(headers: Mapping[str, str]) -> bool:
+    """Return True if the content type may be text."""
+    essence = _media_type(headers)
     return _is_textual(essence) or not (essence in _BINARY or essence.startswith(_BINARY_KINDS))
 
 
-def _fill(window: TextWindow, answer: Fetched, *, raw: bool) -> bool:
-    """Read the text of an answer; False if it is none."""
-    body, essence = answer.body or b"", _essence(answer.headers)
-    codec = codec_of(answer.headers.get("content-type", ""), body, cut=answer.cut)
-    if not _is_textual(essence) and (codec == GUESSED or not is_whole(body, codec, cut=answer.cut)):
+def _read_text(window: TextWindow, fetched: Fetched, *, raw: bool) -> bool:
+    """Read the text of a response into `window`; return False if it is not text."""
+    body, essence = fetched.body or b"", _media_type(fetched.headers)
+    codec = detect_codec(fetched.headers.get("content-type", ""), body, cut=fetched.cut)
+    if not _is_textual(essence) and (codec == FALLBACK_CODEC or not is_valid(body, codec, cut=fetched.cut)):
         return False
     if not is_text(body, codec):
         return False
-    pieces = window.wanted(decoded(body, codec, final=not answer.cut))
+    pieces = window.until_closed(iterate_text(body, codec, final=not fetched.cut))
     html = essence in _HTML or (not essence and bytes(body[:100]).lstrip().lower().startswith(_BEGINNINGS))
     if html and not raw:
-        read_page(pieces, str(answer.target.url), window.add)
+        read_page(pieces, str(fetched.target.url), window.add)
     else:
         for piece in pieces:
             window.add(piece)
     return True
 
 
-def _size(answer: Fetched) -> str:
-    """Say how large a body is, as far as that is known."""
-    if answer.body is not None:
-        return f"more than {len(answer.body)} bytes" if answer.cut else f"{len(answer.body)} bytes"
-    length = answer.headers.get("content-length", "")
-    return f"{length[:20]} bytes as the server says" if length.isdecimal() else "of a size that the server does not say"
+def _describe_size(fetched: Fetched) -> str:
+    """Describe the size of a body, as far as it is known."""
+    if fetched.body is not None:
+        return f"more than {len(fetched.body)} bytes" if fetched.cut else f"{len(fetched.body)} bytes"
+    length = fetched.headers.get("content-length", "")
+    return f"{length[:20]} bytes according to the server" if length.isdecimal() else "of unknown size"
 
 
-def _notices(answer: Fetched, window: TextWindow, limit: int) -> list[str]:
+def _notices(fetched: Fetched, window: TextWindow, limit: int) -> list[str]:
     notices = []
     if not window.count:
         notices.append("[There is no content.]")
     last = min(window.end, window.count)
     if window.start or last < window.count:
-        onward = f" Use offset={last + 1} to read on." if last < window.count and answer.status < 300 else ""
+        onward = f" Use offset={last + 1} to read on." if last < window.count and fetched.status < 300 else ""
         notices.append(f"[Characters {window.start + 1} to {last} of {window.count}.{onward}]")
-    if answer.cut:
+    if fetched.cut:
         more = f"; max_bytes can be {_MAX_HTTP_BYTES} at most" if limit < _MAX_HTTP_BYTES else ""
-        notices.append(f"[Only the first {limit} bytes were read, and there are more{more}.]")
-    if answer.dropped:
-        notices.append(f"[After a redirect to another site these headers were not sent: {', '.join(answer.dropped)}.]")
+        notices.append(f"[Only the first {limit} bytes were read; there are more{more}.]")
+    if fetched.dropped:
+        notices.append(f"[After a redirect to another site these headers were not sent: {', '.join(fetched.dropped)}.]")
     return notices
 
 
-def _secret_in(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None:
-    """Name the variable whose secret value stands in one of the texts, plain or as base64 or hex has it.
+def _find_secret(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None:
+    """Return the name of a variable whose secret value occurs in one of `texts`: plain, or encoded as base64 or hex.
 
-    Hosts and names of headers are sent in small letters, so that nothing depends on these.
+    The comparison ignores case, because hosts and header names are sent in lower case.
     """
-    readings: list[str] = []
+    forms: list[str] = []
     for text in texts:
-        once, twice = unquote(text), unquote(unquote(text))
-        readings += [text, once, twice, unquote_plus(text), unquote_plus(once)]
-    sent = "\n".join(readings).lower()
+        unquoted, unquoted_twice = unquote(text), unquote(unquote(text))
+        forms += [text, unquoted, unquoted_twice, unquote_plus(text), unquote_plus(unquoted)]
+    sent = "\n".join(forms).lower()
     for name, value in variables.items():
         is_secret = _SECRET_NAME.search(name) and isinstance(value, str) and len(value) >= _SHORTEST_SECRET
         if not is_secret:
