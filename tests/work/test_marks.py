@@ -18,7 +18,7 @@ def ended() -> Iterator[int]:
     """Give the number of a program that has ended, and whose number is not given again meanwhile."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         process.kill()
-        while marks._begun(process.pid):
+        while marks._start_time(process.pid):
             time.sleep(0.001)
         yield process.pid
 
@@ -52,7 +52,7 @@ def sleeper(mark: str) -> "subprocess.Popen[bytes]":
 @pytest.mark.row("C24")
 def test_orphans(ended: int, mark: str, goes: bool) -> None:
     own = os.getpid()
-    with sleeper(mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._begun(own))) as process:
+    with sleeper(mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._start_time(own))) as process:
         try:
             assert marks.sweep_orphans(-ended)
             # Whoever else sweeps at the same time may have been the one that ended it.

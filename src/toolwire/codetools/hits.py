@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
 from toolwire.codetools.spelling import shown
-from toolwire.work.results import spelled
+from toolwire.work.results import escape_character
 
 _CUT = " [cut]"
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -193,5 +193,5 @@ def clipped(text: str) -> str:
     """Bound a line, and make it one line."""
     text = text.removesuffix("\r")
     short = text[:LINE_CHARACTERS]
-    short = _UNSAYABLE.sub(spelled, short)
+    short = _UNSAYABLE.sub(escape_character, short)
     return short + _CUT if len(text) > LINE_CHARACTERS else short

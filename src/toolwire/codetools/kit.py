@@ -23,7 +23,7 @@ from toolwire.resolvers import Handler, Resolver
 from toolwire.resolvers.protocol import on_the_class
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.work.results import CallNote
-from toolwire.work.waiting import Ask, Emit, Work, answer, arun
+from toolwire.work.waiting import Ask, Emit, Work, arun, run_or_await
 
 _FUNCTIONS = {
     "read_file": "reading",
@@ -160,7 +160,7 @@ class CodeTools(Resolver):
     @on_the_class
     def resolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
         """Run a call in a folder, or in that of the tools, and give its result."""
-        return answer(self._in(cwd).resolving(call))
+        return run_or_await(self._in(cwd).resolving(call))
 
     @on_the_class
     async def aresolve(self, call: ToolCall, cwd: object = None) -> ToolResult:

@@ -10,7 +10,7 @@ Rules of this file:
 import re
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
-from toolwire.work.results import spelled
+from toolwire.work.results import escape_character
 
 CHUNK = 64 * 1024
 _MOSTLY = 0.3
@@ -106,4 +106,4 @@ def plain(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSAYABLE.sub(spelled, text)
+    return _UNSAYABLE.sub(escape_character, text)

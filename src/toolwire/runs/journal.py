@@ -35,7 +35,7 @@ from toolwire.runs.records import Secrets, builtins, has_hidden, packed, plain, 
 from toolwire.runs.register import Register, Unapproved
 from toolwire.traces.databases import words_of
 from toolwire.types import Error, Request, Response, Text, Tool, ToolCall, ToolResult
-from toolwire.work.keys import CallKey, keyed
+from toolwire.work.keys import CallKey, use_key
 from toolwire.work.results import CallRecord, Ran, failure, invalid, result_of, safe
 from toolwire.work.threads import call_together
 from toolwire.work.waiting import Ask, Work, flow, run
@@ -322,7 +322,7 @@ class Journal:
         ran: list[Ran] = []
         asked, resolve = execute.arguments
         record = CallRecord(ran.append, self._secrets.known_now)
-        with keyed(job.key):
+        with use_key(job.key):
             [result] = execute.function(
                 replace(asked, calls=[job.call]), resolve, **{**execute.keywords, "record": record}
             )

@@ -1,1 +1,1 @@
-"""Running what may wait: steps for sync and async code, threads, and what became of a call."""
+"""Work that may have to wait: steps for sync and async code, threads, and the outcomes of calls."""

@@ -1,6 +1,7 @@
-"""What was made once and may be needed again: kept within a number of bytes, the longest unused let go first.
+"""An in-memory cache that is bounded in bytes and evicts the least recently used entries.
 
-Rule: what is kept is never changed, so that any number of threads may have it at once.
+Rules of this file:
+- A cached value is never changed, so any number of threads may use it at the same time.
 """
 
 from collections import OrderedDict
@@ -9,59 +10,59 @@ from threading import Lock
 from typing import Any
 
 _ENTRY = 300
-"""What an entry costs beside its bytes, about."""
+"""The approximate overhead of an entry in bytes, in addition to its value and key."""
 
 
-class Holding:
-    """Values by key, up to a number of bytes; 0 keeps none."""
+class SizedCache:
+    """An LRU cache: values by key, up to `limit` bytes in total. A limit of 0 caches nothing."""
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
         self.size: int = 0
-        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Any:
-        """Give what is kept under a key; None where there is nothing."""
+        """Return the value cached under `key`, or None."""
         with self._lock:
-            held = self._held.get(key)
-            if held is None:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
-            self._held.move_to_end(key)
-            return held[0]
+            self._entries.move_to_end(key)
+            return entry[0]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Keep a value of so many bytes, its key among them."""
+        """Cache `value` under `key`; `size` is the number of bytes of both."""
         size += _ENTRY
         with self._lock:
-            self.size -= self._held.pop(key, (None, 0))[1]
+            self.size -= self._entries.pop(key, (None, 0))[1]
             if size <= self.limit:
-                self._held[key] = value, size
+                self._entries[key] = value, size
                 self.size += size
             while self.size > self.limit:
-                self.size -= self._held.popitem(last=False)[1][1]
+                self.size -= self._entries.popitem(last=False)[1][1]
 
-    def of(self, owner: str) -> "Share":
-        """Give what one owner finds here, and no other."""
-        return Share(self, owner)
+    def for_owner(self, owner: str) -> "CacheShare":
+        """Return a view of this cache in which `owner` sees only its own entries."""
+        return CacheShare(self, owner)
 
 
-class Share:
-    """What one of several owners keeps within the bytes of all."""
+class CacheShare:
+    """One owner's entries in a `SizedCache`. All owners share the cache's limit."""
 
-    def __init__(self, holding: Holding, owner: str) -> None:
-        self.limit: int = holding.limit
-        self._holding, self._owner = holding, owner
+    def __init__(self, cache: SizedCache, owner: str) -> None:
+        self.limit: int = cache.limit
+        self._cache, self._owner = cache, owner
 
     @property
     def size(self) -> int:
-        """How many bytes all owners hold."""
-        return self._holding.size
+        """The number of bytes that the entries of all owners take."""
+        return self._cache.size
 
     def get(self, key: Hashable) -> Any:
-        """Give what this owner keeps under a key; None where there is nothing."""
-        return self._holding.get((self._owner, key))
+        """Return the value that this owner cached under `key`, or None."""
+        return self._cache.get((self._owner, key))
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
-        """Keep a value of so many bytes, its key among them."""
-        self._holding.put((self._owner, key), value, size)
+        """Cache `value` under this owner's `key`; `size` is the number of bytes of both."""
+        self._cache.put((self._owner, key), value, size)

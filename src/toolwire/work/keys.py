@@ -1,8 +1,8 @@
-"""The key of a call: the same for every try of one call, so that a tool can have one effect for it.
+"""A call's idempotency key: the same in every attempt of one call, so that its tool takes effect only once.
 
 Rules of this file:
-- Who leads a run that survives says the key while the call runs; elsewhere each call has a new one.
-- The key says nothing of the call's arguments, and no model sees it.
+- A durable run sets the key while it executes a call. Outside of durable runs, each call gets a new key.
+- The key reveals nothing about the call's arguments. No model sees it.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 
 class CallKey(str):
-    """The key of a call: a parameter of this type gets it, and is no argument of the tool."""
+    """The idempotency key of a call. A tool's parameter of this type receives the key; the model does not see it."""
 
     __slots__ = ()
 
@@ -21,13 +21,13 @@ _KEY: ContextVar[CallKey | None] = ContextVar("toolwire_call_key", default=None)
 
 
 def current_key() -> CallKey:
-    """Give the key of the call that runs here, or a new one."""
+    """Return the key of the call that is being executed, or a new key."""
     return _KEY.get() or CallKey(uuid.uuid4().hex)
 
 
 @contextlib.contextmanager
-def keyed(key: str) -> Iterator[None]:
-    """Say the key of the call that runs within."""
+def use_key(key: str) -> Iterator[None]:
+    """Set `key` as the key of the call that is executed within the `with` block."""
     token = _KEY.set(CallKey(key))
     try:
         yield

@@ -1,15 +1,14 @@
-"""What a tool gave, as the result of its call, and what became of each call of a turn.
+"""The result of a call from the value that its tool returned, and the outcome of each call of a turn.
 
 Rules of this file:
-- A string is itself, a part or a list of parts stays parts; anything else is its JSON.
-- What has no JSON (a generator, a circle, a number that is none) is an error result that says so.
-- The result is linked to its call, whatever the tool said of that.
-- What was raised is its result and in the log, without what is secret: what stands in the sensitive fields of the call
-  itself, and what is secret in the run around it. The run says that where it is asked, and it is asked only where
-  something failed.
-- A call is reported once, when it has ended, whatever ended it: to those who keep a record (traces, telemetry).
-- Why it ended is what was noted while it ran (`CallNote`); else its result says so.
-- Durations are taken from a clock that nobody sets back.
+- A string stays a string. A part, or a list of parts, stays as it is. Any other value becomes its JSON.
+- A value without JSON (a generator, a cycle, a number that is not finite) becomes an error result that says why.
+- The result carries its call's id, whatever the tool set.
+- An exception becomes an error result and a log entry. Both are scrubbed of the values in the call's sensitive fields
+  and of the run's secrets. The run is asked for its secrets only when a call fails.
+- Each call is reported exactly once, when it has ended, to whoever records calls (traces, telemetry).
+- The reason for the ending is what was noted while the call ran (`CallNote`), else what its result shows.
+- Durations come from the monotonic clock.
 """
 
 import json
@@ -28,16 +27,16 @@ from msgspec.structs import asdict, replace
 from toolwire.scrubbing import scrub, scrub_text, secrets_of
 from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolResult
 from toolwire.wire.arguments import input_of
-from toolwire.work.waiting import Emit, Work, through
+from toolwire.work.waiting import Emit, Work, handle_emits
 
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "
 _LONGEST_ERROR = 4000
-# What tools raise is told to the model; who configures logging finds it there too, and nobody else on a terminal.
+# The model reads what tools raise. It is logged as well, but printed only if the program configures logging.
 logger: logging.Logger = logging.getLogger("toolwire.tools")
 logger.addHandler(logging.NullHandler())
-# Control characters, halves of surrogate pairs, and the format characters (Cf) that nobody sees. The joiners U+200C and
-# U+200D stay, for emoji and several scripts are written with them, and so do the signs that are drawn, such as U+0600.
+# Control characters, lone surrogates, and the invisible format characters (Cf). The joiners U+200C and U+200D stay,
+# because emoji and several scripts need them. Format characters that are drawn, such as U+0600, stay too.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
@@ -46,9 +45,9 @@ CallEnding = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown
 
 
 class CallNote(Struct, frozen=True):
-    """Emitted while a call is run, for whoever keeps a record of it; what is None is not said.
+    """A note about a call, emitted while it runs, for whoever records calls. None means "nothing noted".
 
-    `approval` is `asked` while somebody is asked, then `granted` or `denied`; `unanswered` if nobody answered.
+    `approval` is `asked` while a person is asked, then `granted` or `denied`. It is `unanswered` if nobody answered.
     """
 
     ending: CallEnding | None = None
@@ -56,14 +55,14 @@ class CallNote(Struct, frozen=True):
     sandbox: str | None = None
 
 
-class _SecretsWanted(Struct, frozen=True):
-    """Emitted where something failed: who leads the run answers what is secret in it, or nothing."""
+class _SecretsRequest(Struct, frozen=True):
+    """Emitted when a call fails. The driver of the run answers with the run's secrets, or with None."""
 
 
 class Ran(Struct, frozen=True):
-    """What became of a call: its result, how it ended, when it began (Unix time), how long it took.
+    """The outcome of a call: its result, how it ended, when it started (Unix time), how long it took.
 
-    `waited` are the seconds until somebody approved the call; `seconds` are those of the tool.
+    `waited` is the number of seconds until a person approved the call. `seconds` is the tool's own time.
     """
 
     call: ToolCall
@@ -76,147 +75,156 @@ class Ran(Struct, frozen=True):
     waited: float = 0.0
 
 
-class _Begun:
-    """A call that runs: since when, what was noted of it, and how long it has waited for approval."""
+class _OngoingCall:
+    """A call that is running: its start time, its notes, and how long it has waited for approval."""
 
     def __init__(self) -> None:
-        self.started, self.begun = time.time(), time.monotonic()
+        self.started, self.clock = time.time(), time.monotonic()
         self.notes: dict[str, Any] = {}
         self.waited = 0.0
-        self.told = False
+        self.is_reported = False
         self._asked: float | None = None
 
     def note(self, note: CallNote) -> None:
         if note.approval is not None:
-            self.answered()
+            self.add_waited()
             self._asked = time.monotonic() if note.approval == "asked" else None
         self.notes.update({name: value for name, value in asdict(note).items() if value is not None})
 
-    def answered(self, *, going_on: bool = False) -> None:
-        """Count the time since somebody was asked, if somebody was; it may go on."""
+    def add_waited(self, *, still_asking: bool = False) -> None:
+        """Add the time since a person was asked, if one was. With `still_asking`, the waiting continues."""
         if self._asked is not None:
             now = time.monotonic()
             self.waited += now - self._asked
-            self._asked = now if going_on else None
+            self._asked = now if still_asking else None
 
 
 class CallRecord:
-    """Keeps what became of each call, whatever that is; `tell` gets it. `secrets` says what is secret."""
+    """Records the outcome of each call, and passes it to `report`. `secrets` returns the run's secrets."""
 
-    def __init__(self, tell: Callable[[Ran], None], secrets: Callable[[], Collection[str]] = tuple) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Ran], None], secrets: Callable[[], Collection[str]] = tuple) -> None:
+        self._report = report
         self._secrets = secrets
-        self._begun: dict[int, _Begun] = {}
+        self._ongoing: dict[int, _OngoingCall] = {}
 
-    def keeping(self, call: ToolCall, steps: Work[ToolResult]) -> Work[ToolResult]:
-        """Do the steps of a call, and keep what is said on the way."""
-        begun = self._begun[id(call)] = _Begun()
+    def record_steps(self, call: ToolCall, steps: Work[ToolResult]) -> Work[ToolResult]:
+        """Run the steps of `call`, collect its notes, and report its outcome."""
+        ongoing = self._ongoing[id(call)] = _OngoingCall()
 
-        def hear(event: Any) -> Work[Collection[str] | None]:
+        def handle(event: Any) -> Work[Collection[str] | None]:
             if type(event) is CallNote:
-                begun.note(event)
+                ongoing.note(event)
             yield from ()
-            return self._secrets() if type(event) is _SecretsWanted else None
+            return self._secrets() if type(event) is _SecretsRequest else None
 
-        result = yield from through(steps, hear)
-        if not begun.told:
+        result = yield from handle_emits(steps, handle)
+        if not ongoing.is_reported:
             self.end(call, result)
         return result
 
     def stop(self, call: ToolCall) -> None:
-        """Leave it to whoever stops a call to report its end, whatever its steps still give."""
-        if (begun := self._begun.get(id(call))) is not None:
-            begun.told = True
+        """Leave the report of `call` to the caller, who stops it. The outcome of its own steps is not reported."""
+        if (ongoing := self._ongoing.get(id(call))) is not None:
+            ongoing.is_reported = True
 
     def waited(self, call: ToolCall) -> float:
-        """Give the seconds that a call has waited so far for somebody to approve it."""
-        begun = self._begun.get(id(call))
-        if begun is None:
+        """Return the seconds that `call` has waited so far for approval."""
+        ongoing = self._ongoing.get(id(call))
+        if ongoing is None:
             return 0.0
-        begun.answered(going_on=begun.notes.get("approval") == "asked")
-        return begun.waited
+        ongoing.add_waited(still_asking=ongoing.notes.get("approval") == "asked")
+        return ongoing.waited
 
     def is_unapproved(self, call: ToolCall) -> bool:
-        """Whether a call waits for somebody to approve it."""
-        begun = self._begun.get(id(call))
-        return begun is not None and begun.notes.get("approval") == "asked"
+        """Return True if `call` is waiting for approval."""
+        ongoing = self._ongoing.get(id(call))
+        return ongoing is not None and ongoing.notes.get("approval") == "asked"
 
     def end(self, call: ToolCall, result: ToolResult, ending: CallEnding | None = None) -> None:
-        """Report the end of a call; why it ended is what was noted of it, where nothing else is passed."""
-        begun = self._begun.pop(id(call), None) or _Begun()
-        begun.told = True
-        notes, usual = begun.notes, "error" if result.is_error else "ok"
-        begun.answered()
+        """Report the outcome of `call`. Without `ending`, the ending is the noted one, or follows from `result`."""
+        ongoing = self._ongoing.pop(id(call), None) or _OngoingCall()
+        ongoing.is_reported = True
+        notes, default = ongoing.notes, "error" if result.is_error else "ok"
+        ongoing.add_waited()
         if notes.get("approval") == "asked":
             notes["approval"] = "unanswered"
-        noted = notes.pop("ending", usual)
-        seconds = max(0.0, time.monotonic() - begun.begun - begun.waited)
-        self._tell(Ran(call, result, ending or noted, begun.started, seconds, waited=begun.waited, **notes))
+        noted_ending = notes.pop("ending", default)
+        seconds = max(0.0, time.monotonic() - ongoing.clock - ongoing.waited)
+        self._report(
+            Ran(call, result, ending or noted_ending, ongoing.started, seconds, waited=ongoing.waited, **notes)
+        )
 
 
 def failure(call: ToolCall, reason: str) -> ToolResult:
-    """Give an error result."""
-    return ToolResult(call.id, call.name, sayable(reason), is_error=True)
+    """Return an error result for `call` with the text `reason`."""
+    return ToolResult(call.id, call.name, replace_surrogates(reason), is_error=True)
 
 
 def invalid(call: ToolCall, problems: list[str]) -> ToolResult:
-    """Give the result of a call that was not run, because of its arguments."""
+    """Return the error result of a call that was not run because of the `problems` of its arguments."""
     return failure(call, f"invalid arguments for {call.name!r}: {'; '.join(problems)}")
 
 
-def rescuing(problem: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> Work[ToolResult]:
-    """Log what was raised, and give the result that says so."""
+def error_result(error: BaseException, call: ToolCall, sensitive: Collection[str] = ()) -> Work[ToolResult]:
+    """Log `error`, which the tool of `call` raised, and return the error result that describes it.
+
+    Both are scrubbed.
+    """
     arguments = input_of(call)
-    secrets = [*(yield from secrets_around()), *secrets_of(arguments, sensitive)]
-    shown = scrub_text(repr(scrub(arguments, sensitive, secrets)), secrets)
+    secrets = [*(yield from current_secrets()), *secrets_of(arguments, sensitive)]
+    arguments_text = scrub_text(repr(scrub(arguments, sensitive, secrets)), secrets)
     name = scrub_text(call.name, secrets)
-    logger.error("tool %r failed with arguments %s\n%s", name, shown, traceback_of(problem, secrets))
-    return failure(call, FAILED + scrub_text(text_of(problem), secrets))
+    logger.error("tool %r failed with arguments %s\n%s", name, arguments_text, format_traceback(error, secrets))
+    return failure(call, FAILED + scrub_text(describe_error(error), secrets))
 
 
-def secrets_around() -> Work[Collection[str]]:
-    """Ask what is secret in the run, if there is one."""
-    return (yield Emit(_SecretsWanted())) or ()
+def current_secrets() -> Work[Collection[str]]:
+    """Return the run's secrets, or nothing outside of a run."""
+    return (yield Emit(_SecretsRequest())) or ()
 
 
-def traceback_of(problem: BaseException, secrets: Collection[str]) -> str:
-    """Say what was raised, with its traceback."""
-    return scrub_text("".join(traceback.format_exception(problem)), secrets)
+def format_traceback(error: BaseException, secrets: Collection[str]) -> str:
+    """Return the traceback of `error`, scrubbed of `secrets`."""
+    return scrub_text("".join(traceback.format_exception(error)), secrets)
 
 
-def text_of(problem: BaseException, most: int = _LONGEST_ERROR) -> str:
-    """Say what an exception says, up to so many characters; its kind, where that alone says nothing."""
+def describe_error(error: BaseException, limit: int = _LONGEST_ERROR) -> str:
+    """Return the message of `error`, cut to `limit` characters, or its type's name if it has no message."""
     try:
-        text = str(problem)
-    except BaseException:  # noqa: BLE001 - an exception that cannot be shown is still told
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - the `__str__` of other people's exceptions may raise anything
         text = ""
-    kind = type(problem).__name__
-    text = f"{kind}: {text}" if isinstance(problem, KeyError) else text or kind
-    over = len(text) - most
-    return text if over <= 0 else f"{text[:most]} [... {over} more characters]"
+    name = type(error).__name__
+    text = f"{name}: {text}" if isinstance(error, KeyError) else text or name
+    over = len(text) - limit
+    return text if over <= 0 else f"{text[:limit]} [... {over} more characters]"
 
 
 def result_of(value: Any, call: ToolCall) -> ToolResult:
-    """Give the result of a call whose tool gave this value."""
+    """Return the result of `call`, whose tool returned `value`."""
     match value:
         case str():
-            return ToolResult(call.id, call.name, sayable(value))
+            return ToolResult(call.id, call.name, replace_surrogates(value))
         case ToolResult():
             content = value.content
-            content = sayable(content) if isinstance(content, str) else [_sayable_part(part) for part in content]
+            content = (
+                replace_surrogates(content)
+                if isinstance(content, str)
+                else [_replace_surrogates_in(part) for part in content]
+            )
             return replace(value, tool_call_id=call.id, name=call.name, content=content)
         case Text() | Image() | Document() | Audio():
-            return ToolResult(call.id, call.name, [_sayable_part(value)])
+            return ToolResult(call.id, call.name, [_replace_surrogates_in(value)])
         case list() if value and any(isinstance(item, PARTS) for item in value):
-            return ToolResult(call.id, call.name, [_part_of(item) for item in value])
+            return ToolResult(call.id, call.name, [_to_part(item) for item in value])
     try:
         return ToolResult(call.id, call.name, write_json(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as problem:
-        return failure(call, f"{FAILED}the tool gave a value that cannot be written as JSON: {problem}")
+        return failure(call, f"{FAILED}the tool returned a value that cannot be written as JSON: {problem}")
 
 
-def answer_of(value: Any, call: ToolCall) -> ToolResult:
-    """Give the result of a call whose resolver or `execute` gave this; `("ok", text)` is one too."""
+def result_of_answer(value: Any, call: ToolCall) -> ToolResult:
+    """Return the result of `call` for what its resolver returned: a tool's value, or `("ok" | "error", value)`."""
     match value:
         case ("ok" | "error" as outcome, content) if type(value) is tuple:
             result = result_of(content, call)
@@ -224,22 +232,22 @@ def answer_of(value: Any, call: ToolCall) -> ToolResult:
     return result_of(value, call)
 
 
-def _part_of(item: Any) -> Part:
+def _to_part(item: Any) -> Part:
     if isinstance(item, PARTS):
-        return _sayable_part(item)
-    return Text(sayable(item) if isinstance(item, str) else write_json(item))
+        return _replace_surrogates_in(item)
+    return Text(replace_surrogates(item) if isinstance(item, str) else write_json(item))
 
 
-def _sayable_part(part: Part) -> Part:
-    """Give a part whose texts every wire can carry."""
+def _replace_surrogates_in(part: Part) -> Part:
+    """Return `part` with texts that every wire can carry."""
     names = getattr(part, "__struct_fields__", ())
     texts = {name: text for name in names if type(text := getattr(part, name)) is str and not text.isascii()}
-    changed = {name: said for name, text in texts.items() if (said := sayable(text)) is not text}
+    changed = {name: replaced for name, text in texts.items() if (replaced := replace_surrogates(text)) is not text}
     return replace(part, **changed) if changed else part
 
 
-def sayable(text: str) -> str:
-    """Give text that every wire can carry: half of a surrogate pair becomes U+FFFD."""
+def replace_surrogates(text: str) -> str:
+    """Return `text` with lone surrogates, which UTF-8 cannot encode, replaced by U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if _is_broken(text) else text
@@ -254,32 +262,32 @@ def _is_broken(text: str) -> bool:
 
 
 def safe(text: str) -> str:
-    r"""Write what could steer a terminal, hide, or turn the writing around as its number (`\x1b`)."""
-    return _UNSAFE.sub(spelled, text)
+    r"""Return `text` with characters escaped (`\x1b`) that could steer a terminal, hide, or turn the text around."""
+    return _UNSAFE.sub(escape_character, text)
 
 
-def spelled(found: re.Match[str]) -> str:
-    r"""Write a character that was found in some text, and cannot be shown, as `\xNN` or `\uNNNN`."""
-    code = ord(found.group())
+def escape_character(match: re.Match[str]) -> str:
+    r"""Return the escape, `\xNN` or `\uNNNN`, for a character that was matched in a text and cannot be shown."""
+    code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def write_json(value: Any) -> str:
-    """Write a value as JSON; where a set is inside, all is sorted, so that the text is always the same."""
-    order: Any = "deterministic" if _holds(value, lambda one: isinstance(one, set | frozenset)) else None
+    """Return `value` as JSON. If it contains a set, everything is sorted, so that the text is always the same."""
+    order: Any = "deterministic" if _contains(value, lambda one: isinstance(one, set | frozenset)) else None
     try:
-        written = msgspec.json.encode(value, enc_hook=_plain, order=order)
+        encoded = msgspec.json.encode(value, enc_hook=_plain, order=order)
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value, enc_hook=_plain, order=order)
-        return sayable(json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
-    if b"null" in written and _holds(value, lambda one: type(one) is float and not math.isfinite(one)):
+        return replace_surrogates(json.dumps(plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    if b"null" in encoded and _contains(value, lambda one: type(one) is float and not math.isfinite(one)):
         raise ValueError("a number is not finite")
-    return written.decode()
+    return encoded.decode()
 
 
-def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
-    """Whether a value is one of these, or holds one."""
-    if wanted(value):
+def _contains(value: Any, test: Callable[[Any], bool]) -> bool:
+    """Return True if `test` is true of `value` or of a value within it."""
+    if test(value):
         return True
     match value:
         case str() | bytes() | int() | float() | None:
@@ -294,11 +302,11 @@ def _holds(value: Any, wanted: Callable[[Any], bool]) -> bool:
             inner = vars(value).values() if hasattr(value, "__dict__") else ()
         case _:
             return False
-    return any(_holds(item, wanted) for item in inner)
+    return any(_contains(item, test) for item in inner)
 
 
 def _plain(value: Any) -> Any:
-    """Give plain values for what msgspec does not know."""
+    """Return plain values for a type that msgspec does not know."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")

@@ -1,11 +1,11 @@
-"""Functions in threads, so that one that waits or hangs blocks nobody else.
+"""Calls in threads, so that a function that waits or hangs blocks nothing else.
 
 Rules of this file:
-- A thread that is done waits a moment for the next function, and ends if none comes.
-- A thread that hangs can be left behind, never killed. It dies with the process, which no thread keeps alive.
-- Their number is bounded: beyond it a call is refused, it does not wait.
-- A function runs in the context (`contextvars`) of who called it, in a copy of its own.
-- In a forked process no thread of its parent is believed to exist.
+- A thread that finishes waits for the next function for `PATIENCE` seconds, then it ends.
+- A thread that hangs cannot be killed. It is abandoned, and dies with the process, because all threads are daemons.
+- There are at most `MAX_THREADS` threads. Further calls raise `TooManyThreads`; they do not wait.
+- A function runs in a copy of its caller's context (`contextvars`).
+- A forked child process starts without threads.
 """
 
 import contextlib
@@ -15,60 +15,63 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-_Settled = tuple[Any, BaseException | None]
-_Tell = Callable[[_Settled], None]
+_Outcome = tuple[Any, BaseException | None]
+_Callback = Callable[[_Outcome], None]
 MAX_THREADS = 256
 PATIENCE = 2.0
 
 
 class TooManyThreads(RuntimeError):
-    """So many calls hang that no thread is begun for another one."""
+    """`MAX_THREADS` calls are running or hang, so that no thread is left for another one."""
 
 
 class _Worker:
-    """What a thread does next, and the lock that it waits at until something is given."""
+    """A thread's next call, and the lock on which the thread waits for it."""
 
-    __slots__ = ("call", "context", "tell", "wake")
+    __slots__ = ("call", "context", "on_outcome", "wake")
 
     call: Callable[[], Any]
     context: contextvars.Context
-    tell: _Tell
+    on_outcome: _Callback
 
     def __init__(self) -> None:
         self.wake = threading.Lock()
         self.wake.acquire()
 
-    def take(self) -> tuple[contextvars.Context, Callable[[], Any], _Tell]:
-        """Take what was given, and keep nothing of it."""
-        work = self.context, self.call, self.tell
-        del self.context, self.call, self.tell
+    def take(self) -> tuple[contextvars.Context, Callable[[], Any], _Callback]:
+        """Return the next call and drop the references to it."""
+        work = self.context, self.call, self.on_outcome
+        del self.context, self.call, self.on_outcome
         return work
 
 
 class _Pool:
-    """The threads of this process. The idle ones are a stack: who was busy last is asked first."""
+    """The threads of this process. The idle ones are a stack: the thread that finished last is used first."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, without threads."""
+        """Reset the pool to no threads."""
         self._lock = threading.Lock()
         self._alive: set[_Worker] = set()
         self._idle: list[_Worker] = []
 
-    def begin(self, call: Callable[[], Any], tell: _Tell) -> None:
-        """Call a function in the context of here, in a thread that is idle or new; it tells the outcome."""
+    def start(self, call: Callable[[], Any], on_outcome: _Callback) -> None:
+        """Call `call` in an idle or new thread, in a copy of the current context.
+
+        The thread passes the outcome to `on_outcome`.
+        """
         context = contextvars.copy_context()
         with self._lock:
-            idle = bool(self._idle)
-            worker = self._idle.pop() if idle else self._grow()
-        worker.context, worker.call, worker.tell = context, call, tell
+            is_idle = bool(self._idle)
+            worker = self._idle.pop() if is_idle else self._grow()
+        worker.context, worker.call, worker.on_outcome = context, call, on_outcome
         worker.wake.release()
-        if idle:
+        if is_idle:
             return
         try:
-            threading.Thread(target=self._live, args=(worker,), name="toolwire", daemon=True).start()
+            threading.Thread(target=self._work, args=(worker,), name="toolwire", daemon=True).start()
         except BaseException:
             self._alive.discard(worker)
             raise
@@ -80,20 +83,26 @@ class _Pool:
         self._alive.add(worker)
         return worker
 
-    def _live(self, worker: _Worker) -> None:
-        while worker.wake.acquire(timeout=PATIENCE) or self._is_given_more(worker):
-            self._serve(worker)
+    def _work(self, worker: _Worker) -> None:
+        while worker.wake.acquire(timeout=PATIENCE) or self._accepts_more(worker):
+            self._call(worker)
 
-    def _serve(self, worker: _Worker) -> None:
-        """Do what was given. The thread is idle before the outcome is told: who asks again then finds it."""
-        context, call, tell = worker.take()
+    def _call(self, worker: _Worker) -> None:
+        """Call the worker's function.
+
+        The thread becomes idle before it reports the outcome, so that the next call can reuse it.
+        """
+        context, call, on_outcome = worker.take()
         outcome = context.run(_outcome, call)
         with self._lock:
             self._idle.append(worker)
-        tell(outcome)
+        on_outcome(outcome)
 
-    def _is_given_more(self, worker: _Worker) -> bool:
-        """Leave; who took the worker from the stack in this moment is about to give it something."""
+    def _accepts_more(self, worker: _Worker) -> bool:
+        """Return True if a caller has just taken `worker`, and wait for its function.
+
+        Else remove `worker` from the pool.
+        """
         with self._lock:
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -107,40 +116,41 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forget)
 
 
-def _outcome(function: Callable[[], Any]) -> _Settled:
+def _outcome(function: Callable[[], Any]) -> _Outcome:
     try:
         return function(), None
     except BaseException as problem:  # noqa: BLE001 - it is raised where the outcome is wanted
         return None, problem
 
 
-# Functions that nobody awaits any more, by whether they have ended: for who asks in the context of the await.
+# Set it to a list to collect an event for each function whose await is cancelled. A function's event is set when the
+# function ends.
 abandoned: contextvars.ContextVar[list[threading.Event] | None] = contextvars.ContextVar("abandoned", default=None)
 
 
 async def in_thread(function: Callable[[], Any]) -> Any:
-    """Call a function in a thread, and await what it gives."""
+    """Call `function` in a thread, and await its value. A cancelled await abandons the thread."""
     import asyncio  # noqa: PLC0415 - it runs already, or nobody could wait for this
 
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[_Settled] = loop.create_future()
+    future: asyncio.Future[_Outcome] = loop.create_future()
     ended = threading.Event()
 
-    def settle(outcome: _Settled) -> None:
+    def set_outcome(outcome: _Outcome) -> None:
         if not future.done():
             future.set_result(outcome)
 
-    def tell(outcome: _Settled) -> None:
+    def on_outcome(outcome: _Outcome) -> None:
         ended.set()
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, outcome)
+            loop.call_soon_threadsafe(set_outcome, outcome)
 
-    _pool.begin(function, tell)
+    _pool.start(function, on_outcome)
     try:
         value, problem = await future
     except asyncio.CancelledError:
-        if (left := abandoned.get()) is not None:
-            left.append(ended)
+        if (events := abandoned.get()) is not None:
+            events.append(ended)
         raise
     if problem is not None:
         raise problem
@@ -148,22 +158,25 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 
 
 def call_together(functions: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Call functions at the same time, and wait for all; the first problem is raised when they are done."""
-    settled: dict[int, _Settled] = {}
+    """Call `functions` concurrently, wait for all, and return their values in order.
+
+    Raise the first exception, if any.
+    """
+    outcomes_by_index: dict[int, _Outcome] = {}
     done = threading.Semaphore(0)
 
-    def begin(index: int) -> None:
-        def tell(outcome: _Settled) -> None:
-            settled[index] = outcome
+    def start(index: int) -> None:
+        def on_outcome(outcome: _Outcome) -> None:
+            outcomes_by_index[index] = outcome
             done.release()
 
-        _pool.begin(functions[index], tell)
+        _pool.start(functions[index], on_outcome)
 
     for index in range(len(functions)):
-        begin(index)
+        start(index)
     for _ in functions:
         done.acquire()
-    outcomes = [settled[index] for index in range(len(functions))]
+    outcomes = [outcomes_by_index[index] for index in range(len(functions))]
     for _, problem in outcomes:
         if problem is not None:
             raise problem

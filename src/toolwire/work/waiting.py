@@ -1,14 +1,15 @@
-"""Work that may wait, written once for sync and async code: a generator says what it needs, a driver does it.
+"""Work that may have to wait, written once for sync and async code: a generator yields steps, a driver performs them.
 
 Rules of this file:
-- A generator yields `Ask` (call this) or `Together` (do these at the same time), and gets the value back, or
-  the exception thrown at it. What it returns is what the driver gives. `Emit` is for those who read a stream.
+- A generator yields `Ask` (call this function) or `Together` (run these concurrently). The driver sends the value back,
+  or throws the exception that was raised. The driver returns what the generator returns. `Emit` passes a value to the
+  reader of a stream.
 - In async code nothing blocks the event loop: a function that is not async runs in another thread.
-- What a function raises that would stop the program or the task, had it gone through (a cancellation that nobody
-  asked for, a `GeneratorExit`), is thrown as `Raised`. `KeyboardInterrupt` and the task's own cancellation are not.
-- In sync code what is async is run to its end, in another thread where a loop is running in this one. What does not
-  end when it is cancelled is left behind, and goes on in a thread of its own.
-  Who must not block that loop asks for an awaitable of the rest instead (`answer`).
+- A function may raise an exception that would stop the program or the task, for instance a cancellation that nobody
+  requested, or `GeneratorExit`. It is thrown as `Raised`. `KeyboardInterrupt` and the task's own cancellation are not.
+- In sync code an awaitable is run to its end. If an event loop runs in this thread, another thread runs it. An
+  awaitable that does not end when it is cancelled is abandoned in a thread of its own. A caller that must not block
+  the running loop asks for an awaitable of the remaining steps instead (`run_or_await`).
 """
 
 import contextlib
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-# Seconds for what was cancelled to end, before it is left behind.
+# The seconds that cancelled work has to end before it is abandoned.
 GRACE = 0.2
 logger: logging.Logger = logging.getLogger("toolwire")
 
 
 class Ask(Struct, frozen=True):
-    """Call this; `awaited` is the async way to the same, taken in async code."""
+    """Call `function`. In async code, `awaited` is called instead, if it is set."""
 
     function: Callable[..., Any]
     arguments: Sequence[Any] = ()
@@ -43,13 +44,13 @@ class Ask(Struct, frozen=True):
 
 
 class Together(Struct, frozen=True):
-    """Do these at the same time; the values come back in this order."""
+    """Run `works` concurrently. The values come back in this order."""
 
     works: "Sequence[Work[Any]]"
 
 
 class Emit(Struct, frozen=True):
-    """Give this to whoever reads the steps as a stream (`flow`); elsewhere it goes nowhere."""
+    """Pass `value` to whoever reads the steps as a stream (`flow`). Without such a reader it is dropped."""
 
     value: Any
 
@@ -58,32 +59,35 @@ Work = Generator[Ask | Together | Emit, Any, T]
 
 
 def run(steps: "Work[T]") -> T:
-    """Do the steps in sync code."""
+    """Perform the steps in sync code, and return their value."""
     return _run(steps, wait)
 
 
-def answer(steps: "Work[T]") -> T:
-    """Do the steps in sync code; in a running event loop, what is async gives an awaitable of the rest."""
+def run_or_await(steps: "Work[T]") -> T:
+    """Perform the steps in sync code.
+
+    In a running event loop, the first awaitable returns an awaitable of all that is left.
+    """
     return _run(steps, None if is_loop_running() else wait)
 
 
 class Abandoned(BaseException):
-    """Nobody reads on: thrown at the steps, so that they let go of what they hold."""
+    """The reader of the stream has stopped. It is thrown at the steps, so that they release their resources."""
 
 
 class Raised(Exception):
-    """A function raised what would stop the program, or the task, had it gone through."""
+    """A function raised `error`, which would have stopped the program or the task."""
 
-    def __init__(self, problem: BaseException) -> None:
-        words = ""
-        with contextlib.suppress(BaseException):  # of what it says, it may raise as well
-            words = str(problem)
-        super().__init__(f"{type(problem).__name__}{f': {words}' if words else ''}")
-        self.__cause__ = problem
+    def __init__(self, error: BaseException) -> None:
+        message = ""
+        with contextlib.suppress(BaseException):  # its `__str__` may raise as well
+            message = str(error)
+        super().__init__(f"{type(error).__name__}{f': {message}' if message else ''}")
+        self.__cause__ = error
 
 
-def _thrown(problem: BaseException, *, cancelling: bool = False) -> BaseException:
-    """Give what is thrown at the steps for what a function raised."""
+def _to_throw(problem: BaseException, *, cancelling: bool = False) -> BaseException:
+    """Return the exception that is thrown at the steps for `problem`, which a function raised."""
     match problem:
         case Exception() | KeyboardInterrupt() | SystemExit() | Abandoned():
             return problem
@@ -100,18 +104,18 @@ def _is_cancelled() -> bool:
 
 
 def flow(steps: "Work[T]") -> Generator[Any, None, T]:
-    """Do the steps in sync code, and give what they emit."""
+    """Perform the steps in sync code, and yield what they emit."""
     try:
         step = next(steps)
         while True:
             try:
-                value = (yield step.value) if type(step) is Emit else _done(step, wait)
+                value = (yield step.value) if type(step) is Emit else _perform_sync(step, wait)
             except GeneratorExit:
                 with contextlib.suppress(StopIteration, Abandoned):
-                    _go(steps, steps.throw(Abandoned()), wait)
+                    _continue_sync(steps, steps.throw(Abandoned()), wait)
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-                step = steps.throw(_thrown(problem))
+                step = steps.throw(_to_throw(problem))
             else:
                 step = steps.send(value)
     except StopIteration as end:
@@ -119,7 +123,7 @@ def flow(steps: "Work[T]") -> Generator[Any, None, T]:
 
 
 async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
-    """Do the steps in async code, and give what they emit."""
+    """Perform the steps in async code, and yield what they emit."""
     try:
         step = next(steps)
         while True:
@@ -127,18 +131,18 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
                 value = (yield step.value) if type(step) is Emit else await _perform(step)
             except GeneratorExit:
                 with contextlib.suppress(StopIteration, Abandoned):
-                    await _do(steps, steps.throw(Abandoned()))
+                    await _perform_all(steps, steps.throw(Abandoned()))
                 raise
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-                step = steps.throw(_thrown(problem, cancelling=_is_cancelled()))
+                step = steps.throw(_to_throw(problem, cancelling=_is_cancelled()))
             else:
                 step = steps.send(value)
     except StopIteration:
         return
 
 
-def through(steps: "Work[T]", tell: "Callable[[Any], Work[Any]]") -> "Work[T]":
-    """Do the steps, and let `tell` say what is done in the place of each thing that they emit."""
+def handle_emits(steps: "Work[T]", handle: "Callable[[Any], Work[Any]]") -> "Work[T]":
+    """Run the steps. `handle` answers each value that they emit, in steps of its own."""
     value: Any = None
     problem: BaseException | None = None
     while True:
@@ -148,28 +152,28 @@ def through(steps: "Work[T]", tell: "Callable[[Any], Work[Any]]") -> "Work[T]":
             return end.value  # type: ignore[no-any-return]
         value = problem = None
         try:
-            value = (yield from tell(step.value)) if type(step) is Emit else (yield step)
+            value = (yield from handle(step.value)) if type(step) is Emit else (yield step)
         except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
             problem = raised
 
 
-def picking(steps: "Work[T]", pick: "Callable[[Any], Any]") -> "Work[T]":
-    """Do the steps, and emit what `pick` makes of each thing that they emit; None is left out."""
-    given: Any = None
+def filter_emits(steps: "Work[T]", pick: "Callable[[Any], Any]") -> "Work[T]":
+    """Run the steps, and emit what `pick` returns for each value that they emit. None emits nothing."""
+    answer: Any = None
     problem: BaseException | None = None
     while True:
         try:
-            step = steps.send(given) if problem is None else steps.throw(problem)
+            step = steps.send(answer) if problem is None else steps.throw(problem)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        given = problem = None
+        answer = problem = None
         if type(step) is Emit:
             value = pick(step.value)
             if value is None:
                 continue
             step = step if value is step.value else Emit(value)
         try:
-            given = yield step
+            answer = yield step
         except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
             problem = raised
 
@@ -183,29 +187,29 @@ def _call(step: Ask | Together | Emit) -> Any:
     return None
 
 
-def _done(step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any]) -> Any:
+def _perform_sync(step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any]) -> Any:
     value = _call(step)
     return finish(value) if inspect.isawaitable(value) else value
 
 
 def _run(steps: "Work[T]", finish: Callable[[Awaitable[Any]], Any] | None) -> T:
     try:
-        return _go(steps, next(steps), finish)
+        return _continue_sync(steps, next(steps), finish)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
-def _go(steps: "Work[T]", step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any] | None) -> T:
+def _continue_sync(steps: "Work[T]", step: Ask | Together | Emit, finish: Callable[[Awaitable[Any]], Any] | None) -> T:
     try:
         while True:
             try:
                 value = _call(step)
                 if inspect.isawaitable(value):
                     if finish is None:
-                        return _go_on(steps, value)  # type: ignore[return-value]
+                        return _continue_async(steps, value)  # type: ignore[return-value]
                     value = finish(value)
             except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-                step = steps.throw(_thrown(problem))
+                step = steps.throw(_to_throw(problem))
             else:
                 step = steps.send(value)
     except StopIteration as end:
@@ -213,28 +217,28 @@ def _go(steps: "Work[T]", step: Ask | Together | Emit, finish: Callable[[Awaitab
 
 
 async def arun(steps: "Work[T]") -> T:
-    """Do the steps in async code."""
+    """Perform the steps in async code, and return their value."""
     try:
-        return await _do(steps, next(steps))
+        return await _perform_all(steps, next(steps))
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
 
 
-async def _go_on(steps: "Work[T]", value: Awaitable[Any]) -> T:
-    """Do the rest of the steps in async code, after this value."""
+async def _continue_async(steps: "Work[T]", value: Awaitable[Any]) -> T:
+    """Send the awaited `value` to the steps, and perform the remaining ones in async code."""
 
-    async def given() -> Any:
+    async def awaited() -> Any:
         return await value
 
-    return await _do(steps, Ask(given))
+    return await _perform_all(steps, Ask(awaited))
 
 
-async def _do(steps: "Work[T]", step: Ask | Together | Emit) -> T:
+async def _perform_all(steps: "Work[T]", step: Ask | Together | Emit) -> T:
     while True:
         try:
             value = await _perform(step)
         except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
-            failed: BaseException | None = _thrown(problem, cancelling=_is_cancelled())
+            failed: BaseException | None = _to_throw(problem, cancelling=_is_cancelled())
         else:
             failed = None
         try:
@@ -244,7 +248,7 @@ async def _do(steps: "Work[T]", step: Ask | Together | Emit) -> T:
 
 
 async def _perform(step: Ask | Together | Emit) -> Any:
-    """Do one step without blocking the event loop."""
+    """Perform one step without blocking the event loop."""
     import asyncio  # noqa: PLC0415 - it runs already
 
     if type(step) is not Ask:
@@ -257,7 +261,7 @@ async def _perform(step: Ask | Together | Emit) -> Any:
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling this gives a coroutine."""
+    """Return True if calling `function` returns a coroutine."""
     while hasattr(function, "func"):
         function = function.func
     if inspect.isroutine(function) or inspect.isclass(function):
@@ -265,8 +269,8 @@ def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(type(function).__call__)
 
 
-def places_of(function: Callable[..., Any]) -> float:
-    """Count the arguments that a function takes by place; it is any number where nobody can know."""
+def count_positional(function: Callable[..., Any]) -> float:
+    """Return how many positional arguments `function` accepts; infinity if it is unknown or unlimited."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -278,40 +282,40 @@ def places_of(function: Callable[..., Any]) -> float:
 
 @contextlib.contextmanager
 def stop_future(stop: Any) -> Iterator["asyncio.Future[None]"]:
-    """Give a future of the running event loop that is done when somebody says stop, from whichever thread.
+    """Return a context with a future of the running event loop that is done once `stop` is called, from any thread.
 
-    `stop` has `telling`, as `toolwire.Cancel` has; where it is None, the future is never done.
+    `stop` has `telling`, as `toolwire.Cancel` has. If it is None, the future is never done.
     """
     import asyncio  # noqa: PLC0415 - it runs already
 
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def on_stop() -> None:
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
             loop.call_soon_threadsafe(lambda: None if stopped.done() else stopped.set_result(None))
 
-    with contextlib.nullcontext() if stop is None else stop.telling(tell):
+    with contextlib.nullcontext() if stop is None else stop.telling(on_stop):
         yield stopped
     stopped.cancel()
 
 
 def is_loop_running() -> bool:
-    """Whether an event loop runs in this thread."""
-    asyncio = sys.modules.get("asyncio")  # where nobody has imported it, none can run
-    # The public function raises, which costs more.
+    """Return True if an event loop runs in this thread."""
+    asyncio = sys.modules.get("asyncio")  # unless it has been imported, no loop can run
+    # The public `get_running_loop` raises without a loop, which is slower.
     return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001
 
 
 def wait(awaitable: Awaitable[T]) -> T:
-    """Run an awaitable to its end, in an event loop of its own."""
+    """Run `awaitable` to its end in a new event loop, and return its value."""
     if not is_loop_running():
-        return _run_apart(awaitable)
-    [value] = call_together([lambda: _run_apart(awaitable)])
+        return _run_in_new_loop(awaitable)
+    [value] = call_together([lambda: _run_in_new_loop(awaitable)])
     return value  # type: ignore[no-any-return]
 
 
-def _run_apart(awaitable: Awaitable[T]) -> T:
+def _run_in_new_loop(awaitable: Awaitable[T]) -> T:
     import asyncio  # noqa: PLC0415 - only what is async needs it
 
     async def main() -> T:
@@ -321,24 +325,24 @@ def _run_apart(awaitable: Awaitable[T]) -> T:
     try:
         return runner.run(main())
     finally:
-        _let_go(runner)
+        _close_loop(runner)
 
 
-def _let_go(runner: Any) -> None:
-    """Close an event loop; where something in it does not end, that is done by a thread, when it has ended."""
+def _close_loop(runner: Any) -> None:
+    """Close the runner's event loop. If a task in it does not end, a thread closes it when the task has ended."""
     import asyncio  # noqa: PLC0415 - the runner is of it
 
     loop = runner.get_loop()
-    left = [task for task in asyncio.all_tasks(loop) if not task.done()]
-    for task in left:
+    pending = [task for task in asyncio.all_tasks(loop) if not task.done()]
+    for task in pending:
         task.cancel()
-    if left:
-        runner.run(asyncio.wait(left, timeout=GRACE))
-    ended = all(task.done() for task in left)
+    if pending:
+        runner.run(asyncio.wait(pending, timeout=GRACE))
+    ended = all(task.done() for task in pending)
     if ended and getattr(loop, "_default_executor", None) is None:
         runner.close()
         return
     closing = threading.Thread(target=runner.close, name="toolwire left behind", daemon=True)
     closing.start()
-    if ended:  # of threads that were begun in it, closing waits for the end
+    if ended:  # closing waits for the threads that were started in it
         closing.join(GRACE)
