@@ -353,7 +353,7 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     if setup.form is not None:
         request = setup.form.asked(request)
     steps = exchanging(upstream, request, sent, clock.stop)
-    outcome = yield from steps if setup.journal is None else setup.journal.asking(sent, steps)
+    outcome = yield from steps if setup.journal is None else setup.journal.ask_model(sent, steps)
     if setup.clearing is not None and type(outcome) is Response:
         setup.clearing.answered(outcome.usage)
     if setup.recording is not None:
@@ -389,7 +389,7 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
         if setup.journal is None:
             results = yield execute
         else:
-            results = yield from setup.journal.calling(tools, setup.resolve, execute, ran)
+            results = yield from setup.journal.run_calls(tools, setup.resolve, execute, ran)
     finally:
         if setup.recording is not None:
             setup.recording.keep(ran)

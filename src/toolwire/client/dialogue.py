@@ -157,7 +157,7 @@ class Dialogue:
             upstream, setup = one.prepared(prompt, options, asked, covered=getattr(journal, "files", ()))
             setup = replace(setup, begun=since[0])
             if journal is not None:
-                upstream, setup = journal.bound(upstream, setup)
+                upstream, setup = journal.bind(upstream, setup)
             done = yield from _conversation(upstream, setup, options.on_event, on_end, last=last)
             if done.error is not None and _failed(done):
                 raise exception_of(done.error, upstream.provider.name)

@@ -1,8 +1,8 @@
-"""What is done with a call that had begun and not ended, by what its tool declared; pure.
+"""The treatment of a call that was interrupted, by its tool's `effects`; pure.
 
 Rules of this file:
-- `once` is never run again, and what a tool does not say is `once`.
-- Whatever is done, the model reads it in the result of the call.
+- A call of a `once` tool is never run again. A tool without `effects` is `once`.
+- The call's result contains a note for the model on how the call was treated.
 """
 
 from typing import Literal
@@ -20,12 +20,12 @@ UNKNOWN = (
 )
 HAPPENED = "the call had begun before, and had not ended: it was checked that it has happened, and was not run again"
 NOT_YET = "the call had begun before, and had not ended: it was checked that it has not happened, and was run again"
-NOT_KEPT = "not run: its arguments were secret, and are not kept where the process ends. Call it again with them"
+NOT_RECORDED = "not run: its arguments were secret, and are not kept where the process ends. Call it again with them"
 
 
-def treatment(begun: int, effects: Effects) -> _Treatment:
-    """Say what is done with a call that has begun so often, and never ended."""
-    if begun == 0:
+def choose_treatment(starts: int, effects: Effects) -> _Treatment:
+    """Return how to treat a call that was started `starts` times and never ended."""
+    if starts == 0:
         return "run"
     if isinstance(effects, Checkable):
         return "probe"
@@ -33,10 +33,10 @@ def treatment(begun: int, effects: Effects) -> _Treatment:
 
 
 def is_repeatable(effects: Effects) -> bool:
-    """Whether a call may be run again, whoever knows that it had begun."""
+    """Return True if a call may be run again without a check, although it was started before."""
     return isinstance(effects, str) and effects in _AGAIN
 
 
-def note(effects: Effects) -> str:
-    """Say that a call was run again, and why it may be."""
+def rerun_note(effects: Effects) -> str:
+    """Return the note for the model on why the call could be run again."""
     return _AGAIN[effects] if isinstance(effects, str) else NOT_YET
