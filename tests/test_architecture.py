@@ -313,7 +313,7 @@ CACHES = {
     "text.shapes.parameters._passed": "the marks of a format",
     "text.writing._escaping": "the marks of a format",
     "traces.tables.table": "the tables of a database",
-    "traces.writer._hooked": "whether forks are waited for",
+    "traces.writer._install_hooks": "whether forks are waited for",
     "wire.names.read_grammar": "the grammars of ids that were configured",
     "work.marks.sweep_orphans": "whether orphans were looked for",
 }

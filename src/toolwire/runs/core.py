@@ -32,7 +32,7 @@ from toolwire.runs.owners import is_dead, new_owner
 from toolwire.runs.records import to_plain
 from toolwire.runs.register import RUNS, UNAVAILABLE, Register, RunLost
 from toolwire.runs.specs import RunInputs, decode_spec, merge_inputs, prompt_from
-from toolwire.traces.databases import words_of
+from toolwire.traces.databases import first_line
 from toolwire.types import Request
 from toolwire.work.results import safe
 from toolwire.work.waiting import Raised, run
@@ -196,7 +196,7 @@ class Core:
                 logger.warning("run %r will be resumed: %s", name, problem)
                 away = isinstance(problem, UNAVAILABLE) or isinstance(problem.__cause__, UNAVAILABLE)
                 tries = RUNS.c.tries + (0 if away else _ALONE)
-                self._release(name, token, "queued", words_of(problem), expires=self.register.now + 1.0, tries=tries)
+                self._release(name, token, "queued", first_line(problem), expires=self.register.now + 1.0, tries=tries)
             case Exception():
                 logger.warning("run %r is parked: %s: %s", name, type(problem).__name__, problem)
                 self._release(name, token, "parked", f"{type(problem).__name__}: {problem}")

@@ -24,7 +24,7 @@ from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
 from toolwire.runs.register import retried
-from toolwire.traces.databases import driven, words_of
+from toolwire.traces.databases import first_line, with_driver
 from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
 
 _NAME = "toolwire.run"
@@ -55,7 +55,7 @@ class _Json(Serializer):
 def _open_database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
     """Open an SQLite or PostgreSQL database. Return its URL, its engine, and the watch of its files (SQLite only)."""
     try:
-        parsed = driven(url)
+        parsed = with_driver(url)
     except sa.exc.ArgumentError:
         raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
     if parsed.get_backend_name() == "postgresql":
@@ -70,7 +70,7 @@ def _open_database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
         files.path.touch(mode=0o600)  # only its owner may read a conversation
     except OSError as problem:
         raise StoreFailed(f"the database cannot be opened: {problem}", path="Runs") from None
-    files.begin()
+    files.start()
     db = sa.create_engine(parsed, **_POOL)
 
     @sa.event.listens_for(db, "connect")
@@ -95,7 +95,7 @@ def _open_database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
 def normalize_url(url: str) -> str:
     """Return one key for a database, however its URL is written: the real path for SQLite, else the full URL."""
     try:
-        parsed = driven(url)
+        parsed = with_driver(url)
     except sa.exc.ArgumentError:
         return url
     if parsed.get_backend_name() == "sqlite" and parsed.database and "?" not in url:
@@ -105,7 +105,7 @@ def normalize_url(url: str) -> str:
 
 def _opening_error(problem: sa.exc.DatabaseError, files: FileWatch | None) -> StoreFailed:
     damage = "" if files is None else damage_of(problem, files.path)
-    return StoreFailed(f"the database cannot be opened: {damage or words_of(problem)}", path="Runs")
+    return StoreFailed(f"the database cannot be opened: {damage or first_line(problem)}", path="Runs")
 
 
 def _mark_connection_failure(failure: sa.ExceptionContext) -> None:
@@ -165,7 +165,7 @@ class Engine:
     def _note_files(self) -> None:
         """Remember the current state of the files. Raise `StoreFailed` if they were taken away."""
         if self._files is not None:
-            self._files.note()
+            self._files.remember()
 
     def launch(self, execute: Callable[[str], Any]) -> None:
         """Start to execute runs that are started here or come from the queues, with `execute`."""

@@ -34,7 +34,7 @@ from toolwire.runs.failpoints import failpoint
 from toolwire.runs.limits import ProviderLimits
 from toolwire.runs.records import Secrets, from_plain, has_hidden, pack, to_builtins, to_plain, unpack
 from toolwire.runs.register import Register, Unapproved
-from toolwire.traces.databases import words_of
+from toolwire.traces.databases import first_line
 from toolwire.types import Error, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolwire.work.keys import CallKey, use_key
 from toolwire.work.results import CallRecord, Ran, failure, invalid, result_of, safe
@@ -395,7 +395,7 @@ def _not_recording_failures(function: Callable[[], Any]) -> Callable[[], Any]:
         try:
             return function()
         except Exception as problem:
-            raise StepFailed(words_of(problem)) from problem
+            raise StepFailed(first_line(problem)) from problem
 
     return guarded
 
