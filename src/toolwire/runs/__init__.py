@@ -32,4 +32,4 @@ if not _typing.TYPE_CHECKING:  # a type checker would accept any attribute
         except ModuleNotFoundError as problem:
             if (problem.name or "").partition(".")[0] not in ("dbos", "sqlalchemy"):
                 raise
-            raise _MissingExtra("DBOS", "runs", "for runs that survive") from None
+            raise _MissingExtra("DBOS", "runs", "for durable runs") from None

@@ -78,7 +78,7 @@ class Run:
     async def events(self, after: int = 0, *, wait: bool = True) -> AsyncIterator[sync.Offset]:
         """Yield the events after an offset, each with its own offset. Wait for further ones, unless `wait` is false."""
         while True:
-            events, is_over = await in_thread(lambda: self._run.read_events(after))  # noqa: B023 - it is called at once
+            events, is_over = await in_thread(lambda: self._run.happened(after))  # noqa: B023 - the lambda is called immediately
             for after, event in events:  # noqa: PLR1704 - the next read starts there
                 yield after, event
             if is_over or not wait:

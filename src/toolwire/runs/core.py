@@ -216,7 +216,7 @@ class Core:
         failpoint("in-release")
         self.register.change(name, RUNS.c.token == token, **values)
 
-    # Watching
+    # The watcher thread
 
     def _watch(self) -> None:
         next_renewal = next_sweep = pause = 0.0

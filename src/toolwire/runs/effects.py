@@ -11,16 +11,16 @@ from toolwire.resolvers.effects import Checkable, Effects
 
 _Treatment = Literal["run", "again", "probe", "unknown"]
 _AGAIN = {
-    "none": "the call had begun before, and had not ended: it has no effects, and was run again",
-    "idempotent": "the call had begun before, and had not ended: it was run again with the same key",
+    "none": "an earlier attempt of the call was interrupted. The tool has no effects, so the call was run again",
+    "idempotent": "an earlier attempt of the call was interrupted: it was run again with the same key",
 }
 UNKNOWN = (
-    "interrupted: the call had begun, and the process ended before the call did. Whether it happened is unknown."
-    " It was not run again: find out what happened before you call it once more"
+    "interrupted: the process ended while the call was running. Whether it happened is unknown."
+    " It was not run again: find out what happened before you repeat the call"
 )
-HAPPENED = "the call had begun before, and had not ended: it was checked that it has happened, and was not run again"
-NOT_YET = "the call had begun before, and had not ended: it was checked that it has not happened, and was run again"
-NOT_RECORDED = "not run: its arguments were secret, and are not kept where the process ends. Call it again with them"
+HAPPENED = "an earlier attempt of the call was interrupted. A check showed that it took effect, so it was not run again"
+NOT_YET = "an earlier attempt of the call was interrupted. A check showed that it took no effect, so it was run again"
+NOT_RECORDED = "not run: its secret arguments were lost when the process ended. Make the call again with all arguments"
 
 
 def choose_treatment(starts: int, effects: Effects) -> _Treatment:

@@ -385,7 +385,9 @@ def _check_tools(declared: Sequence[Any], available: dict[str, Tool]) -> None:
     ]
     for names, words in ((missing, "are missing"), (changed, "have other parameters")):
         if names:
-            raise LookupError(f"the run began with tools that {words} here: {', '.join(names)}")
+            raise LookupError(
+                f"the run began with tools that {words} here: {', '.join(names)}. Restore them and resume it"
+            )
 
 
 def _not_recording_failures(function: Callable[[], Any]) -> Callable[[], Any]:

@@ -161,7 +161,7 @@ class Register:
                     connection.exec_driver_sql("PRAGMA synchronous=FULL")
 
     def _into(self, table: Table, rows: Any) -> Any:
-        from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415 - one of both
+        from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415 - only the dialect in use
 
         return (sqlite if self._sqlite else postgresql).insert(table).values(rows)
 

@@ -82,7 +82,7 @@ class Listed(Struct, frozen=True):
 class Run:
     """A durable run. Any number of processes may have a `Run` of one run; they share only its id."""
 
-    def __init__(self, runs: "Runs", id: str) -> None:  # noqa: A002 - it is the run's
+    def __init__(self, runs: "Runs", id: str) -> None:  # noqa: A002 - the run's id
         self._runs = runs
         self.id: str = id
 
@@ -147,7 +147,7 @@ class Run:
                 raise RunParked(self.id, row.reason)
             if row.state != "ended":
                 return None
-            output = self._core.engine.output(self.id)  # it may have ended between the two looks
+            output = self._core.engine.output(self.id)  # it may have ended after the first query
         if output is None:
             reason = row.reason.partition(": ")[2] or "the run was cancelled"
             return Done("cancelled", self._recorded_messages(), reason=reason)
@@ -178,7 +178,7 @@ class Run:
         """
         pause = _SHORTEST
         while True:
-            events, is_over = self.read_events(after)
+            events, is_over = self.happened(after)
             for after, event in events:  # noqa: PLR1704 - the next read starts there
                 yield after, event
             if is_over or not wait:
@@ -186,7 +186,7 @@ class Run:
             pause = _SHORTEST if events else min(_LONGEST, pause * 1.5)
             time.sleep(pause)
 
-    def read_events(self, after: int = 0) -> tuple[list[Offset], bool]:
+    def happened(self, after: int = 0) -> tuple[list[Offset], bool]:
         """Return the events after the offset `after` so far, and True if these are all."""
         if type(after) is not int or not 0 <= after <= _LAST:
             words = f"must be an offset, a whole number of 0 or more, not {after!r}"
@@ -230,7 +230,7 @@ class Run:
         self._core.register.change(self.id, parked, state="queued", tries=0, expires=0.0, owner=None, reason="")
         self._core.engine.check()
 
-    def fork(self, at: int, id: str | None = None) -> "Run":  # noqa: A002 - it is the new run's
+    def fork(self, at: int, id: str | None = None) -> "Run":  # noqa: A002 - the new run's id
         """Start a new run from this run's recorded steps up to the offset `at`. It continues independently."""
         return self._runs.forked(self, at, id)
 
@@ -279,7 +279,7 @@ class Runs:
         provider: Providers = None,
         model: str | None = None,
         *,
-        id: str | None = None,  # noqa: A002 - it is the run's
+        id: str | None = None,  # noqa: A002 - the run's id
         tools: Tools = (),
         options: ClientOptions | None = None,
         queue: str | None = None,
@@ -334,7 +334,7 @@ class Runs:
             core.engine.start(name)
         return True
 
-    def run(self, id: str) -> Run:  # noqa: A002 - it is the run's
+    def run(self, id: str) -> Run:  # noqa: A002 - the run's id
         """Return the run with an id. Raise `InvalidField` if there is none."""
         run = Run(self, id)
         run._row()  # noqa: SLF001 - it raises if there is none
@@ -366,14 +366,14 @@ class Runs:
             self.core.engine.check()
         return self.core.limits.all()
 
-    def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - it is the new run's
+    def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - the new run's id
         """Start a run from another run's recorded steps up to the offset `at`."""
         recorded = len(self.core.engine.steps(run.id, output=False))
         if type(at) is not int or not 0 <= at <= recorded:
             raise InvalidField("at", f"must be an offset of the run's events, 0 to {recorded}, not {at!r}", path="fork")
         _check_name("id", id)
         name, core = id or uuid.uuid4().hex, self.core
-        row = run._row()  # noqa: SLF001 - the same file
+        row = run._row()  # noqa: SLF001 - the class is in this file
         core.launch()
         values = {"owner": core.owner, "expires": core.register.now + core.lease, "steps": at}
         if not core.register.copy(run.id, name, state="queued", **values):

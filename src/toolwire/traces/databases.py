@@ -210,7 +210,7 @@ def _begin_sqlite(connection: Connection, location: StoreLocation, *, lock: bool
         connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif lock:
         # The host's engine began the transaction itself: deleting no row waits for the write lock.
-        connection.exec_driver_sql(f'DELETE FROM "{location.table.name}" WHERE 0')  # noqa: S608 - a checked name
+        connection.exec_driver_sql(f'DELETE FROM "{location.table.name}" WHERE 0')  # noqa: S608 - the name was checked
 
 
 def _lock_key(location: StoreLocation) -> int:

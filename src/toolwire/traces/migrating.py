@@ -100,7 +100,7 @@ def _is_adoptable(connection: Connection, location: StoreLocation) -> bool:
 def _upgrade(connection: Connection, location: StoreLocation, *, stamp: bool) -> None:
     try:
         from alembic import command  # noqa: PLC0415 - loaded only if there is something to migrate
-        from alembic.config import Config  # noqa: PLC0415 - the same
+        from alembic.config import Config  # noqa: PLC0415 - likewise
     except ModuleNotFoundError:
         raise MissingExtra("Alembic", "traces", "to make or migrate a store of traces") from None
     config = Config()

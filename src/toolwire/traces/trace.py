@@ -239,22 +239,20 @@ class Scope(Struct, frozen=True):
     session: str | None = None
 
     @classmethod
-    def of(
-        cls, traces: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None
-    ) -> Self:
+    def of(cls, given: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Self:
         """Return the scope for a client's `traces=`: a scope, or a store.
 
         A conversation without an id gets a new one.
         """
-        if isinstance(traces, cls):
-            return traces
-        if not callable(getattr(traces, "record", None)):
+        if isinstance(given, cls):
+            return given
+        if not callable(getattr(given, "record", None)):
             raise InvalidField("traces", "must be a store from `traces.open`, or its `of(...)`")
         for name, id_ in (("tenant_id", tenant_id), ("conversation_id", conversation_id)):
             if isinstance(id_, str) and scrub_text(id_) != id_:
                 raise InvalidField(name, "looks like a key, and would be stored in each row: use a name", path="traces")
         conversation = uuid.uuid4() if conversation_id is None else conversation_id
-        return cls(traces, id_text(tenant_id) or "", id_text(conversation), session)
+        return cls(given, id_text(tenant_id) or "", id_text(conversation), session)
 
     def check(self) -> None:
         """Raise `StoreFailed` if the store has failed."""

@@ -214,7 +214,7 @@ def _identity(state: Any) -> _Identity:
 
 
 def _read(connection: sqlite3.Connection, table: str, position: int, ledger: str, *, pages: bool) -> str:
-    row = f'SELECT ledger FROM "{table}" WHERE position = ?'  # noqa: S608 - a checked name
+    row = f'SELECT ledger FROM "{table}" WHERE position = ?'  # noqa: S608 - the name was checked
     stored = connection.execute(row, (position,)).fetchone()
     if position and (stored is None or stored[0] != ledger):
         return "rows that were acknowledged are not there"

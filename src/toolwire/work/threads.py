@@ -119,7 +119,7 @@ if hasattr(os, "register_at_fork"):
 def _outcome(function: Callable[[], Any]) -> _Outcome:
     try:
         return function(), None
-    except BaseException as problem:  # noqa: BLE001 - it is raised where the outcome is wanted
+    except BaseException as problem:  # noqa: BLE001 - the caller raises it
         return None, problem
 
 
@@ -130,7 +130,7 @@ abandoned: contextvars.ContextVar[list[threading.Event] | None] = contextvars.Co
 
 async def in_thread(function: Callable[[], Any]) -> Any:
     """Call `function` in a thread, and await its value. A cancelled await abandons the thread."""
-    import asyncio  # noqa: PLC0415 - it runs already, or nobody could wait for this
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
 
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Outcome] = loop.create_future()
@@ -142,7 +142,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
 
     def on_outcome(outcome: _Outcome) -> None:
         ended.set()
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
             loop.call_soon_threadsafe(set_outcome, outcome)
 
     _pool.start(function, on_outcome)

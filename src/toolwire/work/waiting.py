@@ -97,7 +97,7 @@ def _to_throw(problem: BaseException, *, cancelling: bool = False) -> BaseExcept
 
 
 def _is_cancelled() -> bool:
-    import asyncio  # noqa: PLC0415 - it runs already
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
 
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
@@ -114,7 +114,7 @@ def flow(steps: "Work[T]") -> Generator[Any, None, T]:
                 with contextlib.suppress(StopIteration, Abandoned):
                     _continue_sync(steps, steps.throw(Abandoned()), wait)
                 raise
-            except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+            except BaseException as problem:  # noqa: BLE001 - the steps handle it
                 step = steps.throw(_to_throw(problem))
             else:
                 step = steps.send(value)
@@ -133,7 +133,7 @@ async def aflow(steps: "Work[Any]") -> AsyncGenerator[Any, None]:
                 with contextlib.suppress(StopIteration, Abandoned):
                     await _perform_all(steps, steps.throw(Abandoned()))
                 raise
-            except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+            except BaseException as problem:  # noqa: BLE001 - the steps handle it
                 step = steps.throw(_to_throw(problem, cancelling=_is_cancelled()))
             else:
                 step = steps.send(value)
@@ -153,7 +153,7 @@ def handle_emits(steps: "Work[T]", handle: "Callable[[Any], Work[Any]]") -> "Wor
         value = problem = None
         try:
             value = (yield from handle(step.value)) if type(step) is Emit else (yield step)
-        except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+        except BaseException as raised:  # noqa: BLE001 - the steps handle it
             problem = raised
 
 
@@ -174,7 +174,7 @@ def filter_emits(steps: "Work[T]", pick: "Callable[[Any], Any]") -> "Work[T]":
             step = step if value is step.value else Emit(value)
         try:
             answer = yield step
-        except BaseException as raised:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+        except BaseException as raised:  # noqa: BLE001 - the steps handle it
             problem = raised
 
 
@@ -208,7 +208,7 @@ def _continue_sync(steps: "Work[T]", step: Ask | Together | Emit, finish: Callab
                     if finish is None:
                         return _continue_async(steps, value)  # type: ignore[return-value]
                     value = finish(value)
-            except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+            except BaseException as problem:  # noqa: BLE001 - the steps handle it
                 step = steps.throw(_to_throw(problem))
             else:
                 step = steps.send(value)
@@ -237,7 +237,7 @@ async def _perform_all(steps: "Work[T]", step: Ask | Together | Emit) -> T:
     while True:
         try:
             value = await _perform(step)
-        except BaseException as problem:  # noqa: BLE001 - it is thrown at the steps, which say what to do
+        except BaseException as problem:  # noqa: BLE001 - the steps handle it
             failed: BaseException | None = _to_throw(problem, cancelling=_is_cancelled())
         else:
             failed = None
@@ -249,7 +249,7 @@ async def _perform_all(steps: "Work[T]", step: Ask | Together | Emit) -> T:
 
 async def _perform(step: Ask | Together | Emit) -> Any:
     """Perform one step without blocking the event loop."""
-    import asyncio  # noqa: PLC0415 - it runs already
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
 
     if type(step) is not Ask:
         return await asyncio.gather(*map(arun, step.works)) if type(step) is Together else None
@@ -286,7 +286,7 @@ def stop_future(stop: Any) -> Iterator["asyncio.Future[None]"]:
 
     `stop` has `telling`, as `toolwire.Cancel` has. If it is None, the future is never done.
     """
-    import asyncio  # noqa: PLC0415 - it runs already
+    import asyncio  # noqa: PLC0415 - a running loop has imported it
 
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[None] = loop.create_future()
@@ -316,7 +316,7 @@ def wait(awaitable: Awaitable[T]) -> T:
 
 
 def _run_in_new_loop(awaitable: Awaitable[T]) -> T:
-    import asyncio  # noqa: PLC0415 - only what is async needs it
+    import asyncio  # noqa: PLC0415 - only async code needs it
 
     async def main() -> T:
         return await awaitable
@@ -330,7 +330,7 @@ def _run_in_new_loop(awaitable: Awaitable[T]) -> T:
 
 def _close_loop(runner: Any) -> None:
     """Close the runner's event loop. If a task in it does not end, a thread closes it when the task has ended."""
-    import asyncio  # noqa: PLC0415 - the runner is of it
+    import asyncio  # noqa: PLC0415 - the runner has imported it
 
     loop = runner.get_loop()
     pending = [task for task in asyncio.all_tasks(loop) if not task.done()]
