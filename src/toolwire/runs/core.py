@@ -238,7 +238,7 @@ class Core:
                 self.failure = problem
                 return
             except Exception as problem:  # noqa: BLE001 - the database may come back
-                logger.warning("the leases of runs cannot be renewed now: %s", type(problem).__name__)
+                logger.warning("the database of the runs cannot be reached now: %s", type(problem).__name__)
 
     def _renew(self) -> None:
         """Renew the leases of all runs that are executed here, are about to be, or have just ended."""

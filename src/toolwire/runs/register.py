@@ -343,9 +343,9 @@ class Register:
 
     @retried
     def answer(self, run: str, call: str, verdict: str) -> bool:
-        """Answer an approval request once.
+        """Answer a call's approval request, once. Return True if it was open.
 
-        When all are answered, the run is queued again. Return True if it was open.
+        When all requests of the run are answered, the run is queued again.
         """
         is_alive = sa.exists().where(RUNS.c.id == run, RUNS.c.state != "ended")
         is_open = (CALLS.c.run == run, CALLS.c.verdict == "", is_alive)

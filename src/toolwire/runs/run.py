@@ -288,8 +288,9 @@ class Runs:
     ) -> Run:
         """Start a run here, or in the workers of `queue`. If a run with this `id` exists, attach to it.
 
-        `approve` may also be True or a list of tool names. Their calls then wait for `Run.answer`, without a process.
-        The run is cancelled after `deadline` seconds, whatever its state.
+        The arguments are those of `generate`. `approve` may also be True or a list of tool names. Their calls then wait
+        for `Run.answer`, without a process. The run is cancelled after `deadline` seconds, whatever its state. Raise
+        `InvalidField` for an argument that is invalid, or that cannot be stored for the workers of `queue`.
         """
         _check_name("id", id)
         _check_name("queue", queue)
