@@ -8,7 +8,7 @@ from toolwire import CallKey, CodeTools, NotYet, Tool, ToolCall, checkable, exec
 from toolwire.errors import InvalidField
 from toolwire.resolvers import AgentResolver
 from toolwire.resolvers.effects import effects_of
-from toolwire.work.keys import use_key
+from toolwire.waiting.call_keys import use_key
 
 
 def probe(_key: CallKey) -> NotYet:

@@ -37,8 +37,8 @@ from toolwire.providers import Provider, UnknownProvider, named, provider_of
 from toolwire.resolvers import Resolver, approved
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
+from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
-from toolwire.work.results import safe
 
 MODEL = "TOOLWIRE_MODEL"
 _SYSTEM = (

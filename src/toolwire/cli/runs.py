@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 from toolwire.cli.keeping import usual_runs
 from toolwire.cli.parsing import count, duration
 from toolwire.errors import StoreFailed, UserError
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 _STOPPING = 30.0
 _SHOWN = 200

@@ -45,8 +45,8 @@ from toolwire.types import (
     Tool,
     ToolChoice,
 )
-from toolwire.work.results import CallRecord, Ran, format_traceback
-from toolwire.work.waiting import Abandoned, Ask, Emit, Work, handle_emits
+from toolwire.waiting.results import CallRecord, Ran, format_traceback
+from toolwire.waiting.steps import Abandoned, Ask, Emit, Work, handle_emits
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"

@@ -42,8 +42,8 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.types.readable import readable
+from toolwire.waiting.steps import Ask, Emit, Work, filter_emits, handle_emits
 from toolwire.wire.transport import Bounds, Timeouts, Transport
-from toolwire.work.waiting import Ask, Emit, Work, filter_emits, handle_emits
 
 T = TypeVar("T")
 _Begin = Callable[["Dialogue", dict[str, Any], bool], Work[T]]

@@ -31,7 +31,7 @@ from toolwire.codetools.addresses import AddressRefused, FetchRules, FetchTarget
 from toolwire.codetools.definitions import REDIRECTS
 from toolwire.codetools.spelling import shown
 from toolwire.errors import ToolError
-from toolwire.work.threads import TooManyThreads, in_thread
+from toolwire.waiting.threads import TooManyThreads, in_thread
 
 _MAX_DIALLED = 4
 CONNECT_SECONDS = 5

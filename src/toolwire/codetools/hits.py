@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
 from toolwire.codetools.spelling import shown
-from toolwire.work.results import escape_character
+from toolwire.waiting.results import escape_character
 
 _CUT = " [cut]"
 _UNSAYABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

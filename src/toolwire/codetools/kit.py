@@ -22,8 +22,8 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers import Handler, Resolver
 from toolwire.resolvers.protocol import on_the_class
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import CallNote
-from toolwire.work.waiting import Ask, Emit, Work, arun, run_or_await
+from toolwire.waiting.results import CallNote
+from toolwire.waiting.steps import Ask, Emit, Work, arun, run_or_await
 
 _FUNCTIONS = {
     "read_file": "reading",

@@ -10,7 +10,7 @@ Rules of this file:
 import re
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
-from toolwire.work.results import escape_character
+from toolwire.waiting.results import escape_character
 
 CHUNK = 64 * 1024
 _MOSTLY = 0.3

@@ -30,7 +30,7 @@ from toolwire.codetools.patterns import name_test
 from toolwire.codetools.regexes import LONGEST, LinePattern, checked
 from toolwire.codetools.walking import FolderWalk, notices
 from toolwire.errors import ToolError
-from toolwire.work.threads import in_thread
+from toolwire.waiting.threads import in_thread
 
 MAX_SEARCHES = 8
 _BINARY = "it is binary: only text is searched"

@@ -18,7 +18,7 @@ from toolwire.codetools.output import CUT, share
 from toolwire.codetools.processes import CANCELLED, TIMEOUT, CommandStop, Ended, NotStarted, run
 from toolwire.codetools.sandbox import NONE, launching, level_of, refusal
 from toolwire.errors import ToolError
-from toolwire.work.threads import in_thread
+from toolwire.waiting.threads import in_thread
 
 _STOPPED = {
     TIMEOUT: "stopped after {seconds:g} s, as it had not ended: give a longer timeout, or do it in parts",

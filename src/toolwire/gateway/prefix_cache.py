@@ -29,7 +29,7 @@ from toolwire.gateway.cached_prefix import (
 )
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.types import Context, Encoded, Message, Request, ToolCall
-from toolwire.work.keeping import CacheShare, SizedCache
+from toolwire.waiting.sized_cache import CacheShare, SizedCache
 
 _LEAST = 800
 """Bytes below which a request costs less to translate than to find."""

@@ -26,7 +26,7 @@ from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.parts import split_data_url
 from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
 from toolwire.types.spelling.mcp import McpPartSpelling, McpResultSpelling
-from toolwire.work.results import FAILED, PARTS, failure, replace_surrogates, write_json
+from toolwire.waiting.results import FAILED, PARTS, failure, replace_surrogates, write_json
 
 WIRE = "mcp"
 _RESERVED = "io.modelcontextprotocol/"

@@ -23,8 +23,8 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolwire.scrubbing import scrub_text
+from toolwire.waiting.results import replace_surrogates
 from toolwire.wire.framing import BOM
-from toolwire.work.results import replace_surrogates
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[{]+|[\]}]+', re.DOTALL)

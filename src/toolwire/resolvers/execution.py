@@ -28,7 +28,7 @@ from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, res
 from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.results import (
+from toolwire.waiting.results import (
     FAILED,
     CallEnding,
     CallNote,
@@ -39,8 +39,8 @@ from toolwire.work.results import (
     invalid,
     result_of_answer,
 )
-from toolwire.work.threads import abandoned
-from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
+from toolwire.waiting.steps import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
+from toolwire.waiting.threads import abandoned
 
 # Seconds after which it is looked again whether somebody has approved a call, at the least.
 _SOON = 0.05

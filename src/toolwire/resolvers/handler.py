@@ -20,8 +20,16 @@ from toolwire.streams.settling import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
 from toolwire.types.frozen import copied
-from toolwire.work.results import CallNote, describe_error, error_result, failure, invalid, result_of, result_of_answer
-from toolwire.work.waiting import Ask, Emit, Work, count_positional
+from toolwire.waiting.results import (
+    CallNote,
+    describe_error,
+    error_result,
+    failure,
+    invalid,
+    result_of,
+    result_of_answer,
+)
+from toolwire.waiting.steps import Ask, Emit, Work, count_positional
 
 _Bound = tuple[Sequence[Any], dict[str, Any]]
 _Bind = Callable[[dict[str, Any], Any], _Bound]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, error_result, failure, result_of_answer
-from toolwire.work.waiting import Ask, Work, arun, count_positional, run_or_await
+from toolwire.waiting.results import FAILED, error_result, failure, result_of_answer
+from toolwire.waiting.steps import Ask, Work, arun, count_positional, run_or_await
 
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., object])

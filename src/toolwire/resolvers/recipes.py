@@ -18,8 +18,8 @@ from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
 from toolwire.types.frozen import copied_map
-from toolwire.work.results import describe_error, failure, result_of
-from toolwire.work.waiting import Ask, Together, Work, count_positional
+from toolwire.waiting.results import describe_error, failure, result_of
+from toolwire.waiting.steps import Ask, Together, Work, count_positional
 
 _BROKEN = "Recipe evaluation error: "
 _NOTHING = "No results produced."

@@ -12,7 +12,7 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.protocol import AnyResolver, fields_of, problems_of, recipe_of, resolver_of, tools_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.waiting import Work, arun, run_or_await
+from toolwire.waiting.steps import Work, arun, run_or_await
 
 __all__ = ["Session", "prepare"]
 

@@ -29,9 +29,9 @@ from toolwire.resolvers.protocol import (
 from toolwire.resolvers.recipes import RefusedPlan, outer_of, planning
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.waiting.results import CallNote, current_secrets, failure, format_traceback, invalid
+from toolwire.waiting.steps import Ask, Emit, Work, count_positional, run
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import CallNote, current_secrets, failure, format_traceback, invalid
-from toolwire.work.waiting import Ask, Emit, Work, count_positional, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from toolwire.loop import Done
 from toolwire.runs import run as sync
-from toolwire.work.threads import in_thread
+from toolwire.waiting.threads import in_thread
 
 _PAUSE = 0.1
 _P = ParamSpec("_P")

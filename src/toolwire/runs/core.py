@@ -34,8 +34,8 @@ from toolwire.runs.register import RUNS, UNAVAILABLE, Register, RunLost
 from toolwire.runs.specs import RunInputs, decode_spec, merge_inputs, prompt_from
 from toolwire.traces.databases import first_line
 from toolwire.types import Request
-from toolwire.work.results import safe
-from toolwire.work.waiting import Raised, run
+from toolwire.waiting.results import safe
+from toolwire.waiting.steps import Raised, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 MAX_FAILURES = 5

@@ -36,10 +36,10 @@ from toolwire.runs.records import Secrets, from_plain, has_hidden, pack, to_buil
 from toolwire.runs.register import Register, Unapproved
 from toolwire.traces.databases import first_line
 from toolwire.types import Error, Request, Response, Text, Tool, ToolCall, ToolResult
-from toolwire.work.keys import CallKey, use_key
-from toolwire.work.results import CallRecord, Ran, failure, invalid, result_of, safe
-from toolwire.work.threads import call_together
-from toolwire.work.waiting import Ask, Work, flow, run
+from toolwire.waiting.call_keys import CallKey, use_key
+from toolwire.waiting.results import CallRecord, Ran, failure, invalid, result_of, safe
+from toolwire.waiting.steps import Ask, Work, flow, run
+from toolwire.waiting.threads import call_together
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"

@@ -21,8 +21,8 @@ from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.scrubbing.forms import HIDDEN
 from toolwire.types import Context, Error, Message, Request, Response, Text, ToolCall, ToolResult
 from toolwire.types.readable import readable
+from toolwire.waiting.results import safe
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import safe
 
 _LONG = 200
 _TYPES: dict[str, Any] = {kind.__name__: kind for kind in (Done, Error, Message, Request, Response, ToolResult)}

@@ -29,7 +29,7 @@ from toolwire.runs.records import from_plain, unpack
 from toolwire.runs.register import BATCH, RUNS
 from toolwire.runs.specs import collect_inputs, encode_spec
 from toolwire.types import Message, Response, ToolResult
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 State = Literal["queued", "running", "waiting", "parked", "done", "failed", "cancelled"]
 Offset = tuple[int, Any]

@@ -26,8 +26,8 @@ from msgspec.structs import asdict, replace
 
 from toolwire.scrubbing import scrub, scrub_text, secrets_of
 from toolwire.types import Audio, Document, Image, Part, Text, ToolCall, ToolResult
+from toolwire.waiting.steps import Emit, Work, handle_emits
 from toolwire.wire.arguments import input_of
-from toolwire.work.waiting import Emit, Work, handle_emits
 
 PARTS = (Text, Image, Document, Audio)
 FAILED = "Tool execution failed: "

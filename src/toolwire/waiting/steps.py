@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from toolwire.work.threads import call_together, in_thread
+from toolwire.waiting.threads import call_together, in_thread
 
 if TYPE_CHECKING:
     import asyncio

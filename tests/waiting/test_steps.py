@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.work.waiting import Ask, Together, Work, arun, count_positional, is_async, run, run_or_await, stop_future
+from toolwire.waiting.steps import Ask, Together, Work, arun, count_positional, is_async, run, run_or_await, stop_future
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
