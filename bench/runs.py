@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from tests.runs.scripted import given, turns
 from tests.traces.postgres import Unavailable, start
 from toolwire import Runs, tool
-from toolwire.traces.databases import driven
+from toolwire.traces.databases import with_driver
 
 TURNS = (10, 100, 300)
 TIMES = 3
@@ -74,7 +74,7 @@ def bare(url: str, number: int) -> float:
 
 def size_of(url: str) -> int:
     """Count the bytes of texts and outputs in a database."""
-    engine = sa.create_engine(driven(url))
+    engine = sa.create_engine(with_driver(url))
     schema = None if url.startswith("sqlite") else "dbos"
     own = [("toolwire_texts", "text", None), ("toolwire_runs", "spec", None), ("toolwire_calls", "arguments", None)]
     own = own if sa.inspect(engine).has_table("toolwire_runs") else []

@@ -21,7 +21,7 @@ from toolwire.client.exchange import Upstream
 from toolwire.client.tracing import Recording
 from toolwire.providers import provider_of
 from toolwire.traces.trace import Scope
-from toolwire.work.results import Ran
+from toolwire.waiting.results import Ran
 
 TARGET = 50.0
 QUERY_TARGET = 5.0

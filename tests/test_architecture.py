@@ -27,7 +27,7 @@ DIALECTS = SOURCE / "dialects"
 
 # Who may do I/O, read a clock or print, by the beginning of their names. Everything else is pure.
 IMPURE = (
-    *(f"toolwire.{room}." for room in "cli client codetools gateway mcp runs testing traces work".split()),
+    *(f"toolwire.{room}." for room in "cli client codetools gateway mcp runs testing traces waiting".split()),
     *("toolwire.__main__", "toolwire.resolvers.execution"),
 )
 PURE = "text translation providers dialects streams loop encoding types wire schema scrubbing".split()
@@ -313,9 +313,9 @@ CACHES = {
     "text.shapes.parameters._passed": "the marks of a format",
     "text.writing._escaping": "the marks of a format",
     "traces.tables.table": "the tables of a database",
-    "traces.writer._hooked": "whether forks are waited for",
+    "traces.writer._install_hooks": "whether forks are waited for",
     "wire.names.read_grammar": "the grammars of ids that were configured",
-    "work.marks.sweep_orphans": "whether orphans were looked for",
+    "waiting.process_marks.sweep_orphans": "whether orphans were looked for",
 }
 
 

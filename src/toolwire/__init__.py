@@ -46,8 +46,8 @@ _HOMES = {
     "traces": "Scope Store Trace",
     "wire.partial_json": "Preview partial_json",
     "wire.transport": "Bounds Timeouts Transport",
-    "work.keys": "CallKey",
-    "work.results": "Ran",
+    "waiting.call_keys": "CallKey",
+    "waiting.results": "Ran",
 }
 _DOORS = {
     **{

@@ -89,17 +89,17 @@ from toolwire.types import (
     ToolCall as ToolCall, ToolChoice as ToolChoice, ToolResult as ToolResult, Usage as Usage,
     UsageDelta as UsageDelta,
 )
+from toolwire.waiting.call_keys import (
+    CallKey as CallKey,
+)
+from toolwire.waiting.results import (
+    Ran as Ran,
+)
 from toolwire.wire.partial_json import (
     Preview as Preview, partial_json as partial_json,
 )
 from toolwire.wire.transport import (
     Bounds as Bounds, Timeouts as Timeouts, Transport as Transport,
-)
-from toolwire.work.keys import (
-    CallKey as CallKey,
-)
-from toolwire.work.results import (
-    Ran as Ran,
 )
 from toolwire import aio as aio
 from toolwire import catalogue as catalogue

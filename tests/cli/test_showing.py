@@ -14,7 +14,7 @@ from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS
 from toolwire.providers.addressing import http_request_of
 from toolwire.types import Context, Request, ToolCall, Usage
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 ESCAPED = [
     ("\x1b[31m", r"\x1b[31m"),

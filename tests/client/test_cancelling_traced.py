@@ -23,7 +23,7 @@ from toolwire.client.exchange import Retries
 from toolwire.client.settings import AnyTool
 from toolwire.loop import Done
 from toolwire.testing import simulate
-from toolwire.work import threads
+from toolwire.waiting import threads
 
 TOOLS: list[AnyTool] = [get_weather, waiting]
 RETRIES = Retries(attempts=3, base=0.0001)

@@ -11,8 +11,8 @@ from toolwire.client import exchange
 from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchanging
 from toolwire.providers import PROVIDERS
 from toolwire.providers.catalogue import cost
+from toolwire.waiting.steps import Emit, Together
 from toolwire.wire.transport import Bounds, Timeouts, TransportError
-from toolwire.work.waiting import Emit, Together
 
 REQUEST = Request(model="gpt-4o", context=Context("", [Message("Hi")]))
 BUSY = {"error": {"message": "busy", "type": "server_error"}}

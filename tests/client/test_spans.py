@@ -36,7 +36,7 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
-from toolwire.work.results import Ran
+from toolwire.waiting.results import Ran
 
 SECRET = "SENTINEL-5f2c9e1b7a"  # noqa: S105 - a stand-in
 KEY = "sk-SENTINEL-5f2c9e1b7a"

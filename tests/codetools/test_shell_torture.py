@@ -31,7 +31,7 @@ from tests.codetools.commands import (
 from toolwire.codetools import CodeTools
 from toolwire.codetools.definitions import OUTPUT_BYTES
 from toolwire.types import ToolCall
-from toolwire.work.marks import sweep_orphans
+from toolwire.waiting.process_marks import sweep_orphans
 
 pytestmark = [
     pytest.mark.slow,

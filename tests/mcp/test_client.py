@@ -36,7 +36,7 @@ from toolwire import (
 )
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.mcp import McpResolver
-from toolwire.work.results import FAILED
+from toolwire.waiting.results import FAILED
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from toolwire import (
     tool,
 )
 from toolwire.mcp import McpResolver
-from toolwire.work.results import FAILED
+from toolwire.waiting.results import FAILED
 
 pytestmark = pytest.mark.slow  # servers are begun and ended
 

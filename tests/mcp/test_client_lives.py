@@ -29,7 +29,7 @@ from toolwire import (
 from toolwire.errors import ServerUnavailable
 from toolwire.mcp import McpResolver
 from toolwire.mcp.targets import Terms
-from toolwire.work.results import FAILED
+from toolwire.waiting.results import FAILED
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from tests.mcp.serving import by_hand, do, wait_for
 from toolwire import Text, Tool, ToolCall, mcp
 from toolwire.errors import ServerUnavailable, UnknownTool
-from toolwire.work.results import FAILED
+from toolwire.waiting.results import FAILED
 
 
 def slowly(*row: str) -> Any:

@@ -8,7 +8,7 @@ from toolwire import CallKey, CodeTools, NotYet, Tool, ToolCall, checkable, exec
 from toolwire.errors import InvalidField
 from toolwire.resolvers import AgentResolver
 from toolwire.resolvers.effects import effects_of
-from toolwire.work.keys import keyed
+from toolwire.waiting.call_keys import use_key
 
 
 def probe(_key: CallKey) -> NotYet:
@@ -55,7 +55,7 @@ def test_the_key_is_hidden_from_the_model_and_given_to_the_tool() -> None:
     for declared in (pay, pay_later):
         parameters = declared.tool.parameters or {}
         assert list(parameters["properties"]) == ["order"]
-    with keyed("k-1"):
+    with use_key("k-1"):
         [result] = execute([ToolCall("1", "pay", {"order": "17"})], AgentResolver([pay]))
         assert result.content == "17 k-1"
         [late] = execute([ToolCall("1", "pay_later", {})], AgentResolver([pay_later]))

@@ -294,7 +294,7 @@ def test_output_is_cut_and_says_so(run: Face) -> None:
         (("error", "no"), "no", True),
         ({"a": 1}, '{"a":1}', False),
         (ToolResult("elsewhere", "other", "x"), "x", False),
-        (object(), "Tool execution failed: the tool gave a value that cannot be written as JSON", True),
+        (object(), "Tool execution failed: the tool returned a value that cannot be written as JSON", True),
         (ValueError("no"), "Tool execution failed: no", True),
         (SystemExit(1), "Tool execution failed: 1", True),
     ],

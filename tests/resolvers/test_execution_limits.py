@@ -11,8 +11,8 @@ import pytest
 from tests.resolvers.test_execution import FACES, GOES_ON, TOOLS, Face, awaited, call, echo
 from toolwire import AgentResolver, Cancel, Limits, Tool, ToolCall, aio, approved, execute, session_tools, tool
 from toolwire.errors import InvalidField
-from toolwire.work.results import CallRecord, Ran
-from toolwire.work.threads import MAX_THREADS, TooManyThreads, in_thread
+from toolwire.waiting.results import CallRecord, Ran
+from toolwire.waiting.threads import MAX_THREADS, TooManyThreads, in_thread
 
 
 @pytest.mark.row("J5")

@@ -10,7 +10,7 @@ import pytest
 
 from toolwire import AgentResolver, Plan, Step, ToolCall, ToolResult, aio, execute, tool
 from toolwire.resolvers import StepError, StepResult, dispatching
-from toolwire.work.waiting import arun, run
+from toolwire.waiting.steps import arun, run
 
 
 @tool

@@ -177,7 +177,7 @@ SOURCES = sorted(
     path
     for name in ("resolvers", "resolvers/functions", "schema", "codetools", "declarations", "mcp")
     for path in (Path(toolwire.__file__).parent / name).glob("*.py")
-) + [Path(toolwire.__file__).parent / f"{name}.py" for name in ("work/waiting", "work/results")]
+) + [Path(toolwire.__file__).parent / f"{name}.py" for name in ("waiting/steps", "waiting/results")]
 CACHES = {"lru_cache", "cache"}
 
 

@@ -21,7 +21,7 @@ from toolwire import (
     tool,
 )
 from toolwire.errors import InvalidField
-from toolwire.work.results import CallRecord, Ran
+from toolwire.waiting.results import CallRecord, Ran
 
 
 @tool(sensitive=["key"], preview=lambda path, **_key: f"would write {path}")

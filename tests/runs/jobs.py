@@ -37,7 +37,7 @@ def started(runs: Runs, number: int, base_url: str, parts: int = PARTS, *, kind:
 @tool
 def work(part: int) -> str:
     """Do a part of a job, once."""
-    from toolwire.work.keys import current_key
+    from toolwire.waiting.call_keys import current_key
 
     with (Path(os.environ["JOBS"]) / "done").open("a") as file:
         file.write(f"{current_key()}\n")

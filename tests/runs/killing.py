@@ -57,5 +57,5 @@ def check(folder: Path, said: str) -> Counter[str]:
     told["unknown"] = len(unknown)
     told["careless twice"] = len(effects["careless"]) - TURNS
     told["none again"] = len(effects["look"]) - 2 * TURNS
-    told["again"] = sum("had begun before" in words for _, words in results)
+    told["again"] = sum("an earlier attempt" in words for _, words in results)
     return told

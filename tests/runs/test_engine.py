@@ -57,6 +57,6 @@ def test_a_queue_is_worked_at_whoever_led_runs_here_before(
 def test_runs_that_cannot_be_led_here_leave_nothing_open(runs: Runs, tmp_path: Path) -> None:
     runs.start("Go.", **given(turns("done"))).result(30)
     other = f"sqlite:///{tmp_path / 'other.db'}"
-    with pytest.raises(UserError, match="this process leads runs of another database"):
+    with pytest.raises(UserError, match="this process executes runs of another database"):
         Runs(other, queue="jobs")
     assert os.path.realpath(tmp_path / "other.db") not in _CORES

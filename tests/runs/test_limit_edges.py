@@ -32,13 +32,13 @@ class Asking:
     def take(self, now: float, provider: str = "openai", run: str = "run") -> bool:
         """Ask for a place, and return True if there is one."""
         self.now = now
-        number = self.limits.take(run, 1, provider)
+        number = self.limits.acquire(run, 1, provider)
         self.numbers += [number] if number else []
         return number is not None
 
     def leave(self) -> None:
         """Return the oldest place."""
-        self.limits.leave(self.numbers.pop(0))
+        self.limits.release(self.numbers.pop(0))
 
     def count(self) -> int:
         """Count the rows of questions."""
@@ -67,7 +67,7 @@ MINUTES = [
 
 @pytest.mark.parametrize(("most", "moments"), MINUTES)
 def test_no_minute_has_more_questions_than_the_limit(asking: Asking, most: int, moments: str) -> None:
-    asking.limits.change("openai", None, most)
+    asking.limits.set("openai", None, most)
     for moment in moments.split():
         found = asking.take(float(moment[:-1]))
         assert found is (moment[-1] == "+"), moment
@@ -78,7 +78,7 @@ def test_no_minute_has_more_questions_than_the_limit(asking: Asking, most: int, 
 # Questions at once, and what is asked (+ has a place, - has to wait) and answered (.).
 @pytest.mark.parametrize(("most", "steps"), [(1, "+--.+-"), (2, "++--.+-..++-"), (3, "+++-.+-"), (4, "+++.++-")])
 def test_no_more_questions_are_open_than_the_limit(asking: Asking, most: int, steps: str) -> None:
-    asking.limits.change("openai", most, None)
+    asking.limits.set("openai", most, None)
     for at, step in enumerate(steps):
         if step == ".":
             asking.leave()
@@ -87,7 +87,7 @@ def test_no_more_questions_are_open_than_the_limit(asking: Asking, most: int, st
 
 
 def test_both_limits_hold(asking: Asking) -> None:
-    asking.limits.change("openai", 2, 3)
+    asking.limits.set("openai", 2, 3)
     assert [asking.take(0.0) for _ in range(3)] == [True, True, False]
     asking.leave()
     assert [asking.take(1.0) for _ in range(2)] == [True, False]
@@ -99,13 +99,13 @@ def test_both_limits_hold(asking: Asking) -> None:
 @pytest.mark.parametrize(("now", "found"), [(0.0, False), (29.9, False), (30.0, True), (30.1, True)])
 def test_an_open_question_counts_until_the_lease_of_its_run_ends(asking: Asking, now: float, found: bool) -> None:
     asking.run("dead", expires=30.0)
-    asking.limits.change("openai", 1, None)
+    asking.limits.set("openai", 1, None)
     assert asking.take(0.0, run="dead")
     assert asking.take(now) is found
 
 
 def test_an_open_question_is_counted_after_a_minute_and_no_row_stays_that_counts_for_nothing(asking: Asking) -> None:
-    asking.limits.change("openai", 2, 9)
+    asking.limits.set("openai", 2, 9)
     assert asking.take(0.0)
     assert asking.take(0.0)
     assert not asking.take(61.0)
@@ -115,8 +115,8 @@ def test_an_open_question_is_counted_after_a_minute_and_no_row_stays_that_counts
 
 
 def test_a_question_to_one_provider_forgets_none_to_another(asking: Asking) -> None:
-    asking.limits.change("openai", None, 1)
-    asking.limits.change("anthropic", None, 9)
+    asking.limits.set("openai", None, 1)
+    asking.limits.set("anthropic", None, 9)
     assert asking.take(0.0)
     asking.leave()
     for _ in range(3):

@@ -78,14 +78,14 @@ def test_who_dies_frees_its_place(runs: Runs) -> None:
         with core.register.db.begin() as connection:
             connection.execute(core.register.insert(RUNS, {**row, "expires": core.register.now + 60}))
     runs.limit("openai", at_once=1)
-    assert core.limits.take("one", 1, "openai")
-    assert core.limits.take("other", 1, "openai") is None
+    assert core.limits.acquire("one", 1, "openai")
+    assert core.limits.acquire("other", 1, "openai") is None
     core.register.change("one", token=2)
-    number = core.limits.take("other", 1, "openai")
+    number = core.limits.acquire("other", 1, "openai")
     assert number
-    assert core.limits.take("one", 2, "openai") is None
-    core.limits.leave(number)
-    assert core.limits.take("one", 2, "openai")
+    assert core.limits.acquire("one", 2, "openai") is None
+    core.limits.release(number)
+    assert core.limits.acquire("one", 2, "openai")
 
 
 def test_a_limit_is_said_shown_and_taken_away(url: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.runs.scripted import given
 from toolwire import Runs, ToolResult, tool
-from toolwire.runs.records import packed, unpacked
+from toolwire.runs.records import pack, unpack
 
 LONG = "a\x00b" * 100
 
@@ -17,7 +17,7 @@ LONG = "a\x00b" * 100
 )
 def test_what_is_packed_is_unpacked(value: Any, kept: int) -> None:
     texts: dict[str, str] = {}
-    assert unpacked(json.loads(json.dumps(packed(value, texts))), texts) == value
+    assert unpack(json.loads(json.dumps(pack(value, texts))), texts) == value
     assert len(texts) == kept
     assert all("\x00" not in text for text in texts.values())
 
@@ -46,7 +46,7 @@ def test_nul_is_recorded_and_given_again(runs_url: str) -> None:
     with Runs(runs_url) as runs:
         run = runs.start(LONG, id="odd", tools=[echo], **given(odd))
         done = run.result(30)
-        runs.core.done.clear()
+        runs.core.results.clear()
         parts: list[Any] = [part for message in done.messages for part in message.content or ()]
         results = [part.content for part in parts if isinstance(part, ToolResult)]
         assert results == [LONG * 2, LONG * 2, r"unknown tool 'ec\x00ho'. Available: echo"]

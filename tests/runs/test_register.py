@@ -81,7 +81,7 @@ def test_a_process_that_ended_counts_by_half_against_one_of_many(
     for number in range(beside + 1):
         put(core.register, f"run-{number}", -1.0, owner="elsewhere|1|1|a")
     put(core.register, "handed on", -1.0, owner=None, state="queued")
-    core._take(core.register.expired(["jobs"], [], WITHIN)[0])
+    core._take_over(core.register.expired(["jobs"], [], WITHIN)[0])
     rows = {row.id: (row.state, row.token, row.owner, row.tries) for row in core.register.rows()}
     assert rows.pop("handed on") == ("queued", 2, None, 0)
     assert list(rows.values()) == [("queued", 2, None, tries)] * (beside + 1)
@@ -94,7 +94,7 @@ def test_runs_whose_process_ended_again_and_again_are_given_out_apart(
     core, resumed = runs.core, knowing_all(runs, monkeypatch)
     for number in range(4):
         put(core.register, f"run-{number}", -1.0, owner="elsewhere|1|1|a", tries=3)
-    core._take(core.register.expired(["jobs"], [], WITHIN)[0])
+    core._take_over(core.register.expired(["jobs"], [], WITHIN)[0])
     rows = core.register.rows()
     assert [(row.state, row.owner, row.tries) for row in rows] == [("queued", None, 4)] * 4
     assert resumed == []

@@ -19,7 +19,7 @@ from tests.runs.scripted import calls, given, turns
 from toolwire import Done, ProviderError, Response, Runs, ToolResult, aio, tool, traces
 from toolwire.errors import InvalidField, RunParked, StoreFailed
 from toolwire.resolvers.effects import NotYet, checkable
-from toolwire.runs.effects import treatment
+from toolwire.runs.effects import choose_treatment
 from toolwire.runs.register import CALLS, RUNS
 from toolwire.runs.run import _CORES
 
@@ -64,7 +64,7 @@ TWO = turns([("add", {"one": 1, "other": 2})], [("add", {"one": 3, "other": 4})]
 )
 @pytest.mark.row("T9")
 def test_what_is_done_with_a_call_that_had_begun(begun: int, effects: Any, wanted: str) -> None:
-    assert treatment(begun, effects) == wanted
+    assert choose_treatment(begun, effects) == wanted
 
 
 def test_a_run_gives_what_generate_gives(runs: Runs) -> None:
@@ -83,7 +83,7 @@ def test_a_second_start_of_an_id_gives_the_same_run(runs: Runs) -> None:
     first = runs.start("Add.", tools=[add], id="one", **given(TWO)).result(30)
     again = runs.start("Something else.", id="one", **given(turns("no")))
     assert again.result(30) == first
-    runs.core.done.clear()
+    runs.core.results.clear()
     assert again.result(30) == first
 
 
@@ -178,9 +178,9 @@ def test_what_cannot_cross_is_refused_for_a_queue(runs: Runs) -> None:
     local: dict[str, Any] = {"on_event": print, "context": {"a": 1}, "approve": lambda *_: True}
     for name, value in local.items():
         settings: dict[str, Any] = {name: value}
-        with pytest.raises(InvalidField, match=f"{name} is the worker's own"):
+        with pytest.raises(InvalidField, match=f"{name} cannot be stored in a queue"):
             runs.start("Hi.", "openai", "m", queue="q", **settings)
-    with pytest.raises(InvalidField, match="api_key is the worker's own"):
+    with pytest.raises(InvalidField, match="api_key cannot be stored in a queue"):
         runs.start("Hi.", "openai", "m", queue="q", options={"api_key": "sk-0123456789"})
 
 
@@ -344,11 +344,11 @@ def test_a_run_waits_for_a_person(runs: Runs, answer: Any, wanted: str) -> None:
     [question] = run.waiting
     assert (question.tool, question.call_id) == ("sign_in", "call_0_1")
     assert "hunter2" not in question.arguments
-    assert runs.core.held == {}
-    with pytest.raises(InvalidField, match="is no call that waits: 'call_9'; there are: call_0_1"):
+    assert runs.core.journals == {}
+    with pytest.raises(InvalidField, match="is no call that waits for approval: 'call_9'; these wait: call_0_1"):
         run.answer("call_9")
     run.answer("call_0_1", answer)
-    with pytest.raises(InvalidField, match="there are: none"):
+    with pytest.raises(InvalidField, match="these wait: none"):
         run.answer("call_0_1", True)
     done = run.result(30)
     assert results_of(done)[0].content == "3"
@@ -381,7 +381,7 @@ def test_a_waiting_run_is_cancelled_without_being_led(runs: Runs) -> None:
     assert (done.ending, run.state) == ("cancelled", "cancelled")
     assert [message.role for message in done.messages] == ["assistant"]
     assert run.waiting == []
-    with pytest.raises(InvalidField, match="is no call that waits: 'call_0_1'; there are: none"):
+    with pytest.raises(InvalidField, match="is no call that waits for approval: 'call_0_1'; these wait: none"):
         run.answer("call_0_1")
 
 

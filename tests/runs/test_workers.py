@@ -23,7 +23,7 @@ from tests.runs.victim import lines
 from tests.traces.postgres import Database, Postgres
 from toolwire import Done, Runs, ToolResult, tool
 from toolwire.errors import RunParked
-from toolwire.runs.core import MOST
+from toolwire.runs.core import MAX_FAILURES
 from toolwire.runs.owners import is_dead, new_owner
 
 ENDING = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
@@ -230,7 +230,7 @@ def test_a_run_that_crashes_its_process_each_time_is_parked(tmp_path: Path) -> N
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     folder = tmp_path / "effects"
     folder.mkdir()
-    for _ in range(MOST + 1):
+    for _ in range(MAX_FAILURES + 1):
         code, _, _ = ended(begun(url, "run", folder, "before-begin"))
         assert code == -signal.SIGKILL
     code, _, complained = ended(begun(url, "run", folder))
@@ -269,7 +269,7 @@ def test_a_run_beside_one_that_crashes_its_process_each_time_is_not_parked(runs_
         assert beside.result(5).content == "all parts are done"
         with pytest.raises(RunParked, match="it failed 5 times in a row without a new step"):
             poison.result(5)
-    assert MOST <= crashes <= 2 * MOST
+    assert MAX_FAILURES <= crashes <= 2 * MAX_FAILURES
 
 
 @POSIX
@@ -282,7 +282,7 @@ def test_a_run_whose_tools_are_gone_says_which(tmp_path: Path) -> None:
     ended(begun(url, "run", folder, "after-call-record:2"))
     with Runs(url) as runs:
         run = runs.start("Do it all.", id="run", tools=[add], **given(turns("no")))
-        with pytest.raises(RunParked, match="tools that are gone here: look, note, pay, send, careless"):
+        with pytest.raises(RunParked, match="tools that are missing here: look, note, pay, send, careless"):
             run.result(60)
 
 
@@ -305,7 +305,7 @@ def test_a_run_whose_tools_take_other_arguments_says_which(tmp_path: Path, made_
     with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
         run = runs.start("Add.", tools=[goes_on], id="one", **given(say))
         run.answer("call_0_0")
-        with pytest.raises(RunParked, match="tools that take other arguments here: add"):
+        with pytest.raises(RunParked, match="tools that have other parameters here: add"):
             run.result(60)
     with Runs(f"sqlite:///{tmp_path / 'runs.db'}") as runs:
         run = runs.start("Add.", tools=[begins], id="one", **given(say))

@@ -15,7 +15,7 @@ from typing import Any
 from tests.runs.scripted import given, turns
 from toolwire import CallKey, Happened, NotYet, Run, Runs, ToolResult, checkable, tool
 from toolwire.runs import failpoints
-from toolwire.runs.failpoints import at
+from toolwire.runs.failpoints import failpoint
 
 TURNS = 4
 _folder = Path()
@@ -39,7 +39,7 @@ def lines(folder: Path, name: str) -> list[str]:
 def look(at_: str) -> str:
     """Look at something."""
     write("look", at_)
-    at("in-call")
+    failpoint("in-call")
     return f"seen {at_}"
 
 
@@ -49,7 +49,7 @@ def note(what: str, key: CallKey) -> str:
     write("tried", what)
     if key not in [line.split()[0] for line in lines(_folder, "note")]:
         write("note", f"{key} {what}")
-    at("in-call")
+    failpoint("in-call")
     return f"noted {what}"
 
 
@@ -58,7 +58,7 @@ def pay(order: str) -> str:
     """Pay an order."""
     write("pay", order)
     time.sleep(float(os.environ.get("VICTIM_PAUSE", "0")))
-    at("in-call")
+    failpoint("in-call")
     return f"paid {order}"
 
 
@@ -72,7 +72,7 @@ def probe(key: CallKey) -> Any:
 def send(what: str, key: CallKey) -> str:
     """Send something."""
     write("send", f"{key} {what}")
-    at("in-call")
+    failpoint("in-call")
     return f"sent {what}"
 
 
@@ -80,7 +80,7 @@ def send(what: str, key: CallKey) -> str:
 def careless(order: str) -> str:
     """Pay without saying that it has effects: the control."""
     write("careless", order)
-    at("in-call")
+    failpoint("in-call")
     return f"paid {order}"
 
 

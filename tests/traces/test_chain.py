@@ -13,7 +13,7 @@ from toolwire import traces
 from toolwire.errors import InvalidField
 from toolwire.traces import forms
 from toolwire.traces.chain import ZEROS, canonical, digester, next_ledger, row_hash
-from toolwire.traces.forms import json_form, json_of, row_of
+from toolwire.traces.forms import decode_json, encode_json, encode_row
 
 VECTORS: dict[str, Any] = json.loads(Path(__file__).with_name("chain_v1.json").read_text("utf-8"))
 
@@ -58,7 +58,7 @@ def test_the_chain_can_be_computed_with_nothing_of_ours() -> None:
 
 @pytest.mark.row("T4")
 def test_null_and_missing_are_one_and_the_order_of_keys_is_none() -> None:
-    row = row_of(made())
+    row = encode_row(made())
     assert row["model"] is None
     shuffled = {name: row[name] for name in sorted(row, reverse=True) if row[name] is not None}
     assert canonical(shuffled) == canonical(row)
@@ -83,7 +83,7 @@ def test_null_and_missing_are_one_and_the_order_of_keys_is_none() -> None:
 )
 @pytest.mark.row("T11")
 def test_the_form_of_a_value(value: Any, form: str) -> None:
-    assert json_form(value) == form
+    assert encode_json(value) == form
 
 
 @pytest.mark.row("T11")
@@ -92,21 +92,21 @@ def test_what_goes_on_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> Non
     value: list[Any] = []
     for _ in range(60):
         value = [value, value]
-    assert "$deep:list of 2" in json_form(value)
-    assert len(json_form(value)) < 100_000
+    assert "$deep:list of 2" in encode_json(value)
+    assert len(encode_json(value)) < 100_000
     circle: list[Any] = [1]
     circle.append(circle)
-    assert json_form(circle) == '[1,"$deep:circle"]'
+    assert encode_json(circle) == '[1,"$deep:circle"]'
     deep: Any = "x"
     for _ in range(10_000):
         deep = {"a": deep}
-    assert json_form(deep).count("{") == forms.DEPTH
+    assert encode_json(deep).count("{") == forms.DEPTH
 
 
 @pytest.mark.row("T11")
 def test_a_form_is_read_back() -> None:
     value = {"a": [b"\x00", "\ud83d\ude00", 10**5000, 1.5, {"$text:": None}], 5: "x"}
-    assert json_of(json_form(value)) == value
+    assert decode_json(encode_json(value)) == value
 
 
 def test_an_anchor_is_a_position_and_a_ledger() -> None:

@@ -115,7 +115,7 @@ def test_a_full_queue_of_a_store_that_fails_is_let_go(store_url: str) -> None:
 
 def pragma(store: Store, words: str) -> None:
     """Set something for every connection of a store of SQLite from now on."""
-    engine = store._place.engine
+    engine = store._open_location.engine
     engine.dispose()
 
     @event.listens_for(engine, "connect")

@@ -211,7 +211,7 @@ def test_the_hosts_tables_have_guards_too(tmp_path: Path) -> None:
 @pytest.mark.row("T1")
 def test_our_own_connection_is_refused_too(store: Any) -> None:
     record(store, 2)
-    with store._place.engine.connect() as connection:
+    with store._open_location.engine.connect() as connection:
         for statement in CHANGED.values():
             with pytest.raises(Exception, match="traces are never changed"):
                 connection.execute(text(statement))
@@ -299,7 +299,7 @@ def test_a_row_that_the_database_leaves_out_is_not_acknowledged(store_url: str, 
             store.close()
         change(store_url, *LEFT_OUT[store_url.partition(":")[0]][which])
         again = traces.open(store_url) if moment == "before it is opened" else store
-        with pytest.raises(StoreFailed, match="leaves rows out"):
+        with pytest.raises(StoreFailed, match="drops inserted rows"):
             [again.record(made()) for _ in range(3)][-1].wait()
         again.resume()
 
@@ -311,6 +311,6 @@ def test_a_role_that_only_records_tells_of_guards_and_goes_on(
 ) -> None:
     change(database.url, AGAINST_GUARDS["DISABLE TRIGGER ALL"])
     with traces.open(database.app_url) as store:
-        assert "cannot be put back" in caplog.text
+        assert "cannot be restored" in caplog.text
         record(store, 2)
         assert [problem.kind for problem in store.verify().problems] == ["guards"]

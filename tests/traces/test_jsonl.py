@@ -51,7 +51,7 @@ def test_an_import_keeps_the_chain(store: Store, lines: list[str], tmp_path: Pat
 
 
 def test_an_import_goes_into_an_empty_store_only(store: Store, lines: list[str]) -> None:
-    with pytest.raises(StoreFailed, match="empty store only"):
+    with pytest.raises(StoreFailed, match="only into an empty store"):
         traces.import_(store, lines)
     assert store.count() == 7
 

@@ -57,7 +57,7 @@ def test_the_migrations_make_the_table_of_the_metadata(store_url: str) -> None:
 def test_the_newest_version_is_the_last_that_is_known(store_url: str) -> None:
     traces.open(store_url).close()
     assert asked(store_url, "SELECT version_num FROM tool_traces_version") == [(NEWEST,)]
-    files = sorted(path.stem for path in (migrating.HERE / "versions").glob("v*.py"))
+    files = sorted(path.stem for path in (migrating.SCRIPTS / "versions").glob("v*.py"))
     assert files == [f"v{version}" for version in VERSIONS]
 
 
@@ -89,7 +89,7 @@ def test_an_old_store_is_brought_to_the_newest_version(store_url: str) -> None:
         "ALTER TABLE tool_traces DROP COLUMN kind",
         "UPDATE tool_traces_version SET version_num = '0001'",
     )
-    with pytest.raises(StoreFailed, match="not of the newest version"):
+    with pytest.raises(StoreFailed, match="has an older version"):
         traces.open(store_url, create=False)
     with traces.open(store_url) as store:
         assert store.verify(anchor).problems == ()

@@ -206,7 +206,7 @@ def test_verify_of_a_store_names_the_row(store_url: str) -> None:
             create(connection, table(schemas=engine.dialect.name == "postgresql"))
         found = store.verify()
         assert [(problem.position, problem.kind) for problem in found.problems] == [(5, "changed")]
-        assert str(found.problems[0]).startswith("5: the row is not as it was written")
+        assert str(found.problems[0]).startswith("5: the row was changed after it was written")
         assert found.rows == ROWS
 
 

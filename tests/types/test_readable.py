@@ -20,7 +20,7 @@ STAND_FOR = {
     ("config/settings.py", "kind"),  # its _KINDS
     ("providers/catalogue.py", "kind"),  # its TypeVar names both
     ("resolvers/functions/annotations.py", "make"),  # no class with fields
-    ("runs/records.py", "_KINDS[said['kind']]"),
+    ("runs/records.py", "_TYPES[record['kind']]"),
     ("schema/conformance.py", "shape"),  # its _USUAL
     ("testing/written.py", "kind"),  # steps, and Error
     ("types/readable.py", "kind"),

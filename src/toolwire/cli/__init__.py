@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     from toolwire.cli.parsing import parse  # noqa: PLC0415 - see the rules
     from toolwire.errors import ToolwireError  # noqa: PLC0415 - the same
-    from toolwire.work.results import safe  # noqa: PLC0415 - the same
+    from toolwire.waiting.results import safe  # noqa: PLC0415 - the same
 
     sys.stdout, sys.stderr = (stream or _nobody("w") for stream in (sys.stdout, sys.stderr))
     sys.stdin = sys.stdin or _nobody("r")

@@ -37,8 +37,8 @@ from toolwire.providers import Provider, UnknownProvider, named, provider_of
 from toolwire.resolvers import Resolver, approved
 from toolwire.resolvers.execution import Cancel
 from toolwire.types import Context, Error, Message
+from toolwire.waiting.results import safe
 from toolwire.wire.transport import url_without_secrets
-from toolwire.work.results import safe
 
 MODEL = "TOOLWIRE_MODEL"
 _SYSTEM = (
@@ -356,13 +356,13 @@ def _asked_by(name: str) -> tuple[str | None, str | None, str | None]:
     from toolwire.runs import Runs  # noqa: PLC0415 - an extra
 
     with Runs(usual_runs()) as runs:
-        began = runs.core.begun_with(name)
+        began = runs.core.inputs_of(name)
     return (began[0].provider, began[0].model, began[0].options.get("base_url")) if began else (None, None, None)
 
 
 def _check_task(runs: Any, name: str, task: Any) -> None:
     """Refuse an ID that is not there and has no task, and another task than that of a run that is there."""
-    began = runs.core.begun_with(name)
+    began = runs.core.inputs_of(name)
     if began is None and task == _GO_ON:
         raise UserError(f"there is no run {name!r}: give a task, and it begins one", path="--durable")
     if began is not None and task not in (_GO_ON, began[1].messages[-1].content):

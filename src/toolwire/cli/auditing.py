@@ -18,7 +18,7 @@ from toolwire import traces
 from toolwire.cli.keeping import TRACES, usual_store
 from toolwire.cli.parsing import duration
 from toolwire.errors import InvalidField, UserError
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 KEY = "TOOLWIRE_TRACES_KEY"
 _SHOWN = 60

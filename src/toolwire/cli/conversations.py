@@ -27,7 +27,7 @@ from toolwire.cli.screen import shortened
 from toolwire.client.saving import Saved, load_as, written
 from toolwire.errors import ToolwireError, UserError
 from toolwire.types.readable import readable
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 _ID = re.compile(r"(?=.*\d)[0-9a-f-]+")
 _WORDS = 60

@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 from toolwire.cli.keeping import usual_runs
 from toolwire.cli.parsing import count, duration
 from toolwire.errors import StoreFailed, UserError
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 _STOPPING = 30.0
 _SHOWN = 200
@@ -89,15 +89,15 @@ def _work(options: argparse.Namespace) -> int:
         signal.signal(number, hear)
     runs = _opened(options, tools=tools, queue=options.queue, concurrency=options.concurrency, lease=options.lease)
     print(f"toolwire works at {options.queue}, {options.concurrency} runs at once", flush=True)
-    while runs.core.lost is None and not stop.wait(1.0):
+    while runs.core.failure is None and not stop.wait(1.0):
         pass
     print("toolwire stops when the present steps have ended", file=sys.stderr, flush=True)
     with contextlib.suppress(StoreFailed):
         runs.close(_STOPPING)
-    if runs.core.lost is not None:
-        print(f"toolwire: {safe(str(runs.core.lost))}", file=sys.stderr)
+    if runs.core.failure is not None:
+        print(f"toolwire: {safe(str(runs.core.failure))}", file=sys.stderr)
     sys.stdout.flush()
-    os._exit(0 if runs.core.lost is None else 1)  # a tool that hangs keeps nobody
+    os._exit(0 if runs.core.failure is None else 1)  # a tool that hangs keeps nobody
 
 
 def _line(row: Any) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 from unicodedata import combining, east_asian_width
 
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 LOOKS = {
     "thinking": "dim italic",

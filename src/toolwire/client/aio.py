@@ -23,7 +23,7 @@ from toolwire.loop import Done
 from toolwire.loop.steps import T_co
 from toolwire.resolvers.execution import aexecute as execute
 from toolwire.types import Event, Request, Response
-from toolwire.work.waiting import aflow, arun
+from toolwire.waiting.steps import aflow, arun
 
 __all__ = ["Client", "Stream", "execute", "generate", "stream"]
 

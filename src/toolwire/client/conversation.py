@@ -45,8 +45,8 @@ from toolwire.types import (
     Tool,
     ToolChoice,
 )
-from toolwire.work.results import CallRecord, Ran, traceback_of
-from toolwire.work.waiting import Abandoned, Ask, Emit, Work, through
+from toolwire.waiting.results import CallRecord, Ran, format_traceback
+from toolwire.waiting.steps import Abandoned, Ask, Emit, Work, handle_emits
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
@@ -248,7 +248,7 @@ def conversing(
             yield from _recorded(setup, step)
             with account.clock:
                 steps = _outcome(upstream, setup, step, sent, ran, account, secrecy)
-                outcome = yield from steps if tell is None else through(steps, partial(_telling, listener))
+                outcome = yield from steps if tell is None else handle_emits(steps, partial(_telling, listener))
         except GeneratorExit:
             raise
         except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
@@ -353,7 +353,7 @@ def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, c
     if setup.form is not None:
         request = setup.form.asked(request)
     steps = exchanging(upstream, request, sent, clock.stop)
-    outcome = yield from steps if setup.journal is None else setup.journal.asking(sent, steps)
+    outcome = yield from steps if setup.journal is None else setup.journal.ask_model(sent, steps)
     if setup.clearing is not None and type(outcome) is Response:
         setup.clearing.answered(outcome.usage)
     if setup.recording is not None:
@@ -389,7 +389,7 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
         if setup.journal is None:
             results = yield execute
         else:
-            results = yield from setup.journal.calling(tools, setup.resolve, execute, ran)
+            results = yield from setup.journal.run_calls(tools, setup.resolve, execute, ran)
     finally:
         if setup.recording is not None:
             setup.recording.keep(ran)
@@ -422,5 +422,5 @@ def _told(listener: _Listener | None, event: Any) -> Work[None]:
     try:
         yield Ask(listener.tell, (event,))
     except Exception as problem:  # noqa: BLE001 - it may raise anything
-        why = traceback_of(problem, listener.secrecy(event))
+        why = format_traceback(problem, listener.secrecy(event))
         logger.error("on_event failed at %s\n%s", type(event).__name__, why)  # noqa: TRY400 - scrubbed

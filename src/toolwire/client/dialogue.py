@@ -42,8 +42,8 @@ from toolwire.types import (
     ToolResult,
 )
 from toolwire.types.readable import readable
+from toolwire.waiting.steps import Ask, Emit, Work, filter_emits, handle_emits
 from toolwire.wire.transport import Bounds, Timeouts, Transport
-from toolwire.work.waiting import Ask, Emit, Work, picking, through
 
 T = TypeVar("T")
 _Begin = Callable[["Dialogue", dict[str, Any], bool], Work[T]]
@@ -157,14 +157,14 @@ class Dialogue:
             upstream, setup = one.prepared(prompt, options, asked, covered=getattr(journal, "files", ()))
             setup = replace(setup, begun=since[0])
             if journal is not None:
-                upstream, setup = journal.bound(upstream, setup)
+                upstream, setup = journal.bind(upstream, setup)
             done = yield from _conversation(upstream, setup, options.on_event, on_end, last=last)
             if done.error is not None and _failed(done):
                 raise exception_of(done.error, upstream.provider.name)
             return setup.form.value(done) if value and setup.form is not None else done
 
         steps = self._first(begin, settings)
-        return steps if on_chunk is None else through(steps, partial(_showing, on_chunk))
+        return steps if on_chunk is None else handle_emits(steps, partial(_showing, on_chunk))
 
     def prepared(
         self, prompt: Prompt, options: RunOptions, settings: dict[str, Any], *, covered: Sequence[str | Path] = ()
@@ -288,7 +288,7 @@ def _conversation(
     if last:
         return conversing(upstream, setup, on_event, on_end)
     tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
-    return through(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
+    return handle_emits(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
 
 
 def _failed(event: Any) -> bool:
@@ -346,7 +346,7 @@ def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
         given, failed = True, failed or type(event) is ErrorEnd
         return event
 
-    outcome = yield from picking(_apart(upstream, request, sent), pick)
+    outcome = yield from filter_emits(_apart(upstream, request, sent), pick)
     if isinstance(outcome, Error):
         if not given:
             raise exception_of(outcome, upstream.provider.name)
@@ -381,7 +381,7 @@ class ConversationStream(Generic[T_co]):
     ) -> None:
         # The steps hold this list, and not the stream: so a stream that is dropped ends.
         self._ends: list[Done[T_co]] = []
-        steps = picking(client.leading(prompt, settings, self._ends.append, stream=True), _shown)
+        steps = filter_emits(client.leading(prompt, settings, self._ends.append, stream=True), _shown)
         self._items = self._drive(steps if close is None else _closing(steps, close))
 
     @property

@@ -65,9 +65,9 @@ from toolwire.types import (
     Usage,
     UsageDelta,
 )
+from toolwire.waiting.steps import Ask, Emit, Work, stop_future
 from toolwire.wire.bodies import read_body
 from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Timeouts, Transport, TransportError
-from toolwire.work.waiting import Ask, Emit, Work, stop_future
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _SHOWN_LOSSES = 5

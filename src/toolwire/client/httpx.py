@@ -23,8 +23,8 @@ import httpcore2
 import httpx2
 
 from toolwire.client.connections import LATE, STOPPED, AsyncioBackend, BlockingBackend, Exchanges, Guard
+from toolwire.waiting.steps import stop_future
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
-from toolwire.work.waiting import stop_future
 
 T = TypeVar("T")
 _POOL: Mapping[str, Any] = {"max_connections": None, "max_keepalive_connections": 100, "keepalive_expiry": 30.0}

@@ -33,8 +33,8 @@ from toolwire.types import (
     ToolChoice,
     ToolResult,
 )
+from toolwire.waiting.results import Ran
 from toolwire.wire.transport import Bounds, Timeouts, Transport
-from toolwire.work.results import Ran
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

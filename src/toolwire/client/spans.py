@@ -33,8 +33,8 @@ from toolwire.types import (
     Usage,
 )
 from toolwire.types.answer import is_count
+from toolwire.waiting.results import Ran
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import Ran
 
 # Providers whose name in the conventions is not ours.
 _PROVIDERS = {

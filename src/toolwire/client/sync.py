@@ -22,7 +22,7 @@ from toolwire.client.settings import (
 from toolwire.loop import Done
 from toolwire.loop.steps import T_co
 from toolwire.types import Event, Request, Response
-from toolwire.work.waiting import flow, run
+from toolwire.waiting.steps import flow, run
 
 
 class Client(Dialogue):

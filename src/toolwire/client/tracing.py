@@ -24,9 +24,9 @@ from toolwire.scrubbing import Known, scrub, secrets_of
 from toolwire.traces.trace import Scope, Trace
 from toolwire.types import Message, ToolCall, ToolResult
 from toolwire.types.frozen import copied
+from toolwire.waiting.results import CallEnding, Ran
+from toolwire.waiting.steps import Ask, Work
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import CallEnding, Ran
-from toolwire.work.waiting import Ask, Work
 
 
 class _CallingAnswer(Struct, frozen=True):

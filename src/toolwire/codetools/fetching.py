@@ -38,7 +38,7 @@ from toolwire.codetools.addresses import (
 from toolwire.codetools.definitions import REDIRECTS
 from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
-from toolwire.work.threads import TooManyThreads, in_thread
+from toolwire.waiting.threads import TooManyThreads, in_thread
 
 _MAX_DIALLED = 4
 CONNECT_SECONDS = 5

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from toolwire.codetools.definitions import LINE_CHARACTERS, OUTPUT_BYTES, SEARCH_SECONDS
 from toolwire.codetools.spelling import escape_name
-from toolwire.work.results import spelled
+from toolwire.waiting.results import escape_character
 
 _CUT = " [cut]"
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -197,5 +197,5 @@ def _shorten_line(text: str) -> str:
     """Return `text` shortened, and on one line."""
     text = text.removesuffix("\r")
     short = text[:LINE_CHARACTERS]
-    short = _UNPRINTABLE.sub(spelled, short)
+    short = _UNPRINTABLE.sub(escape_character, short)
     return short + _CUT if len(text) > LINE_CHARACTERS else short

@@ -22,8 +22,8 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers import Handler, Resolver
 from toolwire.resolvers.protocol import on_the_class
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import CallNote
-from toolwire.work.waiting import Ask, Emit, Work, answer, arun
+from toolwire.waiting.results import CallNote
+from toolwire.waiting.steps import Ask, Emit, Work, arun, run_or_await
 
 _FUNCTIONS = {
     "read_file": "reading",
@@ -160,7 +160,7 @@ class CodeTools(Resolver):
     @on_the_class
     def resolve(self, call: ToolCall, cwd: object = None) -> ToolResult:
         """Run a call in the folder `cwd`, or in that of the tools, and return its result."""
-        return answer(self._tools_for(cwd).resolving(call))
+        return run_or_await(self._tools_for(cwd).resolving(call))
 
     @on_the_class
     async def aresolve(self, call: ToolCall, cwd: object = None) -> ToolResult:

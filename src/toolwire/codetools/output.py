@@ -10,7 +10,7 @@ Rules of this file:
 import re
 
 from toolwire.codetools.definitions import OUTPUT_BYTES
-from toolwire.work.results import spelled
+from toolwire.waiting.results import escape_character
 
 CHUNK = 64 * 1024
 _MAX_UNPRINTABLE = 0.3
@@ -113,4 +113,4 @@ def plain_text(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    return _UNPRINTABLE.sub(spelled, text)
+    return _UNPRINTABLE.sub(escape_character, text)

@@ -29,7 +29,7 @@ from typing import IO
 from msgspec import Struct
 
 from toolwire.codetools.output import CHUNK, Captured
-from toolwire.work.marks import MARK, sweep, sweep_orphans
+from toolwire.waiting.process_marks import MARK, sweep, sweep_orphans
 
 START = 15.0
 GRACE = 0.5

@@ -37,7 +37,7 @@ from toolwire.codetools.paths import FOLDER, Root, Workspace
 from toolwire.codetools.processes import Launch
 from toolwire.codetools.spelling import escape_name
 from toolwire.errors import ToolError
-from toolwire.work.marks import MARK, new_mark
+from toolwire.waiting.process_marks import MARK, new_mark
 
 PATIENCE = 2.0
 PLACEHOLDER = 0o1500

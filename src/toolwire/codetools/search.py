@@ -40,7 +40,7 @@ from toolwire.codetools.patterns import name_test
 from toolwire.codetools.regexes import LONGEST, LinePattern, check_pattern
 from toolwire.codetools.walking import FolderWalk, walk_notices
 from toolwire.errors import ToolError
-from toolwire.work.threads import in_thread
+from toolwire.waiting.threads import in_thread
 
 MAX_SEARCHES = 8
 _BINARY_REASON = "it is binary: only text is searched"

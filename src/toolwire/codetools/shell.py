@@ -19,7 +19,7 @@ from toolwire.codetools.output import CUT, render_both
 from toolwire.codetools.processes import CANCELLED, TIMEOUT, CommandStop, Ended, NotStarted, run
 from toolwire.codetools.sandbox import NONE, level_of, open_launch, sandbox_error
 from toolwire.errors import ToolError
-from toolwire.work.threads import in_thread
+from toolwire.waiting.threads import in_thread
 
 _STOPPED = {
     TIMEOUT: "stopped after {seconds:g} s, because it had not ended: give a longer timeout, or do it in parts",

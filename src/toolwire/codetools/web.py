@@ -31,7 +31,7 @@ from toolwire.codetools.readable import (
 from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
 from toolwire.scrubbing.forms import in_base64
-from toolwire.work.threads import TooManyThreads, in_thread
+from toolwire.waiting.threads import TooManyThreads, in_thread
 
 _MAX_HTTP_BYTES = 10 * HTTP_BYTES
 _ERROR_CHARACTERS = 2000

@@ -40,9 +40,9 @@ def _watched(engine: Engine, path: str) -> FileWatch:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     files = FileWatch(Path(path).resolve(), "server.database")
-    files.begin()
+    files.start()
     files.follow(engine)
-    event.listen(engine, "begin", lambda _connection: files.note())
+    event.listen(engine, "begin", lambda _connection: files.remember())
     return files
 
 

@@ -186,7 +186,7 @@ class LimitLedger:
         connection = self._engine.raw_connection()
         try:
             if self._files is not None:
-                self._files.note()
+                self._files.remember()
             cursor = connection.cursor()
             if self._is_sqlite:
                 cursor.execute("BEGIN IMMEDIATE")

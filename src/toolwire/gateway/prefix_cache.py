@@ -29,7 +29,7 @@ from toolwire.gateway.cached_prefix import (
 )
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.types import Context, Encoded, Message, Request, ToolCall
-from toolwire.work.keeping import Holding, Share
+from toolwire.waiting.sized_cache import CacheShare, SizedCache
 
 _LEAST = 800
 """Bytes below which a request costs less to translate than to find."""
@@ -48,7 +48,7 @@ class PrefixCache:
 
     def __init__(self, limit: int) -> None:
         self.limit: int = limit
-        self._entries = Holding(limit)
+        self._entries = SizedCache(limit)
         self._heads, self._edges = _Counters(), _Counters()
 
     @property
@@ -58,7 +58,7 @@ class PrefixCache:
 
     def of(self, owner: str) -> "OwnerCache":
         """Return the cache as one owner uses it."""
-        return OwnerCache(owner, self._entries.of(owner), self._heads, self._edges)
+        return OwnerCache(owner, self._entries.for_owner(owner), self._heads, self._edges)
 
 
 class _Counters:
@@ -91,8 +91,8 @@ def _is_due(seen: int) -> bool:
 class OwnerCache:
     """The translated conversations of one owner."""
 
-    def __init__(self, owner: str, entries: Share, heads: _Counters, edges: _Counters) -> None:
-        self.entries: Share = entries
+    def __init__(self, owner: str, entries: CacheShare, heads: _Counters, edges: _Counters) -> None:
+        self.entries: CacheShare = entries
         self._owner, self._heads, self._edges = owner, heads, edges
 
     def look_up(

@@ -115,11 +115,11 @@ def _opening(url: str, path: str | None) -> Iterator[None]:
 
 def url_of_database(url: str, path: str | None) -> str:
     """Give a database's address as SQLAlchemy wants it; a file is found from where the settings are."""
-    from toolwire.traces.databases import driven  # noqa: PLC0415 - an extra
+    from toolwire.traces.databases import with_driver  # noqa: PLC0415 - an extra
 
     if url.startswith("sqlite:///") and path is not None and not url.startswith("sqlite:////"):
         return f"sqlite:///{Path(path).parent.resolve() / url.removeprefix('sqlite:///')}"
-    return driven(url).render_as_string(hide_password=False)
+    return with_driver(url).render_as_string(hide_password=False)
 
 
 def ledger_of(settings: GatewaySettings, path: str | None) -> Any:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, RunTools
 from toolwire.types import Error, Message, Request, Response, Text, Tool, ToolCall, ToolChoice, ToolResult, Usage
 from toolwire.types.answer import is_count
-from toolwire.work.results import failure, invalid
+from toolwire.waiting.results import failure, invalid
 
 _SILENT = frozenset({"Thinking"})
 _REFUSALS = frozenset({"content_filter", "refusal"})

@@ -23,8 +23,8 @@ from toolwire.errors import InvalidField, ServerUnavailable, UnknownTool
 from toolwire.mcp.targets import Http, Stdio, Terms, need_official
 from toolwire.resolvers.protocol import Resolver
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, failure, invalid, safe
-from toolwire.work.waiting import Ask, Work, is_loop_running
+from toolwire.waiting.results import FAILED, failure, invalid, safe
+from toolwire.waiting.steps import Ask, Work, is_loop_running
 
 T = TypeVar("T")
 PATIENCE = 15.0  # seconds until a thread that does not end is left behind

@@ -50,7 +50,7 @@ from toolwire.mcp.process import Child
 from toolwire.mcp.targets import Http, Stdio, Terms, own_version
 from toolwire.mcp.web import http_streams
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, failure, safe
+from toolwire.waiting.results import FAILED, failure, safe
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _ANSWER = "toolwire/answer"

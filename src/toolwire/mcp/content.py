@@ -26,7 +26,7 @@ from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.parts import split_data_url
 from toolwire.types import Audio, Document, Image, Opaque, Part, Refusal, Text, Tool, ToolCall, ToolResult
 from toolwire.types.spelling.mcp import McpPartSpelling, McpResultSpelling
-from toolwire.work.results import FAILED, PARTS, failure, sayable, write_json
+from toolwire.waiting.results import FAILED, PARTS, failure, replace_surrogates, write_json
 
 WIRE = "mcp"
 _RESERVED = "io.modelcontextprotocol/"
@@ -114,7 +114,7 @@ def decode_part(block: Any) -> Part:
     """Read one content block."""
     match block:
         case {"type": "text", "text": str(text), **rest}:
-            return Text(sayable(text), opaque=_beside(rest))
+            return Text(replace_surrogates(text), opaque=_beside(rest))
         case {"type": "image" | "audio" as kind, "data": str(data), **rest} if _is_type(rest.get("mimeType")):
             return _KINDS[kind](**_data(data, rest.pop("mimeType", None)), opaque=_beside(rest), **_fields(kind, rest))
         case {"type": "resource", "resource": {"uri": str(uri), **resource}, **rest}:
@@ -142,7 +142,7 @@ def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, A
     opaque = _beside({**rest, **({"resource": inner} if inner else {})}, spelling)
     match resource:
         case {"text": str(text)}:
-            return Document(text=sayable(text), media_type=media_type, name=_name_of(uri), opaque=opaque)
+            return Document(text=replace_surrogates(text), media_type=media_type, name=_name_of(uri), opaque=opaque)
         case {"blob": str(blob)}:
             data = _data(blob, media_type)
             kind = (data["media_type"] or "").partition("/")[0].lower()
@@ -155,8 +155,8 @@ def _decode_resource(uri: str, resource: Mapping[Any, Any], rest: Mapping[Any, A
 def _name_of(uri: str) -> str | None:
     """Give the name of a document: the one that it was written with, or the end of its URI."""
     if uri.startswith(_NAMED):
-        return sayable(unquote(uri[len(_NAMED) :])) or None
-    return sayable(unquote(uri.rstrip("/").rpartition("/")[2])) or uri
+        return replace_surrogates(unquote(uri[len(_NAMED) :])) or None
+    return replace_surrogates(unquote(uri.rstrip("/").rpartition("/")[2])) or uri
 
 
 def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
@@ -170,7 +170,7 @@ def _decode_link(uri: str, rest: Mapping[Any, Any]) -> Part:
     names = [value for key in ("title", "name", "description") if isinstance(value := rest.get(key), str) and value]
     link = f"[resource {uri}]"
     return Text(
-        sayable(" ".join([link, *dict.fromkeys(names)])),
+        replace_surrogates(" ".join([link, *dict.fromkeys(names)])),
         opaque=Opaque(WIRE, {}, spelling=McpPartSpelling(link={"uri": uri, **rest})),
     )
 
@@ -260,7 +260,7 @@ def _with(kept: dict[str, Any], block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> str:
-    return sayable(json.dumps(value, ensure_ascii=False))
+    return replace_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 def _read_json(text: str) -> Any:

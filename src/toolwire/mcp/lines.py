@@ -23,8 +23,8 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolwire.scrubbing import scrub_text
+from toolwire.waiting.results import replace_surrogates
 from toolwire.wire.framing import BOM
-from toolwire.work.results import sayable
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[{]+|[\]}]+', re.DOTALL)
@@ -97,7 +97,7 @@ def _mended(message: Any) -> list[str]:
     match message:
         case {"id": float(number)} if number.is_integer():
             message["id"] = int(number)
-    text = sayable(json.dumps(message, ensure_ascii=False))
+    text = replace_surrogates(json.dumps(message, ensure_ascii=False))
     try:
         read_message(text)
     except ValueError as problem:

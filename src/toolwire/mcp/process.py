@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 
 from toolwire.mcp.lines import mended, read_message
 from toolwire.mcp.targets import Stdio
-from toolwire.work.marks import MARK, SERVER, new_mark, sweep
+from toolwire.waiting.process_marks import MARK, SERVER, new_mark, sweep
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0

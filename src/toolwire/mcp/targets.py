@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolwire.errors import InvalidField, MissingExtra
 from toolwire.scrubbing import LONG, scrub_text, secrets_of
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 MAX_MESSAGE = 16 * 1024 * 1024
 _SECRET = ("*token", "*key", "*secret", "*password", "*auth*", "*credential*", "*cookie*")

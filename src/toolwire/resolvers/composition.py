@@ -25,7 +25,7 @@ from toolwire.resolvers.protocol import (
     tools_of,
 )
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.waiting import Work
+from toolwire.waiting.steps import Work
 
 
 class Composition(Resolver):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolwire.errors import InvalidField
 from toolwire.types import Tool
-from toolwire.work.keys import CallKey
+from toolwire.waiting.call_keys import CallKey
 
 WORDS = ("none", "idempotent", "once")
 

@@ -28,9 +28,19 @@ from toolwire.resolvers.protocol import AnyResolver, fields_of, resolver_of, res
 from toolwire.resolvers.recipes import dispatching
 from toolwire.streams.settling import without_nulls
 from toolwire.types import Part, Text, Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, CallEnding, CallNote, CallRecord, Ran, answer_of, failure, invalid, rescuing
-from toolwire.work.threads import abandoned
-from toolwire.work.waiting import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
+from toolwire.waiting.results import (
+    FAILED,
+    CallEnding,
+    CallNote,
+    CallRecord,
+    Ran,
+    error_result,
+    failure,
+    invalid,
+    result_of_answer,
+)
+from toolwire.waiting.steps import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
+from toolwire.waiting.threads import abandoned
 
 # Seconds after which it is looked again whether somebody has approved a call, at the least.
 _SOON = 0.05
@@ -182,7 +192,7 @@ def planned(calls: Sequence[ToolCall], resolve: Any, limits: Limits) -> list[lis
 def _working(job: _Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
     """Give the steps that run one job to its result; only what stops the program is raised."""
     steps = _resolved(job, resolve, context)
-    return steps if record is None else record.keeping(job.call, steps)
+    return steps if record is None else record.record_steps(job.call, steps)
 
 
 def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
@@ -197,7 +207,7 @@ def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
         known = ", ".join(problem.known) or "none"
         return failure(call, f"unknown tool {call.name!r}. Available: {known}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - every call gets a result, whatever its resolver raises
-        return (yield from rescuing(problem, call, fields_of(resolve, call.name)))
+        return (yield from error_result(problem, call, fields_of(resolve, call.name)))
     return _cut_to(result, job.output)
 
 
@@ -208,7 +218,7 @@ def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
         return (yield from resolving(resolve, call, context))
     if callable(getattr(resolve, "resolve", None)):
         return (yield from dispatching(resolve, call, context))
-    return answer_of((yield Ask(resolve, (call,))), call)
+    return result_of_answer((yield Ask(resolve, (call,))), call)
 
 
 def _cut_to(result: ToolResult, limit: int) -> ToolResult:

@@ -20,8 +20,16 @@ from toolwire.streams.settling import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
 from toolwire.types.frozen import copied
-from toolwire.work.results import CallNote, answer_of, failure, invalid, rescuing, result_of, text_of
-from toolwire.work.waiting import Ask, Emit, Work, places_of
+from toolwire.waiting.results import (
+    CallNote,
+    describe_error,
+    error_result,
+    failure,
+    invalid,
+    result_of,
+    result_of_answer,
+)
+from toolwire.waiting.steps import Ask, Emit, Work, count_positional
 
 _Bound = tuple[Sequence[Any], dict[str, Any]]
 _Bind = Callable[[dict[str, Any], Any], _Bound]
@@ -44,7 +52,7 @@ class Handler:
         *,
         sensitive: Collection[str] = (),
         preview: Callable[..., object] | None = None,
-        read: Callable[[Any, ToolCall], ToolResult] = answer_of,
+        read: Callable[[Any, ToolCall], ToolResult] = result_of_answer,
     ) -> None:
         self.tool: Tool = tool
         self.function: Callable[..., object] = function
@@ -76,9 +84,11 @@ class Handler:
         try:
             value = yield Ask(self.function, *bound)
         except ToolError as problem:
-            return failure(call, text_of(problem, sys.maxsize))  # it is for the model, and its end says how it ended
+            return failure(
+                call, describe_error(problem, sys.maxsize)
+            )  # it is for the model, and its end says how it ended
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
-            return (yield from rescuing(problem, call, self.sensitive))
+            return (yield from error_result(problem, call, self.sensitive))
         return self.read(value, call)
 
     def _bound(self, call: ToolCall, context: Any) -> tuple[_Bound, list[str]]:
@@ -102,7 +112,7 @@ class Handler:
         if problems:
             return f"it would be refused: {'; '.join(problems)}"
         taken = {*call.plain_arguments, *inspect.signature(show).parameters}
-        places = places[: int(min(len(places), places_of(show)))]
+        places = places[: int(min(len(places), count_positional(show)))]
         return str(show(*places, **{name: value for name, value in keywords.items() if name in taken}))
 
 
@@ -122,7 +132,7 @@ def bind_text(arguments: dict[str, Any], _context: Any) -> _Bound:
 
 def _bind_whole(function: Callable[..., Any]) -> _Bind:
     """Call with all arguments as one map, and with the context if it is taken."""
-    if places_of(function) == 1:
+    if count_positional(function) == 1:
         return lambda arguments, _context: ((copied(arguments),), {})
     return lambda arguments, context: ((copied(arguments), {} if context is None else context), {})
 
@@ -199,7 +209,7 @@ def _of_object(source: Any) -> Handler:
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
     signature = getattr(source, "__signature_of_tool__", None)
     bind = None if signature is None else signature.bind
-    read = answer_of if signature is None else result_of
+    read = result_of_answer if signature is None else result_of
     preview = getattr(source, "preview", None)
     return Handler(tool_of, source.execute, bind, sensitive=fields, preview=preview, read=read)
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, runtime
 
 from toolwire.errors import InvalidField, UnknownTool
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.results import FAILED, answer_of, failure, rescuing
-from toolwire.work.waiting import Ask, Work, answer, arun, places_of
+from toolwire.waiting.results import FAILED, error_result, failure, result_of_answer
+from toolwire.waiting.steps import Ask, Work, arun, count_positional, run_or_await
 
 _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -90,7 +90,7 @@ class Resolver:
 
     def resolve(self, call: ToolCall, context: Any = None) -> ToolResult:
         """Run a call and give its result; in a running event loop, an async tool gives an awaitable result."""
-        return answer(self.resolving(call, context))
+        return run_or_await(self.resolving(call, context))
 
     async def aresolve(self, call: ToolCall, context: Any = None) -> ToolResult:
         """Run a call without blocking the event loop, and give its result."""
@@ -193,7 +193,7 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolRe
     steps = getattr(resolver, "resolving", None)
     if steps is not None:
         return (yield from steps(call, context))  # type: ignore[no-any-return]
-    arguments = (call, context) if places_of(resolver.resolve) > 1 else (call,)
+    arguments = (call, context) if count_positional(resolver.resolve) > 1 else (call,)
     try:
         value = yield Ask(resolver.resolve, arguments, {}, getattr(resolver, "aresolve", None))
     except UnknownTool as problem:
@@ -201,8 +201,8 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolRe
             raise
         return failure(call, f"{FAILED}{problem}")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a resolver may raise anything, and the model reads it
-        return (yield from rescuing(problem, call, fields_of(resolver, call.name)))
-    result = answer_of(value, call)
+        return (yield from error_result(problem, call, fields_of(resolver, call.name)))
+    result = result_of_answer(value, call)
     if result.is_error and _names(str(result.content), call.name):
         raise UnknownTool(call.name, [tool.name for tool in tools_of(resolver)])
     return result

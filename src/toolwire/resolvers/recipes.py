@@ -18,8 +18,8 @@ from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
 from toolwire.types.frozen import copied_map
-from toolwire.work.results import failure, result_of, text_of
-from toolwire.work.waiting import Ask, Together, Work, places_of
+from toolwire.waiting.results import describe_error, failure, result_of
+from toolwire.waiting.steps import Ask, Together, Work, count_positional
 
 _BROKEN = "Recipe evaluation error: "
 _NOTHING = "No results produced."
@@ -73,7 +73,7 @@ def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[Tool
     except ToolError as problem:
         return failure(call, str(problem))
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a recipe may raise anything, and the model reads it
-        return failure(call, _BROKEN + text_of(problem))
+        return failure(call, _BROKEN + describe_error(problem))
     if composed in (None, ""):
         return (yield from resolving(resolver, call, context))
     return result_of(composed, call)
@@ -154,7 +154,7 @@ def _follow(plan: Plan, resolver: Any, context: Any, outer: Callable[[str], str 
     if plan.compose is None:
         return report(serial, parallel, errors)
     outcomes = {"serial_results": serial, "parallel_results": parallel, "errors": errors}
-    whole = places_of(plan.compose) == 1
+    whole = count_positional(plan.compose) == 1
     return (yield Ask(plan.compose, (outcomes,) if whole else tuple(outcomes.values())))
 
 
@@ -176,7 +176,7 @@ def _do(
     except UnknownTool as problem:
         return StepError(step.tool, label, str(problem))
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a step that fails is collected, and stops nothing
-        return StepError(step.tool, label, text_of(problem))
+        return StepError(step.tool, label, describe_error(problem))
     if result.is_error:
         return StepError(step.tool, label, _words(result.content))
     return StepResult(step.tool, label, result.content)

@@ -12,7 +12,7 @@ from toolwire.errors import InvalidField, UnknownTool
 from toolwire.resolvers.protocol import AnyResolver, fields_of, problems_of, recipe_of, resolver_of, tools_of
 from toolwire.resolvers.recipes import dispatching
 from toolwire.types import Tool, ToolCall, ToolResult
-from toolwire.work.waiting import Work, answer, arun
+from toolwire.waiting.steps import Work, arun, run_or_await
 
 __all__ = ["Session", "prepare"]
 
@@ -30,7 +30,7 @@ class Session:
 
     def __call__(self, call: ToolCall) -> ToolResult:
         """Run a call and give its result; in a running event loop, an async tool gives an awaitable result."""
-        return answer(self.resolving(call))
+        return run_or_await(self.resolving(call))
 
     async def aresolve(self, call: ToolCall) -> ToolResult:
         """Run a call without blocking the event loop, and give its result."""

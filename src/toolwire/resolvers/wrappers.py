@@ -29,9 +29,9 @@ from toolwire.resolvers.protocol import (
 from toolwire.resolvers.recipes import RefusedPlan, outer_of, planning
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
+from toolwire.waiting.results import CallNote, current_secrets, failure, format_traceback, invalid
+from toolwire.waiting.steps import Ask, Emit, Work, count_positional, run
 from toolwire.wire.arguments import input_of
-from toolwire.work.results import CallNote, failure, invalid, secrets_around, traceback_of
-from toolwire.work.waiting import Ask, Emit, Work, places_of, run
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"
@@ -199,7 +199,7 @@ class _Approved(_Renamed):
             answer = yield Ask(self._ask, (call, shown))
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - who is asked may raise anything
             own = secrets_of(input_of(call), self.sensitive_fields_for(call.name))
-            why = traceback_of(problem, [*(yield from secrets_around()), *own])
+            why = format_traceback(problem, [*(yield from current_secrets()), *own])
             logger.error("nobody could be asked whether %r may run\n%s", call.name, why)  # noqa: TRY400 - scrubbed
             answer = "nobody could be asked"
         if answer is True:
@@ -221,6 +221,6 @@ def approved(resolver: AnyResolver, ask: Approve, *, only: Collection[str] | Non
 
     True lets the call run. Any other answer refuses it; the model reads a text as the reason.
     """
-    if places_of(ask) < 2:
+    if count_positional(ask) < 2:
         raise InvalidField("ask", "must take a call and its preview", path="approved")
     return _Approved(resolver, ask, only)

@@ -1,7 +1,7 @@
-"""Runs that survive: conversations that go on when their process, or their machine, is gone.
+"""Durable runs: conversations that continue after their process, or their machine, has died.
 
 Rules of this file:
-- The engine is loaded when it is first used; where it is not installed, the message says how to get it.
+- DBOS is imported when `Run` or `Runs` is first used. Without it, the error names the extra to install.
 """
 
 import importlib as _importlib
@@ -14,7 +14,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = ["Question", "Run", "Runs"]
 
-if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+if not _typing.TYPE_CHECKING:  # a type checker would accept any attribute
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in __all__:
@@ -22,13 +22,14 @@ if not _typing.TYPE_CHECKING:  # a checker would take any name for known
         return getattr(_loaded("run"), name)
 
     def awaited() -> _typing.Any:
-        """Give the module of the awaited face."""
+        """Return the module of the async API."""
         return _loaded("aio")
 
     def _loaded(module: str) -> _typing.Any:
+        """Import a module of this package. Without DBOS, raise the error that names the extra to install."""
         try:
             return _importlib.import_module(f"toolwire.runs.{module}")
         except ModuleNotFoundError as problem:
             if (problem.name or "").partition(".")[0] not in ("dbos", "sqlalchemy"):
                 raise
-            raise _MissingExtra("DBOS", "runs", "for runs that survive") from None
+            raise _MissingExtra("DBOS", "runs", "for durable runs") from None

@@ -1,6 +1,6 @@
-"""The awaited face of runs: the same names, made from the sync ones.
+"""The async API of durable runs: the same names, built from the sync ones.
 
-Rule of this file: the database is asked in threads, so that no event loop waits for it.
+Rule of this file: the database is accessed in threads, so that it never blocks the event loop.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from toolwire.loop import Done
 from toolwire.runs import run as sync
-from toolwire.work.threads import in_thread
+from toolwire.waiting.threads import in_thread
 
 _PAUSE = 0.1
 _P = ParamSpec("_P")
@@ -21,104 +21,108 @@ _Awaited = Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]
 
 
 def _awaited(method: _Sync[_P, _T]) -> _Awaited[_P, _T]:
-    """Make a method awaited: it is called in a thread, of what stands behind the awaited face."""
+    """Return an async version of a sync method. It calls the method in a thread."""
 
     @functools.wraps(method)
     async def awaited(self: Any, *arguments: _P.args, **keywords: _P.kwargs) -> _T:
-        behind = await self._behind()
-        return await in_thread(lambda: method(behind, *arguments, **keywords))  # type: ignore[no-any-return]
+        sync_object = await self._sync_object()
+        return await in_thread(lambda: method(sync_object, *arguments, **keywords))  # type: ignore[no-any-return]
 
     return awaited  # type: ignore[return-value]
 
 
-def _giving_run(method: _Sync[_P, sync.Run]) -> _Awaited[_P, "Run"]:
-    """Make a method awaited that gives a run."""
-    asked = _awaited(method)
+def _returning_run(method: _Sync[_P, sync.Run]) -> _Awaited[_P, "Run"]:
+    """Return an async version of a sync method that returns a run."""
+    call = _awaited(method)
 
     @functools.wraps(method)
     async def awaited(self: Any, *arguments: _P.args, **keywords: _P.kwargs) -> "Run":
-        return Run(await asked(self, *arguments, **keywords))
+        return Run(await call(self, *arguments, **keywords))
 
     return awaited  # type: ignore[return-value]
 
 
 class Run:
-    """One run. Any number of processes may hold one; its id is all that they have in common."""
+    """A durable run. Any number of processes may have a `Run` of one run; they share only its id."""
 
     def __init__(self, run: sync.Run) -> None:
         self._run = run
         self.id: str = run.id
 
-    async def _behind(self) -> sync.Run:
+    async def _sync_object(self) -> sync.Run:
         return self._run
 
     async def state(self) -> sync.State:
-        """Say what the run does, or how it ended."""
+        """Return the state of the run, or how it ended."""
         return await in_thread(lambda: self._run.state)  # type: ignore[no-any-return]
 
     async def reason(self) -> str:
-        """Say why the run is parked, or how it ended, in the words of `Done.ending`."""
+        """Return why the run is parked, or how it ended (as in `Done.ending`)."""
         return await in_thread(lambda: self._run.reason)  # type: ignore[no-any-return]
 
     async def waiting(self) -> list[sync.Question]:
-        """List the calls that somebody has to approve before the run goes on."""
+        """Return the calls that wait for a person's approval."""
         return await in_thread(lambda: self._run.waiting)  # type: ignore[no-any-return]
 
-    async def result(self, timeout: float | None = None) -> Done:  # noqa: ASYNC109 - as the sync one takes it
-        """Wait for the end, wherever the run is led, and give it; `RunParked` says that nobody leads it."""
+    async def result(self, timeout: float | None = None) -> Done:  # noqa: ASYNC109 - the same parameter as in the sync method
+        """Wait until the run has ended, in whichever process, and return its `Done`.
+
+        Raise `TimeoutError` after `timeout` seconds, `RunParked` if the run is parked, and the provider's error if the
+        run failed with it.
+        """
         async with asyncio.timeout(timeout):
-            while (done := await in_thread(self._run.ended)) is None:  # noqa: ASYNC110 - it is in a database
+            while (done := await in_thread(self._run.ended)) is None:  # noqa: ASYNC110 - a database cannot notify
                 await asyncio.sleep(_PAUSE)
         return done  # type: ignore[no-any-return]
 
     async def events(self, after: int = 0, *, wait: bool = True) -> AsyncIterator[sync.Offset]:
-        """Give what happened after an offset, each with its own; wait for what comes."""
+        """Yield the events after an offset, each with its own offset. Wait for further ones, unless `wait` is false."""
         while True:
-            found, over = await in_thread(lambda: self._run.happened(after))  # noqa: B023 - it is called at once
-            for after, event in found:  # noqa: PLR1704 - it goes on from there
+            events, is_over = await in_thread(lambda: self._run.happened(after))  # noqa: B023 - the lambda is called immediately
+            for after, event in events:  # noqa: PLR1704 - the next read starts there
                 yield after, event
-            if over or not wait:
+            if is_over or not wait:
                 return
-            if not found:
+            if not events:
                 await asyncio.sleep(_PAUSE)
 
     cancel = _awaited(sync.Run.cancel)
     answer = _awaited(sync.Run.answer)
     resume = _awaited(sync.Run.resume)
-    fork = _giving_run(sync.Run.fork)
+    fork = _returning_run(sync.Run.fork)
 
 
 class Runs:
-    """The runs of a database, for async code; see `toolwire.Runs`."""
+    """The durable runs of a database, for async code. See `toolwire.Runs`."""
 
     def __init__(self, url: str, **options: Any) -> None:
         self._open = functools.partial(sync.Runs, url, **options)
         self._opened: sync.Runs | None = None
         self._lock = threading.Lock()
 
-    def _once(self) -> sync.Runs:
+    def _open_once(self) -> sync.Runs:
         with self._lock:
             if self._opened is None:
                 self._opened = self._open()
             return self._opened
 
-    async def _behind(self) -> sync.Runs:
-        return self._opened or await in_thread(self._once)
+    async def _sync_object(self) -> sync.Runs:
+        return self._opened or await in_thread(self._open_once)
 
-    start = _giving_run(sync.Runs.start)  # type: ignore[arg-type]  # a setting may be called `self`
-    run = _giving_run(sync.Runs.run)
+    start = _returning_run(sync.Runs.start)  # type: ignore[arg-type]  # a setting may be called `self`
+    run = _returning_run(sync.Runs.run)
     list = _awaited(sync.Runs.list)
     limit = _awaited(sync.Runs.limit)
     prune = _awaited(sync.Runs.prune)
 
     async def close(self, seconds: float = 30.0) -> None:
-        """Leave the runs that are led here when their present step has ended."""
+        """Release this process's runs when their current steps have ended, and close the database."""
         if self._opened is not None:
             opened = self._opened
             await in_thread(lambda: opened.close(seconds))
 
     async def __aenter__(self) -> Self:
-        await self._behind()
+        await self._sync_object()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,8 +1,8 @@
-"""What is done with a call that had begun and not ended, by what its tool declared; pure.
+"""The treatment of a call that was interrupted, by its tool's `effects`; pure.
 
 Rules of this file:
-- `once` is never run again, and what a tool does not say is `once`.
-- Whatever is done, the model reads it in the result of the call.
+- A call of a `once` tool is never run again. A tool without `effects` is `once`.
+- The call's result contains a note for the model on how the call was treated.
 """
 
 from typing import Literal
@@ -11,21 +11,21 @@ from toolwire.resolvers.effects import Checkable, Effects
 
 _Treatment = Literal["run", "again", "probe", "unknown"]
 _AGAIN = {
-    "none": "the call had begun before, and had not ended: it has no effects, and was run again",
-    "idempotent": "the call had begun before, and had not ended: it was run again with the same key",
+    "none": "an earlier attempt of the call was interrupted. The tool has no effects, so the call was run again",
+    "idempotent": "an earlier attempt of the call was interrupted: it was run again with the same key",
 }
 UNKNOWN = (
-    "interrupted: the call had begun, and the process ended before the call did. Whether it happened is unknown."
-    " It was not run again: find out what happened before you call it once more"
+    "interrupted: the process ended while the call was running. Whether it happened is unknown."
+    " It was not run again: find out what happened before you repeat the call"
 )
-HAPPENED = "the call had begun before, and had not ended: it was checked that it has happened, and was not run again"
-NOT_YET = "the call had begun before, and had not ended: it was checked that it has not happened, and was run again"
-NOT_KEPT = "not run: its arguments were secret, and are not kept where the process ends. Call it again with them"
+HAPPENED = "an earlier attempt of the call was interrupted. A check showed that it took effect, so it was not run again"
+NOT_YET = "an earlier attempt of the call was interrupted. A check showed that it took no effect, so it was run again"
+NOT_RECORDED = "not run: its secret arguments were lost when the process ended. Make the call again with all arguments"
 
 
-def treatment(begun: int, effects: Effects) -> _Treatment:
-    """Say what is done with a call that has begun so often, and never ended."""
-    if begun == 0:
+def choose_treatment(starts: int, effects: Effects) -> _Treatment:
+    """Return how to treat a call that was started `starts` times and never ended."""
+    if starts == 0:
         return "run"
     if isinstance(effects, Checkable):
         return "probe"
@@ -33,10 +33,10 @@ def treatment(begun: int, effects: Effects) -> _Treatment:
 
 
 def is_repeatable(effects: Effects) -> bool:
-    """Whether a call may be run again, whoever knows that it had begun."""
+    """Return True if a call may be run again without a check, although it was started before."""
     return isinstance(effects, str) and effects in _AGAIN
 
 
-def note(effects: Effects) -> str:
-    """Say that a call was run again, and why it may be."""
+def rerun_note(effects: Effects) -> str:
+    """Return the note for the model on why the call could be run again."""
     return _AGAIN[effects] if isinstance(effects, str) else NOT_YET

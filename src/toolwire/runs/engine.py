@@ -1,10 +1,10 @@
-"""The durable engine: DBOS, which this file alone imports. Its tables are written by itself.
+"""The durable engine, DBOS. Only this file imports it, and only DBOS writes its tables.
 
 Rules of this file:
-- There is one engine in a process, for one database: DBOS is made so.
-- What it records is JSON, whatever it is; an exception is recorded as its words.
-- The files of SQLite are watched: no step begins once they are removed, moved, replaced or emptied.
-- It takes nothing over by itself: a run is led again when the register says so.
+- A process has one engine, for one database. DBOS does not allow more.
+- Everything that DBOS records is JSON. An exception is recorded as its `repr`.
+- The files of an SQLite database are watched: no step starts once they were removed, moved, replaced or emptied.
+- The engine does not recover runs by itself. A run is resumed when the register asks for it.
 """
 
 import logging
@@ -23,23 +23,23 @@ from dbos import _dbos as _process
 from dbos._error import DBOSNonExistentWorkflowError, DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError
 
 from toolwire.errors import InvalidField, StoreFailed, UserError
-from toolwire.runs.register import patient
-from toolwire.traces.databases import driven, words_of
+from toolwire.runs.register import retried
+from toolwire.traces.databases import first_line, with_driver
 from toolwire.traces.watching import FileWatch, damage_of, files_of, refuse_journal
 
 _NAME = "toolwire.run"
 _APPLICATION = "toolwire"
 _VERSION = "1"
 _POLLING = 0.2
-# What is said of a statement that failed has none of the values of its rows.
+# Errors of failed statements do not contain the values of rows.
 _POOL: Any = {"pool_size": 10, "max_overflow": 30, "hide_parameters": True}
 _ENDED = ("SUCCESS", "ERROR")
-# The engine asks SQLite for milliseconds where Python is 3.12 or newer (dbos 3.4.0), and an older SQLite says null.
-_TELLS_MILLISECONDS = (3, 42)
+# On Python 3.12 or newer, dbos 3.4.0 calls `unixepoch('subsec')`, for which an SQLite before 3.42 returns NULL.
+_SUBSECOND_VERSION = (3, 42)
 
 
 class _Json(Serializer):
-    """Writes what the engine records as JSON."""
+    """Encodes as JSON what the engine records."""
 
     def serialize(self, data: Any) -> str:
         return msgspec.json.encode(data, enc_hook=lambda value: {"$error": repr(value)}).decode()
@@ -52,26 +52,26 @@ class _Json(Serializer):
         return "toolwire_json"
 
 
-def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
-    """Open a database, of SQLite or PostgreSQL; the files of one of SQLite are watched."""
+def _open_database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
+    """Open an SQLite or PostgreSQL database. Return its URL, its engine, and the watch of its files (SQLite only)."""
     try:
-        given = driven(url)
+        parsed = with_driver(url)
     except sa.exc.ArgumentError:
         raise InvalidField("url", f"must be sqlite:///FILE or postgresql://..., not {url!r}", path="Runs") from None
-    if given.get_backend_name() == "postgresql":
-        plain = given.set(drivername="postgresql").render_as_string(hide_password=False)
-        db = sa.create_engine(given, **_POOL, pool_pre_ping=True)
-        sa.event.listen(db, "handle_error", _tell_away)
+    if parsed.get_backend_name() == "postgresql":
+        plain = parsed.set(drivername="postgresql").render_as_string(hide_password=False)
+        db = sa.create_engine(parsed, **_POOL, pool_pre_ping=True)
+        sa.event.listen(db, "handle_error", _mark_connection_failure)
         return plain, db, None
-    if given.get_backend_name() != "sqlite" or given.database in (None, "", ":memory:") or "?" in url:
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:") or "?" in url:
         raise InvalidField("url", "must be sqlite:///FILE or postgresql://...", path="Runs")
-    files = FileWatch(Path(str(given.database)).absolute(), "Runs")
+    files = FileWatch(Path(str(parsed.database)).absolute(), "Runs")
     try:
-        files.path.touch(mode=0o600)  # a conversation is its owner's
+        files.path.touch(mode=0o600)  # only its owner may read a conversation
     except OSError as problem:
         raise StoreFailed(f"the database cannot be opened: {problem}", path="Runs") from None
-    files.begin()
-    db = sa.create_engine(given, **_POOL)
+    files.start()
+    db = sa.create_engine(parsed, **_POOL)
 
     @sa.event.listens_for(db, "connect")
     def prepare(connection: Any, _record: Any) -> None:
@@ -85,56 +85,56 @@ def _database(url: str) -> tuple[str, sa.Engine, FileWatch | None]:
             "foreign_keys=ON",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        if sqlite3.sqlite_version_info < _TELLS_MILLISECONDS:
+        if sqlite3.sqlite_version_info < _SUBSECOND_VERSION:
             connection.create_function("unixepoch", 1, lambda when: time.time() if when == "subsec" else None)
 
     files.follow(db)
     return url, db, files
 
 
-def place_of(url: str) -> str:
-    """Name a database alike, however its address is written: SQLite by its file, any other by its whole address."""
+def normalize_url(url: str) -> str:
+    """Return one key for a database, however its URL is written: the real path for SQLite, else the full URL."""
     try:
-        given = driven(url)
+        parsed = with_driver(url)
     except sa.exc.ArgumentError:
         return url
-    if given.get_backend_name() == "sqlite" and given.database and "?" not in url:
-        return os.path.realpath(given.database)
-    return given.render_as_string(hide_password=False)
+    if parsed.get_backend_name() == "sqlite" and parsed.database and "?" not in url:
+        return os.path.realpath(parsed.database)
+    return parsed.render_as_string(hide_password=False)
 
 
-def _cannot_be_opened(problem: sa.exc.DatabaseError, files: FileWatch | None) -> StoreFailed:
+def _opening_error(problem: sa.exc.DatabaseError, files: FileWatch | None) -> StoreFailed:
     damage = "" if files is None else damage_of(problem, files.path)
-    return StoreFailed(f"the database cannot be opened: {damage or words_of(problem)}", path="Runs")
+    return StoreFailed(f"the database cannot be opened: {damage or first_line(problem)}", path="Runs")
 
 
-def _tell_away(failure: sa.ExceptionContext) -> None:
-    """Say of each failure to connect that it is one: the engine waits for a database that is away, whatever is said."""
+def _mark_connection_failure(failure: sa.ExceptionContext) -> None:
+    """Mark each failure to connect as a disconnect, whatever its message, so that DBOS waits for the database."""
     failure.is_disconnect = failure.is_disconnect or failure.connection is None
 
 
-logging.getLogger("dbos").setLevel(logging.CRITICAL)  # it says aloud what is ours to say
+logging.getLogger("dbos").setLevel(logging.CRITICAL)  # toolwire logs these events itself
 LOST = (DBOSWorkflowCancelledError, DBOSWorkflowConflictIDError)
-"""What says that a run is led elsewhere by now, or is to be left; nothing catches it as a failure."""
+"""Errors that say that another process executes the run by now, or that it was cancelled. They are no failures."""
 _LOCK = threading.Lock()
-_lead: Callable[[str], Any] | None = None
+_execute_run: Callable[[str], Any] | None = None
 
 
 @DBOS.workflow(name=_NAME, max_recovery_attempts=None)
-def _led() -> Any:
-    run = str(DBOS.workflow_id)  # a fork has the arguments of the run that it comes from
-    if _lead is None:
+def _workflow() -> Any:
+    run = str(DBOS.workflow_id)  # not an argument: a fork has the arguments of its original run
+    if _execute_run is None:
         raise DBOSWorkflowCancelledError(run)
-    return _lead(run)
+    return _execute_run(run)
 
 
 class Engine:
-    """The engine of a database; it runs nothing before it is launched."""
+    """The engine of a database. It executes nothing before `launch`."""
 
     def __init__(self, url: str, owner: str) -> None:
         self.url: str
         self.db: sa.Engine
-        self.url, self.db, self._files = _database(url)
+        self.url, self.db, self._files = _open_database(url)
         self._owner = owner
         self._concurrency: dict[str, int | None] = {}
         self.launched: bool = False
@@ -143,51 +143,54 @@ class Engine:
             if not sa.inspect(self.db).has_table("workflow_status", schema=schema):
                 DBOS.migrate(self.url)
         except sa.exc.DatabaseError as problem:
-            raise _cannot_be_opened(problem, self._files) from None
+            raise _opening_error(problem, self._files) from None
         self.client: DBOSClient = DBOSClient(
             system_database_engine=self.db,
             serializer=_Json(),
             application_name=_APPLICATION,
             lazy=True,
-            retry_connection_errors=False,  # its pauses grow; whoever watches leases must not sleep so long
+            retry_connection_errors=False,  # its pauses grow, and the watcher must renew leases meanwhile
         )
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of the database, which no tool may touch; PostgreSQL has none."""
+        """The files of the database, which no tool may access. PostgreSQL has none."""
         return () if self._files is None else files_of(self._files.path)
 
     def check(self) -> None:
-        """Raise where the files of the database were taken away: what is recorded would be lost."""
+        """Raise `StoreFailed` if the database files were taken away, because records would be lost."""
         if self._files is not None:
             self._files.check()
 
-    def _note(self) -> None:
-        """Remember the files as they are now; raise where they were taken away."""
+    def _note_files(self) -> None:
+        """Remember the current state of the files. Raise `StoreFailed` if they were taken away."""
         if self._files is not None:
-            self._files.note()
+            self._files.remember()
 
-    def launch(self, lead: Callable[[str], Any]) -> None:
-        """Begin to run what is started here, or comes to the queues that are listened to."""
-        global _lead  # noqa: PLW0603 - the engine of the process
+    def launch(self, execute: Callable[[str], Any]) -> None:
+        """Start to execute runs that are started here or come from the queues, with `execute`."""
+        global _execute_run  # noqa: PLW0603 - there is one engine per process
         with _LOCK:
             if self.launched:
                 return
-            if _lead is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - nothing public says it
-                raise UserError("this process leads runs of another database, or uses DBOS itself", path="Runs")
-            _lead = lead
+            if _execute_run is not None or _process._dbos_global_instance is not None:  # noqa: SLF001 - not public
+                raise UserError(
+                    "this process executes runs of another database, or uses DBOS itself: use another process",
+                    path="Runs",
+                )
+            _execute_run = execute
             try:
                 self._launch()
             except BaseException as problem:
                 DBOS.destroy(workflow_completion_timeout_sec=0)
-                _lead = None
+                _execute_run = None
                 if isinstance(problem, sa.exc.DatabaseError):
-                    raise _cannot_be_opened(problem, self._files) from None
+                    raise _opening_error(problem, self._files) from None
                 raise
             self.launched = True
 
     def _launch(self) -> None:
-        logging.getLogger("dbos").handlers.clear()  # one of before may write to what is closed by now
+        logging.getLogger("dbos").handlers.clear()  # a handler of an earlier launch may write to a closed stream
         DBOS(
             config={
                 "name": _APPLICATION,
@@ -202,23 +205,26 @@ class Engine:
         )
         DBOS.listen_queues([])
         DBOS.launch()
-        self._keep_concurrency()
+        self._patch_concurrency()
 
-    def _keep_concurrency(self) -> None:
-        """Keep what this process leads at once of a queue: the engine has one figure for all, that of who came last."""
+    def _patch_concurrency(self) -> None:
+        """Apply this process's own concurrency per queue.
+
+        DBOS has one number per queue, the last that any worker set.
+        """
         database = _process._dbos_global_instance._sys_db  # type: ignore[union-attr]  # noqa: SLF001 - as above
-        found = database.get_queue
+        get_queue = database.get_queue
 
-        def own(name: str, *arguments: Any, **keywords: Any) -> Any:
-            queue = found(name, *arguments, **keywords)
+        def get_own_queue(name: str, *arguments: Any, **keywords: Any) -> Any:
+            queue = get_queue(name, *arguments, **keywords)
             if queue is not None and name in self._concurrency:
-                queue._worker_concurrency = self._concurrency[name]  # noqa: SLF001 - its setter writes it down
+                queue._worker_concurrency = self._concurrency[name]  # noqa: SLF001 - its setter would store it for all workers
             return queue
 
-        database.get_queue = own  # type: ignore[method-assign]
+        database.get_queue = get_own_queue  # type: ignore[method-assign]
 
     def listen(self, queue: str, concurrency: int | None = None) -> None:
-        """Take runs from a queue, so many at once."""
+        """Execute runs from a queue, at most `concurrency` at a time."""
         self._concurrency[queue] = concurrency
         _process._dbos_global_instance._listening_queues.append(queue)  # type: ignore[union-attr]  # noqa: SLF001 - as above
         DBOS.register_queue(
@@ -226,16 +232,16 @@ class Engine:
         )
 
     def drop(self, queue: str) -> None:
-        """Remove a queue of this process."""
+        """Delete a queue of this process."""
         self.client.delete_queue(queue)
 
     def stop(self, seconds: int) -> None:
-        """Take no run any more, and wait so long until those that are led here are left."""
-        global _lead
+        """Stop taking runs, and wait up to `seconds` until the running ones are released."""
+        global _execute_run
         with _LOCK:
             if self.launched:
                 DBOS.destroy(workflow_completion_timeout_sec=seconds)
-                _lead, self.launched = None, False
+                _execute_run, self.launched = None, False
 
     def close(self) -> None:
         """Close the connections."""
@@ -245,83 +251,86 @@ class Engine:
     # Runs
 
     def start(self, run: str) -> None:
-        """Lead a run here and now."""
+        """Execute a run in this process now."""
         with SetWorkflowID(run):
-            DBOS.start_workflow(_led)
+            DBOS.start_workflow(_workflow)
 
     def enqueue(self, connection: sa.Connection, run: str, queue: str) -> None:
-        """Put a run into a queue, in a transaction of the caller's."""
+        """Put a run into a queue, within the caller's transaction."""
         options: Any = {"workflow_name": _NAME, "queue_name": queue, "workflow_id": run, "app_version": _VERSION}
         self.client.enqueue_in_transaction(connection, options)
 
-    @patient
+    @retried
     def resume(self, runs: Sequence[str], queue: str) -> list[str]:
-        """Have runs led again by who takes from this queue; whoever led them before records nothing more.
+        """Queue runs for the workers of `queue`. Their previous executors cannot record anything more.
 
-        Give those that the engine does not know.
+        Return the runs that the engine does not know.
         """
         try:
             self.client.resume_workflows(list(runs), queue_name=queue)
         except DBOSNonExistentWorkflowError:
             if len(runs) == 1:
                 return list(runs)
-            return [run for one in runs for run in self.resume([one], queue)]
+            return [run for single in runs for run in self.resume([single], queue)]
         return []
 
-    @patient
+    @retried
     def cancel(self, run: str) -> None:
-        """End what is done for a run; it can be resumed."""
+        """Stop the execution of a run. It can be resumed."""
         self.client.cancel_workflow(run)
 
-    @patient
+    @retried
     def fork(self, run: str, new: str, steps: int, queue: str) -> None:
-        """Begin a run with the first steps of another one."""
+        """Start the run `new` with the first `steps` of `run`."""
         with SetWorkflowID(new):
             self.client.fork_workflow(run, steps + 1, queue_name=queue, application_version=_VERSION)
 
-    @patient
+    @retried
     def ended(self, runs: Sequence[str]) -> set[str]:
-        """Say which of these runs have come to their end."""
+        """Return those of `runs` that have ended."""
         if not runs:
             return set()
-        found = self.client.list_workflows(
+        statuses = self.client.list_workflows(
             workflow_ids=list(runs), status=list(_ENDED), load_input=False, load_output=False
         )
-        return {status.workflow_id for status in found}
+        return {status.workflow_id for status in statuses}
 
-    @patient
-    def taken(self, queues: Sequence[str]) -> dict[str, str]:
-        """Say who has taken which runs from queues, and not ended them."""
-        found = self.client.list_workflows(
+    @retried
+    def dequeued(self, queues: Sequence[str]) -> dict[str, str]:
+        """Return the unfinished runs that were taken from `queues`, each with the owner that took it."""
+        statuses = self.client.list_workflows(
             status="PENDING", queue_name=list(queues), load_input=False, load_output=False
         )
-        return {status.workflow_id: str(status.executor_id) for status in found}
+        return {status.workflow_id: str(status.executor_id) for status in statuses}
 
-    @patient
+    @retried
     def output(self, run: str) -> Any:
-        """Give what the run gave at its end; None if it has not ended."""
-        self._note()
-        found = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
-        if not found:
+        """Return the recorded end of a run, or None if it has not ended."""
+        self._note_files()
+        statuses = self.client.list_workflows(workflow_ids=[run], status=list(_ENDED), load_input=False)
+        if not statuses:
             return None
-        return found[0].output if found[0].status == "SUCCESS" else {"failed": str(found[0].error)}
+        return statuses[0].output if statuses[0].status == "SUCCESS" else {"failed": str(statuses[0].error)}
 
-    @patient
+    @retried
     def steps(self, run: str, after: int = 0, *, output: bool = True) -> list[tuple[int, Any]]:
-        """Give the recorded steps after a number, without a gap."""
-        found = self.client.list_workflow_steps(run, offset=after, load_output=output)
-        numbers = ((number, step["function_id"], step["output"]) for number, step in enumerate(found, after + 1))
+        """Return the recorded steps after the number `after`, up to the first gap."""
+        records = self.client.list_workflow_steps(run, offset=after, load_output=output)
+        numbers = ((number, step["function_id"], step["output"]) for number, step in enumerate(records, after + 1))
         return [(number, value) for number, function, value in numbers if number == function]
 
-    @patient
-    def forget(self, runs: Sequence[str]) -> None:
-        """Remove all that the engine has of runs."""
+    @retried
+    def delete(self, runs: Sequence[str]) -> None:
+        """Delete everything that the engine has recorded of `runs`."""
         self.client.delete_workflows(list(runs))
 
-    # Steps of a run that is led here
+    # Steps of the run that is executed here
 
     def step(self, name: str) -> Callable[[Callable[[], Any]], Any]:
-        """Give the next step of the run that is led here: a function that does it, or gives what was recorded."""
-        self._note()
+        """Reserve the next step of the current run.
+
+        Return a function that executes it, or returns its recorded value.
+        """
+        self._note_files()
         reserved: StepReservation = DBOS.reserve_step()
         return lambda function: reserved.run({"name": name}, function)

@@ -1,9 +1,10 @@
-"""The moments at which a test ends the process, to see that a run survives it; nothing happens anywhere else.
+"""The moments at which a test kills the process, to prove that a run survives. In production they do nothing.
 
 Rules of this file:
-- Each place where something is written has a name before it and one after it. The list is whole: a name that is
-  not in it is refused where the module is loaded.
-- `TOOLWIRE_FAILPOINT=name` or `name:3` ends the process with SIGKILL when that moment has come for the third time.
+- Every write has one failpoint before it and one after it. `POINTS` lists all of them. An unknown name in the
+  environment variable is rejected when the module is imported.
+- `TOOLWIRE_FAILPOINT=NAME` kills the process with SIGKILL at that failpoint; `NAME:3`, when it is reached the third
+  time.
 """
 
 import os
@@ -36,17 +37,17 @@ VARIABLE = "TOOLWIRE_FAILPOINT"
 def _armed() -> tuple[str, int]:
     name, _, count = os.environ.get(VARIABLE, "").partition(":")
     if name and name not in POINTS:
-        raise ValueError(f"{VARIABLE}: {name!r} is none of {', '.join(POINTS)}")
+        raise ValueError(f"{VARIABLE}: there is no failpoint {name!r}; use one of {', '.join(POINTS)}")
     return name, int(count or 1)
 
 
-_name, _left = _armed()
+_name, _countdown = _armed()
 
 
-def at(name: str) -> None:
-    """End the process here, if a test says so."""
-    global _left  # noqa: PLW0603 - it is counted down for the process
+def failpoint(name: str) -> None:
+    """Kill the process if the test variable names this failpoint."""
+    global _countdown  # noqa: PLW0603 - the countdown is the process's
     if name == _name:
-        _left -= 1
-        if _left == 0:
+        _countdown -= 1
+        if _countdown == 0:
             os.kill(os.getpid(), signal.SIGKILL)

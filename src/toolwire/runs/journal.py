@@ -1,11 +1,12 @@
-"""One run as it is led: each question to the model and each call is a step, recorded once and given again.
+"""One run while it is executed: each request to the model and each call is a step, which is recorded once.
 
 Rules of this file:
-- Before anything is asked or called, the lease is looked at: who lost the run does no more for it.
-- What had been recorded is given as it was; cancelling, deadlines and leaving wait until that is over.
-- Answers are remembered for as long as the process lives, with what is secret in them; the record has them without.
-- A call is written down before it begins. What had begun and not ended is treated by what its tool declared.
-- A call that a person has to approve is asked about, and the run is left, without a process, until it is answered.
+- Before every request and every call, the ownership of the run is checked. A process that lost the run stops.
+- When a run is resumed, its recorded steps return their recorded values. Cancellation, deadlines and stopping apply
+  only after the last recorded step.
+- This process keeps the model's answers in memory, including secrets. The records do not contain secrets.
+- A call is stored before it starts. A call that started and did not end is treated as its tool's `effects` say.
+- If a person has to approve a call, the request is stored and the run is released. No process waits for the answer.
 """
 
 import hashlib
@@ -27,52 +28,52 @@ from toolwire.resolvers import RunSecrets, tools_of
 from toolwire.resolvers.effects import Effects, Happened, NotYet, effects_of
 from toolwire.resolvers.execution import Cancel, planned
 from toolwire.resolvers.session import Session
-from toolwire.runs import effects as words
+from toolwire.runs import effects as treatments
 from toolwire.runs.engine import Engine
-from toolwire.runs.failpoints import at
+from toolwire.runs.failpoints import failpoint
 from toolwire.runs.limits import ProviderLimits
-from toolwire.runs.records import Secrets, builtins, has_hidden, packed, plain, unpacked, value_of
+from toolwire.runs.records import Secrets, from_plain, has_hidden, pack, to_builtins, to_plain, unpack
 from toolwire.runs.register import Register, Unapproved
-from toolwire.traces.databases import words_of
+from toolwire.traces.databases import first_line
 from toolwire.types import Error, Request, Response, Text, Tool, ToolCall, ToolResult
-from toolwire.work.keys import CallKey, keyed
-from toolwire.work.results import CallRecord, Ran, failure, invalid, result_of, safe
-from toolwire.work.threads import call_together
-from toolwire.work.waiting import Ask, Work, flow, run
+from toolwire.waiting.call_keys import CallKey, use_key
+from toolwire.waiting.results import CallRecord, Ran, failure, invalid, result_of, safe
+from toolwire.waiting.steps import Ask, Work, flow, run
+from toolwire.waiting.threads import call_together
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _DENIED = "the call was not approved"
-_OTHER = "the call was not run: its approval was for other arguments"
+_CHANGED = "the call was not run: its approval was for other arguments"
 _SHORTEST, _LONGEST = 0.02, 0.5
 
 
-class Left(BaseException):
-    """The run is left here, to go on elsewhere or later."""
+class _Suspended(BaseException):
+    """The run is released here, to be resumed elsewhere or later."""
 
 
-class Leaving(Left):
+class WorkerStopping(_Suspended):
     """The worker stops."""
 
 
-class Waiting(Left):
-    """A person has to answer."""
+class AwaitingApproval(_Suspended):
+    """A person has to approve a call."""
 
 
-class Failed(BaseException):
-    """A step could not be done, and nothing of it is recorded."""
+class StepFailed(BaseException):
+    """A step could not be executed, and nothing of it is recorded."""
 
 
-class _Heard(Struct, frozen=True):
-    """What had come of an answer that broke off."""
+class _PartialResponse(Struct, frozen=True):
+    """The part of an answer that had arrived when the connection broke."""
 
     response: Response | None
 
 
-_Ended = tuple[ToolResult, Ran]
+_CallEnd = tuple[ToolResult, Ran]
 
 
 class _Job(Struct, frozen=True):
-    """One call of a turn, and what is done with it."""
+    """One call of a turn, and how it is treated."""
 
     call: ToolCall
     refusal: ToolResult | None
@@ -83,11 +84,11 @@ class _Job(Struct, frozen=True):
 class Journal:
     """The steps of one run."""
 
-    def __init__(self, core: Any, row: Any, request: Request, known: int) -> None:
+    def __init__(self, core: Any, row: Any, request: Request, recorded_count: int) -> None:
         self.run: str = row.id
         self.token: int = row.token
         self.cancel: Cancel = Cancel()
-        self.leaving: bool = False
+        self.stopping: bool = False
         self.late: bool = False
         self.people: Any = ()
         self.on_event: Any = None
@@ -99,19 +100,19 @@ class Journal:
         self._queued = row.queue is not None
         self._provider = ""
         self._request = request
-        self._known = known
-        self._numbered = 0
+        self._recorded_count = recorded_count
+        self._step_number = 0
         self._texts: dict[str, str] | None = None
         self._recording: Any = None
         self._secrets = Secrets(())
-        self._before = self._passed = 0.0
+        self._seconds_before = 0.0
         self._since = time.monotonic()
 
-    # What the conversation asks for
+    # Called by the conversation
 
-    def bound(self, upstream: Upstream, setup: RunSetup) -> tuple[Upstream, RunSetup]:
-        """Give the conversation as it began, led by this journal."""
-        if setup.auto_tools and (self._known or self._queued) and hasattr(setup.resolve, "available_tools"):
+    def bind(self, upstream: Upstream, setup: RunSetup) -> tuple[Upstream, RunSetup]:
+        """Return the connection and the setup with this journal, and with the request that the run began with."""
+        if setup.auto_tools and (self._recorded_count or self._queued) and hasattr(setup.resolve, "available_tools"):
             _check_tools(self._request.tools, {tool.name: tool for tool in tools_of(setup.resolve)})
         self._provider = upstream.provider.name
         secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
@@ -124,64 +125,64 @@ class Journal:
         return replace(upstream, now=self.now), setup
 
     def now(self) -> float:
-        """Give the seconds for which the run was led, here and before."""
-        return self._before + time.monotonic() - self._since
+        """Return the seconds for which the run has been executed, here and in earlier processes."""
+        return self._seconds_before + time.monotonic() - self._since
 
-    def asking(self, sent: Sent, steps: Work[Any]) -> Work[Any]:
-        """Ask the model, as a step."""
-        return (yield Ask(self._asked, (sent, steps)))
+    def ask_model(self, sent: Sent, steps: Work[Any]) -> Work[Any]:
+        """Send a request to the model, as a step."""
+        return (yield Ask(self._ask_step, (sent, steps)))
 
-    def calling(self, tools: RunTools, resolve: Any, execute: Ask, ran: list[Ran]) -> Work[list[ToolResult]]:
+    def run_calls(self, tools: RunTools, resolve: Any, execute: Ask, ran: list[Ran]) -> Work[list[ToolResult]]:
         """Run the calls of a turn, each as a step."""
-        return (yield Ask(self._called, (tools, resolve, execute, ran)))  # type: ignore[no-any-return]
+        return (yield Ask(self._run_turn, (tools, resolve, execute, ran)))  # type: ignore[no-any-return]
 
-    # Questions
+    # Requests to the model
 
-    def _asked(self, sent: Sent, steps: Work[Any]) -> Any:
+    def _ask_step(self, sent: Sent, steps: Work[Any]) -> Any:
         fresh: list[Any] = []
 
         def ask() -> Any:
-            at("before-ask")
-            self._check()
-            outcome = self._in_turn(steps)
+            failpoint("before-ask")
+            self._check_owner()
+            outcome = self._ask_within_limits(steps)
             fresh.append(outcome)
-            at("after-ask")
-            return self._packed(outcome, partial=plain(self._secrets.hidden(sent.partial)), over=sent.over)
+            failpoint("after-ask")
+            return self._pack(outcome, partial=to_plain(self._secrets.hide(sent.partial)), over=sent.over)
 
-        said = self._step("ask")(_unrecorded(ask))
-        at("after-ask-record")
+        packed = self._step("ask")(_not_recording_failures(ask))
+        failpoint("after-ask-record")
         if fresh:
-            self.memory[self._numbered] = fresh[0]
+            self.memory[self._step_number] = fresh[0]
             return fresh[0]
         steps.close()
-        record = self._unpacked(said)
-        outcome = self.memory.get(self._numbered) or value_of(record["outcome"])
+        record = self._unpack(packed)
+        outcome = self.memory.get(self._step_number) or from_plain(record["outcome"])
         if isinstance(outcome, Error) and outcome.code == "transport_cancelled":
             self.cancel()
-        sent.heard, sent.over = _Heard(value_of(record["partial"])), record["over"]  # type: ignore[assignment]
+        sent.heard, sent.over = _PartialResponse(from_plain(record["partial"])), record["over"]  # type: ignore[assignment]
         if isinstance(outcome, Response):
             sent.losses = outcome.losses
         return outcome
 
-    def _in_turn(self, steps: Work[Any]) -> Any:
-        """Ask within the limits of the provider, as soon as there is a place."""
+    def _ask_within_limits(self, steps: Work[Any]) -> Any:
+        """Send the request as soon as the provider's limits allow it."""
         pause = _SHORTEST
-        while (number := self._limits.take(self.run, self.token, self._provider)) is None:
-            if self.leaving:
-                raise Leaving(self.run)
+        while (number := self._limits.acquire(self.run, self.token, self._provider)) is None:
+            if self.stopping:
+                raise WorkerStopping(self.run)
             if self.cancel.is_set():
                 return Error("unknown", "the run was cancelled before its turn", code="transport_cancelled")
             time.sleep(pause)
             pause = min(_LONGEST, pause * 1.5)
-            self._check()
+            self._check_owner()
         try:
-            return self._told(steps)
+            return self._drive(steps)
         finally:
             if number:
-                self._limits.leave(number)
+                self._limits.release(number)
 
-    def _told(self, steps: Work[Any]) -> Any:
-        """Do the steps of an exchange; who listens hears its events."""
+    def _drive(self, steps: Work[Any]) -> Any:
+        """Perform the steps of an exchange, and pass its events to `on_event`."""
         events = flow(steps)
         while True:
             try:
@@ -193,42 +194,46 @@ class Journal:
 
     # Calls
 
-    def _called(self, tools: RunTools, resolve: Any, execute: Ask, ran: list[Ran]) -> list[ToolResult]:
-        here = {tool.name: tool for tool in tools_of(resolve)} if hasattr(resolve, "available_tools") else {}
-        place = count()
+    def _run_turn(self, tools: RunTools, resolve: Any, execute: Ask, ran: list[Ran]) -> list[ToolResult]:
+        tools_by_name = {tool.name: tool for tool in tools_of(resolve)} if hasattr(resolve, "available_tools") else {}
+        position = count()
         plan = [
-            [_Job(call, refusal or self._unaskable(call, resolve), self._key(tools.turn, next(place), call),
-                  effects_of(here.get(call.name)))
+            [_Job(call, refusal or self._reject_before_asking(call, resolve),
+                  self._key(tools.turn, next(position), call), effects_of(tools_by_name.get(call.name)))
              for call, refusal in group]
             for group in planned(tools.calls, resolve, execute.keywords["limits"])
         ]  # fmt: skip
         for job in [job for group in plan for job in group] if self._recording is not None else ():
-            self._recording.know(job.call, job.key, again=self._known > 0)
-        verdicts = self._asked_people([job for group in plan for job in group if job.refusal is None], here)
+            self._recording.know(job.call, job.key, again=self._recorded_count > 0)
+        verdicts = self._collect_verdicts(
+            [job for group in plan for job in group if job.refusal is None], tools_by_name
+        )
         results: list[ToolResult] = []
         for group in plan:
-            works = [self._work(job, verdicts.get(job.key), execute) for job in group]
-            for result, one in call_together(works) if len(works) > 1 else [work() for work in works]:
+            works = [self._call_step(job, verdicts.get(job.key), execute) for job in group]
+            for result, outcome in call_together(works) if len(works) > 1 else [work() for work in works]:
                 results.append(result)
-                ran.append(one)
+                ran.append(outcome)
         return results
 
-    def _key(self, turn: int, place: int, call: ToolCall) -> str:
-        return hashlib.sha256(f"{self.run}\n{turn}\n{place}\n{call.id}".encode()).hexdigest()[:32]
+    def _key(self, turn: int, position: int, call: ToolCall) -> str:
+        return hashlib.sha256(f"{self.run}\n{turn}\n{position}\n{call.id}".encode()).hexdigest()[:32]
 
-    def _asked_people(self, jobs: Sequence[_Job], here: dict[str, Tool]) -> dict[str, str]:
-        """Ask about the calls that somebody has to approve; the run is left while one is not answered."""
-        fresh = jobs[max(0, self._known - self._numbered) :]
-        asked = [job for job in fresh if job.call.name in here and self._needs_person(job.call.name)]
-        if not asked:
+    def _collect_verdicts(self, jobs: Sequence[_Job], tools_by_name: dict[str, Tool]) -> dict[str, str]:
+        """Return the verdicts on the calls that need approval. While one is missing, release the run."""
+        unrecorded = jobs[max(0, self._recorded_count - self._step_number) :]
+        to_ask = [job for job in unrecorded if job.call.name in tools_by_name and self._needs_person(job.call.name)]
+        if not to_ask:
             return {}
-        rows = self._register.ask(self.run, self.token, [{**self._row_of(job), "verdict": ""} for job in asked])
-        if any(not rows[job.key].verdict for job in asked):
-            raise Waiting(self.run)
-        return {job.key: rows[job.key].verdict for job in asked}
+        rows = self._register.request_approval(
+            self.run, self.token, [{**self._row_of(job), "verdict": ""} for job in to_ask]
+        )
+        if any(not rows[job.key].verdict for job in to_ask):
+            raise AwaitingApproval(self.run)
+        return {job.key: rows[job.key].verdict for job in to_ask}
 
-    def _unaskable(self, call: ToolCall, resolve: Any) -> ToolResult | None:
-        """Refuse a call that a person would be asked about, and that would not run whatever the answer is."""
+    def _reject_before_asking(self, call: ToolCall, resolve: Any) -> ToolResult | None:
+        """Return the result of a call with invalid arguments, so that nobody is asked to approve it."""
         if not (self._needs_person(call.name) and isinstance(resolve, Session)):
             return None
         problems = resolve.problems(call)
@@ -238,171 +243,177 @@ class Journal:
         return self.people is True or name in (self.people or ())
 
     def _row_of(self, job: _Job) -> dict[str, Any]:
-        """Say what is written down of a call; its arguments as they may be shown, and the hash of what they are."""
-        said = json.dumps(builtins(job.call.arguments), sort_keys=True) + (
+        """Return the row that is stored for a call: its arguments without secrets, and the digest of the real ones."""
+        digested = json.dumps(to_builtins(job.call.arguments), sort_keys=True) + (
             job.call.raw or "" if job.call.custom else ""
         )
         return {
             "key": job.key,
             "call": job.call.id and safe(job.call.id),
             "tool": safe(job.call.name),
-            "arguments": self._secrets.shown(job.call),
-            "digest": hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest(),
+            "arguments": self._secrets.visible_arguments(job.call),
+            "digest": hashlib.sha256(digested.encode("utf-8", "surrogatepass")).hexdigest(),
         }
 
-    def _work(self, job: _Job, verdict: str | None, execute: Ask) -> Callable[[], _Ended]:
-        """Give what runs a call, as the next step."""
+    def _call_step(self, job: _Job, verdict: str | None, execute: Ask) -> Callable[[], _CallEnd]:
+        """Return a function that executes a call as the next step."""
         if job.refusal is not None:
             refused = job.refusal, Ran(job.call, job.refusal, "invalid", None, 0.0)
             return lambda: refused
-        step, fresh = self._step("call"), list[_Ended]()
+        step, fresh = self._step("call"), list[_CallEnd]()
 
         def call() -> Any:
-            at("before-begin")
-            fresh.append(self._done(job, verdict, execute))
-            at("after-call")
+            failpoint("before-begin")
+            fresh.append(self._execute_call(job, verdict, execute))
+            failpoint("after-call")
             result, ran = fresh[0]
-            said = {name: value for name, value in asdict(ran).items() if name not in ("call", "result")}
-            return self._packed(result, ran=said)
+            fields = {name: value for name, value in asdict(ran).items() if name not in ("call", "result")}
+            return self._pack(result, ran=fields)
 
-        def work() -> _Ended:
-            record = step(_unrecorded(call))
-            at("after-call-record")
+        def work() -> _CallEnd:
+            record = step(_not_recording_failures(call))
+            failpoint("after-call-record")
             if fresh:
                 return fresh[0]
-            said = self._unpacked(record)
-            result = value_of(said["outcome"])
-            return result, Ran(job.call, result, **said["ran"])
+            fields = self._unpack(record)
+            result = from_plain(fields["outcome"])
+            return result, Ran(job.call, result, **fields["ran"])
 
         return work
 
-    def _done(self, job: _Job, verdict: str | None, execute: Ask) -> _Ended:
-        """Do what is to be done with a call that is not recorded."""
+    def _execute_call(self, job: _Job, verdict: str | None, execute: Ask) -> _CallEnd:
+        """Execute a call that is not recorded, as its verdict and its earlier starts require."""
         call = job.call
         if verdict is not None and verdict != "yes":
-            return _unrun(call, verdict.partition(": ")[2] or _DENIED, "denied")
-        if self._known and has_hidden(call):
-            return _unrun(call, words.NOT_KEPT, "error")
+            return _not_run(call, verdict.partition(": ")[2] or _DENIED, "denied")
+        if self._recorded_count and has_hidden(call):
+            return _not_run(call, treatments.NOT_RECORDED, "error")
         try:
-            again = words.is_repeatable(job.effects)
-            said = self._row_of(job)
-            begun, row = self._register.begin(self.run, self.token, said, approved=verdict == "yes", again=again)
+            repeatable = treatments.is_repeatable(job.effects)
+            row_values = self._row_of(job)
+            earlier_starts, row = self._register.start_call(
+                self.run, self.token, row_values, approved=verdict == "yes", again=repeatable
+            )
         except Unapproved:
-            return _unrun(call, _OTHER, "denied")
-        self.heed(row)
+            return _not_run(call, _CHANGED, "denied")
+        self.apply_requests(row)
         if self._recording is not None:
-            self._recording.begun(call, begun)
-        at("after-begin")
-        match words.treatment(begun, job.effects):
+            self._recording.begun(call, earlier_starts)
+        failpoint("after-begin")
+        match treatments.choose_treatment(earlier_starts, job.effects):
             case "run":
                 return self._run(job, execute)
             case "again":
-                return _noted(self._run(job, execute), words.note(job.effects))
+                return _add_note(self._run(job, execute), treatments.rerun_note(job.effects))
             case "probe":
-                return self._probed(job, execute)
-        return _unrun(call, words.UNKNOWN, "interrupted")
+                return self._probe(job, execute)
+        return _not_run(call, treatments.UNKNOWN, "interrupted")
 
-    def _probed(self, job: _Job, execute: Ask) -> _Ended:
-        """Ask what became of a call, and do what follows."""
+    def _probe(self, job: _Job, execute: Ask) -> _CallEnd:
+        """Call the tool's probe to find out whether a call took effect, and run the call if it did not."""
         try:
-            found = run(_asking(job.effects.probe, CallKey(job.key)))  # type: ignore[union-attr]
-        except Exception as problem:  # noqa: BLE001 - a probe that fails does not know
+            answer = run(_ask(job.effects.probe, CallKey(job.key)))  # type: ignore[union-attr]
+        except Exception as problem:  # noqa: BLE001 - a failing probe counts as unknown
             logger.warning("the probe of %r failed: %s", job.call.name, type(problem).__name__)
-            found = None
-        match found:
+            answer = None
+        match answer:
             case Happened(value=value):
                 result = result_of(value, job.call)
-                return _noted((result, Ran(job.call, result, "ok", None, 0.0)), words.HAPPENED)
+                return _add_note((result, Ran(job.call, result, "ok", None, 0.0)), treatments.HAPPENED)
             case NotYet():
-                return _noted(self._run(job, execute), words.NOT_YET)
-        return _unrun(job.call, words.UNKNOWN, "interrupted")
+                return _add_note(self._run(job, execute), treatments.NOT_YET)
+        return _not_run(job.call, treatments.UNKNOWN, "interrupted")
 
-    def _run(self, job: _Job, execute: Ask) -> _Ended:
-        """Run a call."""
+    def _run(self, job: _Job, execute: Ask) -> _CallEnd:
+        """Run a call in this process."""
         ran: list[Ran] = []
-        asked, resolve = execute.arguments
+        tools, resolve = execute.arguments
         record = CallRecord(ran.append, self._secrets.known_now)
-        with keyed(job.key):
+        with use_key(job.key):
             [result] = execute.function(
-                replace(asked, calls=[job.call]), resolve, **{**execute.keywords, "record": record}
+                replace(tools, calls=[job.call]), resolve, **{**execute.keywords, "record": record}
             )
         return result, ran[0]
 
     # Steps
 
     def _step(self, name: str) -> Callable[[Callable[[], Any]], Any]:
-        """Give the next step; a run that is left begins none that was not recorded."""
-        if self.leaving and self._numbered >= self._known:
-            raise Leaving(self.run)
-        self._numbered += 1
+        """Reserve the next step. Raise `WorkerStopping` if the worker stops and the step is not recorded."""
+        if self.stopping and self._step_number >= self._recorded_count:
+            raise WorkerStopping(self.run)
+        self._step_number += 1
         return self._engine.step(name)
 
-    def _check(self) -> None:
-        """Raise where the run is another owner's; heed what was asked of it."""
-        self.heed(self._register.holds(self.run, self.token))
+    def _check_owner(self) -> None:
+        """Raise `RunLost` if the run has another owner. Apply requests to cancel it."""
+        self.apply_requests(self._register.check_owner(self.run, self.token))
 
-    def heed(self, row: Any) -> None:
-        """Stop what is done, where somebody has cancelled the run, or its deadline has passed."""
+    def apply_requests(self, row: Any) -> None:
+        """Cancel the current work if somebody has cancelled the run, or if its deadline has passed."""
         self.late = self.late or bool(row.late)
-        if self._numbered > self._known and (row.cancel or self.late):
+        if self._step_number > self._recorded_count and (row.cancel or self.late):
             self.cancel()
 
-    def _packed(self, outcome: Any, **more: Any) -> Any:
-        """Give what is recorded of an outcome; its long texts are kept first."""
+    def _pack(self, outcome: Any, **more: Any) -> Any:
+        """Return the record of an outcome. Its long texts are stored first."""
         texts: dict[str, str] = {}
-        said = {"outcome": plain(self._secrets.hidden(outcome)), "clock": self.now(), **more}
-        made = packed(said, texts)
-        self._register.keep(self.run, texts)
-        at("after-keep")
-        return made
+        record = {"outcome": to_plain(self._secrets.hide(outcome)), "clock": self.now(), **more}
+        packed = pack(record, texts)
+        self._register.store_texts(self.run, texts)
+        failpoint("after-keep")
+        return packed
 
-    def final(self, done: Done) -> Any:
-        """Give what is recorded of the end; raise where the run is another owner's."""
-        self._register.holds(self.run, self.token)
-        return self._packed(done)
+    def record_end(self, done: Done) -> Any:
+        """Return the record of the run's end. Raise `RunLost` if the run has another owner."""
+        self._register.check_owner(self.run, self.token)
+        return self._pack(done)
 
-    def _unpacked(self, said: Any) -> Any:
+    def _unpack(self, packed: Any) -> Any:
         if self._texts is None:
             self._texts = self._register.texts(self.run)
-        record = unpacked(said, self._texts)
-        self._before, self._since = record["clock"], time.monotonic()
+        record = unpack(packed, self._texts)
+        self._seconds_before, self._since = record["clock"], time.monotonic()
         return record
 
 
-def _check_tools(began: Sequence[Any], here: dict[str, Tool]) -> None:
-    """Raise where the tools that a run began with are not those of here."""
-    named = [tool for tool in began if isinstance(tool, Tool)]
-    gone = [tool.name for tool in named if tool.name not in here]
-    other = [tool.name for tool in named if tool.name in here and tool.parameters != here[tool.name].parameters]
-    for names, what in ((gone, "are gone"), (other, "take other arguments")):
+def _check_tools(declared: Sequence[Any], available: dict[str, Tool]) -> None:
+    """Raise `LookupError` if a tool that the run began with is missing here, or has other parameters."""
+    named = [tool for tool in declared if isinstance(tool, Tool)]
+    missing = [tool.name for tool in named if tool.name not in available]
+    changed = [
+        tool.name for tool in named if tool.name in available and tool.parameters != available[tool.name].parameters
+    ]
+    for names, words in ((missing, "are missing"), (changed, "have other parameters")):
         if names:
-            raise LookupError(f"the run began with tools that {what} here: {', '.join(names)}")
+            raise LookupError(
+                f"the run began with tools that {words} here: {', '.join(names)}. Restore them and resume it"
+            )
 
 
-def _unrecorded(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Have no failure of ours recorded as what the step gave: the step is done again."""
+def _not_recording_failures(function: Callable[[], Any]) -> Callable[[], Any]:
+    """Return `function` with its exceptions as `StepFailed`, so that they are not recorded and the step is repeated."""
 
     def guarded() -> Any:
         try:
             return function()
         except Exception as problem:
-            raise Failed(words_of(problem)) from problem
+            raise StepFailed(first_line(problem)) from problem
 
     return guarded
 
 
-def _asking(function: Any, *arguments: Any) -> Work[Any]:
+def _ask(function: Any, *arguments: Any) -> Work[Any]:
     return (yield Ask(function, arguments))
 
 
-def _unrun(call: ToolCall, reason: str, ending: Any) -> _Ended:
+def _not_run(call: ToolCall, reason: str, ending: Any) -> _CallEnd:
     result = failure(call, reason)
     return result, Ran(call, result, ending, None, 0.0, "denied" if ending == "denied" else None)
 
 
-def _noted(ended: _Ended, words: str) -> _Ended:
-    """Add to the result what the model has to know of it."""
-    result, ran = ended
+def _add_note(end: _CallEnd, words: str) -> _CallEnd:
+    """Add a note for the model to a call's result."""
+    result, ran = end
     content: Any = result.content
     note = f"[{words}]"
     content = f"{content}\n{note}" if isinstance(content, str) else [*content, Text(note)]

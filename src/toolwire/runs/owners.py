@@ -1,9 +1,9 @@
-"""Who owns a run: a process of a machine, and whether it is dead.
+"""The owner of a run: a process on a machine, and whether it is dead.
 
 Rules of this file:
-- Only who shares the machine since its start, and the processes that can be seen, can say that a process is dead.
-  Of any other, its lease says it.
-- A process is told by its number and by when it began: numbers are used again.
+- Only a process on the same boot of the same machine, in the same PID namespace, can tell that an owner is dead. For
+  any other owner, its lease decides.
+- An owner is identified by its process id and its start time, because process ids are reused.
 """
 
 import os
@@ -15,7 +15,7 @@ _PROC = Path("/proc")
 
 
 def _machine() -> str:
-    """Name this machine since its start, and the space of its process numbers."""
+    """Return an id of this machine's current boot and of its PID namespace."""
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{(_PROC / 'self/ns/pid').readlink()}"
@@ -23,8 +23,11 @@ def _machine() -> str:
         return socket.gethostname()
 
 
-def _begun(pid: int) -> str | None:
-    """Say when a process began; nothing if it is not there, or has ended and waits for its parent."""
+def _start_time(pid: int) -> str | None:
+    """Return the start time of a process.
+
+    It is None if the process does not exist or is a zombie, and empty if the system does not tell it.
+    """
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
         return None if fields[0] in "ZX" else fields[19]
@@ -39,14 +42,14 @@ def _begun(pid: int) -> str | None:
 
 
 def new_owner() -> str:
-    """Name this process as an owner."""
+    """Return a new owner id for this process."""
     pid = os.getpid()
-    return f"{_machine()}|{pid}|{_begun(pid) or ''}|{uuid.uuid4().hex[:12]}"
+    return f"{_machine()}|{pid}|{_start_time(pid) or ''}|{uuid.uuid4().hex[:12]}"
 
 
 def is_dead(owner: str) -> bool:
-    """Whether an owner is surely dead; False where nobody here can know."""
-    machine, _, rest = owner.partition("|")
-    pid, _, rest = rest.partition("|")
-    begun = rest.partition("|")[0]
-    return machine == _machine() and pid.isdigit() and _begun(int(pid)) != begun
+    """Return True if `owner` is certainly dead, False if it is alive or this process cannot know."""
+    machine, _, fields = owner.partition("|")
+    pid, _, fields = fields.partition("|")
+    started = fields.partition("|")[0]
+    return machine == _machine() and pid.isdigit() and _start_time(int(pid)) != started

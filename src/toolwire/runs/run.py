@@ -1,8 +1,8 @@
-"""Runs that survive their process: `Runs` begins them, `Run` is one of them, from whichever process.
+"""Durable runs: `Runs` starts them, `Run` is one of them, in any process.
 
 Rules of this file:
-- An id is a run: a second start of it attaches to the run, whatever else is said beside it.
-- What happened is read from the record alone, so that it is the same from everywhere.
+- An id identifies a run. A second start with the same id attaches to the run, whatever its other arguments are.
+- Events are read from the record only, so that every process sees the same ones.
 """
 
 import contextlib
@@ -21,33 +21,33 @@ from toolwire.client.settings import ClientOptions, Prompt, Providers, Tools
 from toolwire.errors import InvalidField, RunParked, ToolwireError
 from toolwire.loop import Done
 from toolwire.runs.core import Core
-from toolwire.runs.engine import place_of
-from toolwire.runs.failpoints import at
+from toolwire.runs.engine import normalize_url
+from toolwire.runs.failpoints import failpoint
 from toolwire.runs.limits import check_count
 from toolwire.runs.owners import is_dead
-from toolwire.runs.records import unpacked, value_of
-from toolwire.runs.register import RUNS, TOGETHER
-from toolwire.runs.specs import given, spec_of
+from toolwire.runs.records import from_plain, unpack
+from toolwire.runs.register import BATCH, RUNS
+from toolwire.runs.specs import collect_inputs, encode_spec
 from toolwire.types import Message, Response, ToolResult
-from toolwire.work.results import safe
+from toolwire.waiting.results import safe
 
 State = Literal["queued", "running", "waiting", "parked", "done", "failed", "cancelled"]
 Offset = tuple[int, Any]
 _SHORTEST, _LONGEST = 0.02, 0.5
-_LAST = (1 << 63) - 1  # that a database can be asked for
+_LAST = (1 << 63) - 1  # the largest integer of the databases
 _CORES: dict[str, tuple[Core, int]] = {}
 _LOCK = threading.Lock()
 
 
 def _state_of(row: Any, ended: bool) -> State:
-    """Say what a run does, or how it ended, which the engine may know before the register does."""
+    """Return the state of a run, or its ending. The engine may know the end before the register does."""
     if row.state != "ended" and not ended:
         return row.state  # type: ignore[no-any-return]
     return "cancelled" if row.reason.startswith("cancelled") else "failed" if row.reason == "failed" else "done"
 
 
 def _check_name(name: str, value: Any) -> None:
-    """Refuse what is no id of a run, and no name of a queue, in every database."""
+    """Raise `InvalidField` for a value that is no valid id of a run, or name of a queue, in every database."""
     if value is not None and not (isinstance(value, str) and value.strip() and safe(value) == value):
         raise InvalidField(name, f"must be text without control characters, not {value!r}", path="Runs")
 
@@ -60,7 +60,7 @@ def _check_seconds(name: str, value: Any, *, zero: bool = False) -> None:
 
 
 class Question(Struct, frozen=True):
-    """A call that waits for somebody to approve it."""
+    """A call that waits for a person's approval."""
 
     run: str
     call_id: str
@@ -69,7 +69,7 @@ class Question(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """A run in a list; times are Unix times."""
+    """A run in a list. Times are Unix times."""
 
     id: str
     state: str
@@ -80,9 +80,9 @@ class Listed(Struct, frozen=True):
 
 
 class Run:
-    """One run. Any number of processes may hold one; its id is all that they have in common."""
+    """A durable run. Any number of processes may have a `Run` of one run; they share only its id."""
 
-    def __init__(self, runs: "Runs", id: str) -> None:  # noqa: A002 - it is the run's
+    def __init__(self, runs: "Runs", id: str) -> None:  # noqa: A002 - the run's id
         self._runs = runs
         self.id: str = id
 
@@ -91,18 +91,18 @@ class Run:
 
     @property
     def state(self) -> State:
-        """What the run does, or how it ended."""
+        """The state of the run, or how it ended."""
         row = self._row()
         return _state_of(row, row.state != "ended" and row.id in self._core.engine.ended([row.id]))
 
     @property
     def reason(self) -> str:
-        """Why the run is parked, or how it ended, in the words of `Done.ending`."""
+        """Why the run is parked, or how it ended (as in `Done.ending`)."""
         return str(self._row().reason)
 
     @property
     def waiting(self) -> list[Question]:
-        """The calls that somebody has to approve before the run goes on."""
+        """The calls that wait for a person's approval."""
         over = self._row().state == "ended"
         return [
             Question(self.id, row.call or row.key, row.tool, row.arguments)
@@ -121,7 +121,11 @@ class Run:
         return row
 
     def result(self, timeout: float | None = None) -> Done:
-        """Wait for the end, wherever the run is led, and give it; `RunParked` says that nobody leads it."""
+        """Wait until the run has ended, in whichever process, and return its `Done`.
+
+        Raise `TimeoutError` after `timeout` seconds, `RunParked` if the run is parked, and the provider's error if the
+        run failed with it.
+        """
         until = None if timeout is None else time.monotonic() + timeout
         pause = _SHORTEST
         while (done := self.ended()) is None:
@@ -132,7 +136,10 @@ class Run:
         return done
 
     def ended(self) -> Done | None:
-        """Give the end, if there is one."""
+        """Return the run's `Done`, or None if it has not ended.
+
+        Raise `RunParked` if the run is parked, and the provider's error if the run failed with it.
+        """
         output = self._core.engine.output(self.id)
         if output is None:
             row = self._row()
@@ -140,24 +147,24 @@ class Run:
                 raise RunParked(self.id, row.reason)
             if row.state != "ended":
                 return None
-            output = self._core.engine.output(self.id)  # it may have ended between the two looks
+            output = self._core.engine.output(self.id)  # it may have ended after the first query
         if output is None:
             reason = row.reason.partition(": ")[2] or "the run was cancelled"
-            return Done("cancelled", self._so_far(), reason=reason)
+            return Done("cancelled", self._recorded_messages(), reason=reason)
         if "failed" in output:
-            said = output["failed"]
-            if isinstance(said, str):
-                raise ToolwireError(said, path=f"run {self.id}")
-            raise exception_of(value_of(said), output["provider"])
-        done: Done | None = self._core.done.get(self.id)
+            error = output["failed"]
+            if isinstance(error, str):
+                raise ToolwireError(error, path=f"run {self.id}")
+            raise exception_of(from_plain(error), output["provider"])
+        done: Done | None = self._core.results.get(self.id)
         return self._value(output) if done is None else done
 
-    def _value(self, said: Any) -> Any:
-        return value_of(unpacked(said, self._core.register.texts(self.id))["outcome"])
+    def _value(self, record: Any) -> Any:
+        return from_plain(unpack(record, self._core.register.texts(self.id))["outcome"])
 
-    def _so_far(self) -> list[Message]:
-        """Give the messages that the run has added by now, as they are recorded."""
-        events = (self._value(said) for _, said in self._core.engine.steps(self.id))
+    def _recorded_messages(self) -> list[Message]:
+        """Return the messages that the run has recorded so far."""
+        events = (self._value(record) for _, record in self._core.engine.steps(self.id))
         return [
             one.message if isinstance(one, Response) else Message("tool", [one])
             for one in events
@@ -165,37 +172,37 @@ class Run:
         ]
 
     def events(self, after: int = 0, *, wait: bool = True) -> Iterator[Offset]:
-        """Give what happened after an offset, each with its own: answers, results, the end; wait for what comes.
+        """Yield the events after the offset `after`, each with its own offset: answers, results and the end.
 
-        The same from every process and at any time. `wait=False` gives what there is.
+        Wait for further events, unless `wait` is false. Every process sees the same events, also afterwards.
         """
         pause = _SHORTEST
         while True:
-            found, over = self.happened(after)
-            for after, event in found:  # noqa: PLR1704 - it goes on from there
+            events, is_over = self.happened(after)
+            for after, event in events:  # noqa: PLR1704 - the next read starts there
                 yield after, event
-            if over or not wait:
+            if is_over or not wait:
                 return
-            pause = _SHORTEST if found else min(_LONGEST, pause * 1.5)
+            pause = _SHORTEST if events else min(_LONGEST, pause * 1.5)
             time.sleep(pause)
 
     def happened(self, after: int = 0) -> tuple[list[Offset], bool]:
-        """Give what has happened after an offset by now, and whether that is all."""
+        """Return the events after the offset `after` so far, and True if these are all."""
         if type(after) is not int or not 0 <= after <= _LAST:
-            what = f"must be an offset, a whole number of 0 or more, not {after!r}"
-            raise InvalidField("after", what, path="events")
-        over = self._core.engine.output(self.id) is not None or self._row().state == "ended"
+            words = f"must be an offset, a whole number of 0 or more, not {after!r}"
+            raise InvalidField("after", words, path="events")
+        is_over = self._core.engine.output(self.id) is not None or self._row().state == "ended"
         steps = self._core.engine.steps(self.id, after)
         texts = self._core.register.texts(self.id) if steps else {}
-        found: list[Offset] = [(number, value_of(unpacked(said, texts)["outcome"])) for number, said in steps]
-        last = found[-1][0] if found else after
-        if over and last <= len(self._core.engine.steps(self.id, output=False)):
+        events: list[Offset] = [(number, from_plain(unpack(record, texts)["outcome"])) for number, record in steps]
+        last_number = events[-1][0] if events else after
+        if is_over and last_number <= len(self._core.engine.steps(self.id, output=False)):
             with contextlib.suppress(ToolwireError):
-                found.append((last + 1, self.ended()))
-        return found, over
+                events.append((last_number + 1, self.ended()))
+        return events, is_over
 
     def cancel(self) -> None:
-        """End the run: where it is led, at once; where nobody leads it, without leading it again."""
+        """Cancel the run: immediately if a process executes it, and without resuming it if none does."""
         self._core.register.change(self.id, RUNS.c.state != "ended", cancel=1)
         self._core.engine.check()
         row = self._row()
@@ -204,31 +211,36 @@ class Run:
             self._core.end_cancelled(row)
 
     def answer(self, call_id: str, approve: bool | str = True) -> None:
-        """Approve a call that waits, or say no: `False`, or a text, which the model reads. An answer is used once."""
+        """Approve the call `call_id`, or reject it with `False` or with a text that the model reads.
+
+        An answer is used once. Raise `InvalidField` if no such call waits.
+        """
         verdict = "yes" if approve is True else f"no: {approve}" if isinstance(approve, str) else "no"
         answered = self._core.register.answer(self.id, call_id, verdict)
         self._core.engine.check()
         if not answered:
-            waiting = ", ".join(one.call_id for one in self.waiting) or "none"
-            raise InvalidField("call_id", f"is no call that waits: {call_id!r}; there are: {waiting}", path=self.id)
+            waiting = ", ".join(question.call_id for question in self.waiting) or "none"
+            raise InvalidField(
+                "call_id", f"is no call that waits for approval: {call_id!r}; these wait: {waiting}", path=self.id
+            )
 
     def resume(self) -> None:
-        """Have a run that is parked led again."""
+        """Resume a parked run."""
         parked = RUNS.c.state == "parked"
         self._core.register.change(self.id, parked, state="queued", tries=0, expires=0.0, owner=None, reason="")
         self._core.engine.check()
 
-    def fork(self, at: int, id: str | None = None) -> "Run":  # noqa: A002 - it is the new run's
-        """Begin a new run that has all that happened up to an offset, and goes on from there by itself."""
+    def fork(self, at: int, id: str | None = None) -> "Run":  # noqa: A002 - the new run's id
+        """Start a new run from this run's recorded steps up to the offset `at`. It continues independently."""
         return self._runs.forked(self, at, id)
 
 
 class Runs:
-    """The runs of a database: `sqlite:///FILE` for one machine, `postgresql://...` for many.
+    """The durable runs of a database: `sqlite:///FILE` for one machine, `postgresql://...` for several.
 
-    `tools` are those of runs that come here from elsewhere, `queue` is the queue that is worked at, `lease` are the
-    seconds after which the runs of a process that is gone are taken over. Of those that come from a queue or are taken
-    over, `concurrency` are led at once.
+    `tools` are used for runs that were started in other processes. `queue` is the queue whose runs this process
+    executes. `lease` is the number of seconds after which the runs of a dead process are taken over. `concurrency`
+    limits how many runs from the queue, and runs that were taken over, are executed at the same time.
     """
 
     def __init__(
@@ -245,10 +257,10 @@ class Runs:
         _check_seconds("lease", lease)
         check_count("concurrency", concurrency, "Runs")
         _check_name("queue", queue)
-        self._place = place_of(url)
+        self._url_key = normalize_url(url)
         with _LOCK:
-            core, users = _CORES.get(self._place) or (Core(url, lease), 0)
-            _CORES[self._place] = core, users + 1
+            core, users = _CORES.get(self._url_key) or (Core(url, lease), 0)
+            _CORES[self._url_key] = core, users + 1
         self.core: Core = core
         self._closed = False
         core.concurrency = concurrency
@@ -256,7 +268,7 @@ class Runs:
             core.tools = tools
         try:
             if queue is not None:
-                core.work_at(queue)
+                core.listen_to(queue)
         except BaseException:
             self.close(0)
             raise
@@ -267,69 +279,70 @@ class Runs:
         provider: Providers = None,
         model: str | None = None,
         *,
-        id: str | None = None,  # noqa: A002 - it is the run's
+        id: str | None = None,  # noqa: A002 - the run's id
         tools: Tools = (),
         options: ClientOptions | None = None,
         queue: str | None = None,
         deadline: float | None = None,
         **settings: Any,
     ) -> Run:
-        """Begin a run, here or where `queue` is worked at; one that is there already is attached to.
+        """Start a run here, or in the workers of `queue`. If a run with this `id` exists, attach to it.
 
-        `approve` may be True or names of tools besides: then the run waits, without a process, for `Run.answer`.
-        `deadline` are the seconds after which the run is cancelled, whatever it does.
+        The arguments are those of `generate`. `approve` may also be True or a list of tool names. Their calls then wait
+        for `Run.answer`, without a process. The run is cancelled after `deadline` seconds, whatever its state. Raise
+        `InvalidField` for an argument that is invalid, or that cannot be stored for the workers of `queue`.
         """
         _check_name("id", id)
         _check_name("queue", queue)
         if deadline is not None:
             _check_seconds("deadline", deadline)
         name = id or uuid.uuid4().hex
-        own = given(provider, model, tools or self.core.tools, options, settings)
-        there = self.core.register.row(name)
-        if there is None:
+        inputs = collect_inputs(provider, model, tools or self.core.tools, options, settings)
+        row = self.core.register.row(name)
+        if row is None:
             texts: dict[str, str] = {}
-            spec = spec_of(own, prompt, queue, texts)
-            at("before-start")
-            if self._begun(name, spec, texts, own, queue, deadline):
-                at("after-start")
+            spec = encode_spec(inputs, prompt, queue, texts)
+            failpoint("before-start")
+            if self._create(name, spec, texts, inputs, queue, deadline):
+                failpoint("after-start")
                 return Run(self, name)
-        if queue is None and (there is None or there.state != "ended"):
-            self.core.given.setdefault(name, own)
+        if queue is None and (row is None or row.state != "ended"):
+            self.core.inputs.setdefault(name, inputs)
             self.core.launch()
             self.core.sweep(name)
         return Run(self, name)
 
-    def _begun(
-        self, name: str, spec: str, texts: dict[str, str], own: Any, queue: str | None, deadline: float | None
+    def _create(
+        self, name: str, spec: str, texts: dict[str, str], inputs: Any, queue: str | None, deadline: float | None
     ) -> bool:
-        """Write the run down, and begin it; False where somebody else did."""
+        """Store the run and start it. Return False if another process created it first."""
         core, now = self.core, self.core.register.now
-        here = queue is None
+        is_here = queue is None
         row = {"id": name, "spec": spec, "queue": queue, "state": "queued", "created": now, "token": 0}
-        row |= {"owner": core.owner if here else None, "deadline": deadline and now + deadline}
-        row["expires"] = now + core.lease if here else row["deadline"]
-        if here:
+        row |= {"owner": core.owner if is_here else None, "deadline": deadline and now + deadline}
+        row["expires"] = now + core.lease if is_here else row["deadline"]
+        if is_here:
             core.launch()
         with core.engine.db.begin() as connection:
             if connection.execute(core.register.insert(RUNS, row).returning(RUNS.c.id)).first() is None:
                 return False
-            core.register.keep(name, texts, connection)
+            core.register.store_texts(name, texts, connection)
             if queue is not None:
                 core.engine.enqueue(connection, name, queue)
         core.engine.check()
-        if here:
-            core.given[name] = own
+        if is_here:
+            core.inputs[name] = inputs
             core.engine.start(name)
         return True
 
-    def run(self, id: str) -> Run:  # noqa: A002 - it is the run's
-        """Give a run by its id."""
+    def run(self, id: str) -> Run:  # noqa: A002 - the run's id
+        """Return the run with an id. Raise `InvalidField` if there is none."""
         run = Run(self, id)
-        run._row()  # noqa: SLF001 - it says that there is none
+        run._row()  # noqa: SLF001 - it raises if there is none
         return run
 
     def list(self, state: str | None = None, limit: int = 100) -> list[Listed]:
-        """List runs, the newest first, all or those of a state; one that has ended has its ending as the reason."""
+        """Return the runs, newest first; with `state`, only those in it. The reason of an ended run is its ending."""
         if state not in (None, "ended", *get_args(State)):
             words = ", ".join(get_args(State))
             raise InvalidField("state", f"must be one of {words}, or ended, not {state!r}", path="Runs.list")
@@ -344,58 +357,61 @@ class Runs:
     def limit(
         self, provider: str | None = None, *, at_once: int | None = None, per_minute: int | None = None
     ) -> dict[str, dict[str, int | None]]:
-        """Limit the questions to a provider, over all that lead runs of the database; give all limits.
+        """Limit the requests to a provider by all workers of the database. Return all limits.
 
-        `at_once` may be open at the same time, `per_minute` be begun in any 60 seconds. A provider that is given
-        without figures has no limit from then on.
+        `at_once` is the number of concurrent requests, `per_minute` the number of requests that start within any 60
+        seconds. A provider without numbers has no limit from then on.
         """
         if provider is not None:
-            self.core.limits.change(provider, at_once, per_minute)
+            self.core.limits.set(provider, at_once, per_minute)
             self.core.engine.check()
         return self.core.limits.all()
 
-    def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - it is the new run's
-        """Begin a run with what happened in another one up to an offset."""
-        there = len(self.core.engine.steps(run.id, output=False))
-        if type(at) is not int or not 0 <= at <= there:
-            raise InvalidField("at", f"must be an offset of the run's events, 0 to {there}, not {at!r}", path="fork")
+    def forked(self, run: Run, at: int, id: str | None = None) -> Run:  # noqa: A002 - the new run's id
+        """Start a run from another run's recorded steps up to the offset `at`."""
+        recorded = len(self.core.engine.steps(run.id, output=False))
+        if type(at) is not int or not 0 <= at <= recorded:
+            raise InvalidField("at", f"must be an offset of the run's events, 0 to {recorded}, not {at!r}", path="fork")
         _check_name("id", id)
         name, core = id or uuid.uuid4().hex, self.core
-        row = run._row()  # noqa: SLF001 - the same file
+        row = run._row()  # noqa: SLF001 - the class is in this file
         core.launch()
         values = {"owner": core.owner, "expires": core.register.now + core.lease, "steps": at}
         if not core.register.copy(run.id, name, state="queued", **values):
             raise InvalidField("id", f"is a run already: {name!r}", path="fork")
-        if run.id in core.given:
-            core.given[name] = core.given[run.id]
-        core.engine.fork(run.id, name, at, core.home(row.queue))
+        if run.id in core.inputs:
+            core.inputs[name] = core.inputs[run.id]
+        core.engine.fork(run.id, name, at, core.queue_for(row.queue))
         core.engine.check()
         return Run(self, name)
 
     def prune(self, older: float) -> int:
-        """Remove the runs that ended or were cancelled, and began more seconds ago than these; give their number."""
+        """Delete the ended runs that were created more than `older` seconds ago. Return their number."""
         _check_seconds("older", older, zero=True)
         self.core.engine.check()
         register = self.core.register
         query = sa.select(RUNS.c.id).where(RUNS.c.state == "ended", RUNS.c.created < register.now - older)
         with register.db.connect() as connection:
             names = list(connection.execute(query).scalars())
-        for some in (names[place : place + TOGETHER] for place in range(0, len(names), TOGETHER)):
-            self.core.engine.forget(some)
-            register.forget(some)
+        for batch in (names[start : start + BATCH] for start in range(0, len(names), BATCH)):
+            self.core.engine.delete(batch)
+            register.delete(batch)
         return len(names)
 
     def close(self, seconds: float = 30.0) -> None:
-        """Leave the runs that are led here when their present step has ended; they go on where they are started."""
+        """Release this process's runs when their current steps have ended, and close the database.
+
+        The runs continue when they are started again, or when a worker takes them over.
+        """
         if self._closed:
             return
         self._closed = True
         with _LOCK:
-            core, users = _CORES[self._place]
+            core, users = _CORES[self._url_key]
             if users > 1:
-                _CORES[self._place] = core, users - 1
+                _CORES[self._url_key] = core, users - 1
                 return
-            del _CORES[self._place]
+            del _CORES[self._url_key]
         core.close(seconds)
 
     def __enter__(self) -> Self:

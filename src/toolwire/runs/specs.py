@@ -1,9 +1,9 @@
-"""What a run is begun with: what crosses to another process as JSON, and what stays in this one.
+"""The inputs of a run: a part that is stored as JSON for other processes, and a part that stays in this process.
 
 Rules of this file:
-- A provider crosses by its name, without its key and its headers: whoever goes on has its own.
-- Tools cross by their declarations; who goes on has them by name, or says which are gone.
-- What cannot cross (functions, objects) is refused for a queue, by name, before anything is begun.
+- A provider is stored by its name, without its key and its headers. Each worker uses its own.
+- Tools are stored by their declarations. A worker has tools of the same names, or the run says which are missing.
+- For a queue, inputs that cannot be stored (functions, objects) are rejected by name before anything is started.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,17 +17,17 @@ from toolwire.client.clearing import Clearing
 from toolwire.client.options import RunOptions, options_among
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
-from toolwire.runs.records import packed, plain_request, unpacked, value_of
+from toolwire.runs.records import from_plain, pack, request_to_plain, unpack
 from toolwire.types import Context, Request
 
-_CROSSING = ("auto_tools", "limits", "running", "terminal_tool", "clearing", "capabilities", "output", "stream")
-_OPTIONS = ("base_url", "quirks", "timeouts", "retries", "bounds", "fallback", "readers")
+_STORED_SETTINGS = ("auto_tools", "limits", "running", "terminal_tool", "clearing", "capabilities", "output", "stream")
+_STORED_OPTIONS = ("base_url", "quirks", "timeouts", "retries", "bounds", "fallback", "readers")
 _LOCAL = ("on_event", "context", "resolver", "traces", "cancel", "approve")
 _SECRET = ("api_key", "headers", "query", "transport")
 
 
-class Given(Struct):
-    """What a run is led with in this process."""
+class RunInputs(Struct):
+    """The inputs with which this process executes a run."""
 
     provider: Any
     model: str | None
@@ -36,69 +36,71 @@ class Given(Struct):
     people: Any = ()
 
     def client(self) -> Client:
-        """Make the client that asks the model."""
+        """Return a new client for the run's requests."""
         return Client(self.provider, self.model, **self.options)
 
 
-def given(provider: Any, model: str | None, tools: Any, options: Any, settings: dict[str, Any]) -> Given:
-    """Sort what the caller gave."""
+def collect_inputs(provider: Any, model: str | None, tools: Any, options: Any, settings: dict[str, Any]) -> RunInputs:
+    """Return the arguments of `Runs.start` as `RunInputs`."""
     settings = dict(settings)
     options = options_among(settings, options)
     people: Any = ()
     approve = settings.get("approve")
     if approve is not None and not callable(approve):
         people = settings.pop("approve")
-        listed = isinstance(people, Collection) and not isinstance(people, str)
-        if people is not True and not (listed and all(isinstance(one, str) for one in people)):
+        is_list = isinstance(people, Collection) and not isinstance(people, str)
+        if people is not True and not (is_list and all(isinstance(one, str) for one in people)):
             raise InvalidField("approve", "must be a function, True, or names of tools in a list", path="settings")
         people = people if people is True else sorted(people)
-    return Given(provider, model, options, {**settings, "tools": tools or ()}, people)
+    return RunInputs(provider, model, options, {**settings, "tools": tools or ()}, people)
 
 
-def spec_of(given: Given, prompt: Any, queue: str | None, texts: dict[str, str]) -> str:
-    """Write what crosses; say what is wrong with what was given."""
+def encode_spec(inputs: RunInputs, prompt: Any, queue: str | None, texts: dict[str, str]) -> str:
+    """Return the JSON that is stored of the inputs. Raise `InvalidField` for an invalid one."""
     if queue is not None:
-        _check_crossing(given)
-    settings = {name: value for name, value in given.settings.items() if name != "on_event"}
-    with given.client() as client:
-        asked = dict(settings)
-        _, setup = client.prepared(prompt, RunOptions.take(asked), asked)
+        _check_for_queue(inputs)
+    settings = {name: value for name, value in inputs.settings.items() if name != "on_event"}
+    with inputs.client() as client:
+        remaining = dict(settings)
+        _, setup = client.prepared(prompt, RunOptions.take(remaining), remaining)
         check_price(setup.limits, setup.request.model)
     spec = {
-        "provider": _name_of(given.provider),
+        "provider": _name_of(inputs.provider),
         "model": setup.request.model,
-        "options": {name: given.options[name] for name in _OPTIONS if _crosses(given.options.get(name))},
-        "settings": {name: given.settings[name] for name in _CROSSING if _crosses(given.settings.get(name))},
-        "people": given.people,
-        "request": packed(plain_request(setup.request), texts),
+        "options": {name: inputs.options[name] for name in _STORED_OPTIONS if _is_encodable(inputs.options.get(name))},
+        "settings": {
+            name: inputs.settings[name] for name in _STORED_SETTINGS if _is_encodable(inputs.settings.get(name))
+        },
+        "people": inputs.people,
+        "request": pack(request_to_plain(setup.request), texts),
     }
     return msgspec.json.encode(spec).decode()
 
 
-def read(spec: str, texts: Mapping[str, str]) -> tuple[Given, Request]:
-    """Read what crossed: how the run is led, and what it began with."""
-    said = msgspec.json.decode(spec)
-    settings = said["settings"]
+def decode_spec(spec: str, texts: Mapping[str, str]) -> tuple[RunInputs, Request]:
+    """Return the stored inputs, and the request with which the run began."""
+    stored = msgspec.json.decode(spec)
+    settings = stored["settings"]
     if isinstance(settings.get("clearing"), dict):
         settings["clearing"] = msgspec.convert(settings["clearing"], Clearing)
-    made = Given(said["provider"], said["model"], said["options"], settings, said["people"])
-    return made, value_of(unpacked(said["request"], texts))
+    inputs = RunInputs(stored["provider"], stored["model"], stored["options"], settings, stored["people"])
+    return inputs, from_plain(unpack(stored["request"], texts))
 
 
-def resumed(own: Given | None, crossed: Given, tools: Any) -> Given:
-    """Give what a run goes on with here: what this process was given for it, or else what crossed."""
-    if own is not None:
-        return Given(own.provider, own.model, own.options, own.settings, crossed.people)
-    return Given(crossed.provider, crossed.model, crossed.options, {**crossed.settings, "tools": tools}, crossed.people)
+def merge_inputs(local: RunInputs | None, stored: RunInputs, tools: Any) -> RunInputs:
+    """Return the inputs to resume a run with: those that this process has for it, else the stored ones with `tools`."""
+    if local is not None:
+        return RunInputs(local.provider, local.model, local.options, local.settings, stored.people)
+    return RunInputs(stored.provider, stored.model, stored.options, {**stored.settings, "tools": tools}, stored.people)
 
 
-def prompt_of(request: Request) -> Context:
-    """Give a prompt in whose place the request stands."""
+def prompt_from(request: Request) -> Context:
+    """Return a prompt with the messages of `request`."""
     return Context(messages=list(request.messages))
 
 
-def _crosses(value: Any) -> bool:
-    """Whether a value can be written as JSON, and says anything."""
+def _is_encodable(value: Any) -> bool:
+    """Return True if `value` is set and can be written as JSON."""
     if value is None or isinstance(value, type):
         return False
     try:
@@ -114,13 +116,13 @@ def _name_of(provider: Any) -> Any:
     return provider if provider is None or isinstance(provider, str) else getattr(provider, "name", None)
 
 
-def _check_crossing(given: Given) -> None:
+def _check_for_queue(inputs: RunInputs) -> None:
     for name in (*_SECRET, *_LOCAL):
-        if given.options.get(name) is not None or given.settings.get(name) is not None:
-            what = "is the worker's own, and cannot be put into a queue"
-            raise InvalidField(name, what, path="Runs.start")
-    providers = given.provider if isinstance(given.provider, list | tuple) else [given.provider]
+        if inputs.options.get(name) is not None or inputs.settings.get(name) is not None:
+            words = "cannot be stored in a queue: the worker uses its own. Leave it out"
+            raise InvalidField(name, words, path="Runs.start")
+    providers = inputs.provider if isinstance(inputs.provider, list | tuple) else [inputs.provider]
     if not all(one is None or isinstance(one, str) for one in providers):
-        raise InvalidField("provider", "must be a name where a worker is to ask it", path="Runs.start")
-    if (output := given.settings.get("output")) is not None and not _crosses(output):
-        raise InvalidField("output", "must be a JSON Schema where a worker is to ask for it", path="Runs.start")
+        raise InvalidField("provider", "must be the provider's name if a worker executes the run", path="Runs.start")
+    if (output := inputs.settings.get("output")) is not None and not _is_encodable(output):
+        raise InvalidField("output", "must be a JSON Schema if a worker executes the run", path="Runs.start")

@@ -1,7 +1,8 @@
-"""Traces: each tool call recorded in SQLite or PostgreSQL, so that a change is found.
+"""Traces: a tamper-evident record of each tool call in SQLite or PostgreSQL.
 
 Rules of this file:
-- What needs SQLAlchemy is loaded when it is first used; where it is not installed, the message says how to get it.
+- SQLAlchemy is imported when `open`, `Store` or a query is first used. Without it, the error names the extra to
+  install.
 """
 
 import importlib as _importlib
@@ -15,7 +16,7 @@ from toolwire.traces.trace import ENDINGS, Scope, Trace
 
 if _typing.TYPE_CHECKING:
     from toolwire.traces.reading import Page, Stats
-    from toolwire.traces.store import Store, open  # noqa: A004 - `traces.open` is the name that is meant
+    from toolwire.traces.store import Store, open  # noqa: A004 - the public name is `traces.open`
     from toolwire.traces.writer import Ticket
 
 __all__ = [
@@ -40,7 +41,7 @@ __all__ = [
 _LAZY = {"Page": "reading", "Stats": "reading", "Store": "store", "Ticket": "writer", "open": "store"}
 
 
-if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+if not _typing.TYPE_CHECKING:  # a type checker would accept any attribute
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _LAZY:

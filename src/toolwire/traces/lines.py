@@ -1,9 +1,9 @@
-"""Rows as lines of JSON: the export of a store, and its import into another one.
+"""Rows as lines of JSON: exporting a store, and importing the lines into another one.
 
 Rules of this file:
-- A line is one row with every column, in ASCII: no letter of it can be taken for the end of a line. So lines
-  verify as the store does.
-- Lines that are put into a store are a whole chain, from its first row on, and the store is empty.
+- A line is one row with every column, in ASCII, so no character can be mistaken for the end of a line. Exported lines
+  verify like the store itself.
+- Imported lines are a whole chain from its first row, and the store is empty.
 """
 
 import json

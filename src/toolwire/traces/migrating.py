@@ -1,10 +1,11 @@
-"""A store brought to the newest version of its table, or refused with words.
+"""Migrations: a store is brought to the newest version of its table, or rejected with a reason.
 
 Rules of this file:
-- A store of the newest version costs one query; Alembic is loaded where there is something to do.
-- All steps and the guards are one transaction, and no two processes are in it at once.
-- A table that the host made, with all the columns, is taken as it is; a newer version is never opened.
-- Guards that are gone or disabled are told of in the log, and made again by whoever may; `create=False` tells only.
+- A store of the newest version costs one query. Alembic is imported only if there is something to migrate.
+- All migration steps and the guards are one transaction. No two processes migrate at the same time.
+- A table that the host created is used as it is, if it has all columns. A store of a newer version is never opened.
+- Guards that are missing or disabled are logged, and restored if the role may do so. With `create=False` they are only
+  logged.
 """
 
 import logging
@@ -15,93 +16,95 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, selec
 from sqlalchemy.exc import SQLAlchemyError
 
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.traces.databases import StoreLocation, reading, saying, words_of, writing
+from toolwire.traces.databases import StoreLocation, first_line, read_transaction, store_errors, write_transaction
 from toolwire.traces.tables import create_guards, lacking_guards, version_table
 
 _LOG = logging.getLogger("toolwire.traces")
 VERSIONS = ("0001", "0002", "0003")
 NEWEST = VERSIONS[-1]
-_ALEMBIC = threading.Lock()  # it keeps what it works on in its modules
-HERE = Path(__file__).parent / "migrations"
+_ALEMBIC = threading.Lock()  # Alembic keeps the current migration in module globals
+SCRIPTS = Path(__file__).parent / "migrations"
 
 
-def prepare(place: StoreLocation, *, create: bool) -> None:
-    """Make the table, bring it to the newest version, or say why it cannot be used."""
-    with reading(place) as connection:
-        version = _version(connection, place)
-        made = _adoptable(connection, place) if version is None else False
-        usable = version == NEWEST or (made and not create)
-        lacking = lacking_guards(connection, place.table) if usable else []
-    if lacking:
-        _guard(place, lacking, create=create)
+def prepare(location: StoreLocation, *, create: bool) -> None:
+    """Create the table or migrate it to the newest version. Raise `StoreFailed` if the store cannot be used."""
+    with read_transaction(location) as connection:
+        version = _version(connection, location)
+        is_host_table = _is_adoptable(connection, location) if version is None else False
+        usable = version == NEWEST or (is_host_table and not create)
+        missing_guards = lacking_guards(connection, location.table) if usable else []
+    if missing_guards:
+        _restore_guards(location, missing_guards, create=create)
     if usable:
         return
     if not create:
-        words = "the store is not of the newest version" if version else "there is no store"
+        words = "the store has an older version" if version else "there is no store"
         raise StoreFailed(f"{words}: open it with create=True", path="traces")
-    _migrate(place)
+    _migrate(location)
 
 
-def _guard(place: StoreLocation, lacking: list[str], *, create: bool) -> None:
-    """Tell that guards are gone, and make them again; a role that only records may not."""
-    _LOG.warning("guards of %s were gone or disabled, verify the store: %s", place.table.name, ", ".join(lacking))
+def _restore_guards(location: StoreLocation, missing_guards: list[str], *, create: bool) -> None:
+    """Log missing guards, and restore them. A role with INSERT and SELECT only may not restore them."""
+    _LOG.warning(
+        "guards of %s were gone or disabled, verify the store: %s", location.table.name, ", ".join(missing_guards)
+    )
     if not create:
         return
     try:
-        with writing(place, lock=False) as connection:
-            create_guards(connection, place.table)
+        with write_transaction(location, lock=False) as connection:
+            create_guards(connection, location.table)
     except SQLAlchemyError as problem:
-        _LOG.warning("the guards cannot be put back: %s", words_of(problem))
+        _LOG.warning("the guards cannot be restored: %s", first_line(problem))
 
 
-def _migrate(place: StoreLocation) -> None:
-    with saying("the store cannot be made or brought to the newest version", place.engine):
-        if place.table.schema:
-            # Under the lock that migrations hold: PostgreSQL waits for nobody here.
-            with writing(place) as connection:
-                if not inspect(connection).has_schema(place.table.schema):
-                    connection.exec_driver_sql(f'CREATE SCHEMA "{place.table.schema}"')
-        with writing(place, lock=False) as connection:
-            version = _version(connection, place)
+def _migrate(location: StoreLocation) -> None:
+    with store_errors("the store cannot be created or migrated", location.engine):
+        if location.table.schema:
+            # Under the migrations' lock: PostgreSQL itself does not serialize CREATE SCHEMA.
+            with write_transaction(location) as connection:
+                if not inspect(connection).has_schema(location.table.schema):
+                    connection.exec_driver_sql(f'CREATE SCHEMA "{location.table.schema}"')
+        with write_transaction(location, lock=False) as connection:
+            version = _version(connection, location)
             if version == NEWEST:
                 return
-            _upgrade(connection, place, stamp=version is None and _adoptable(connection, place))
-            create_guards(connection, place.table)
+            _upgrade(connection, location, stamp=version is None and _is_adoptable(connection, location))
+            create_guards(connection, location.table)
 
 
-def _version(connection: Connection, place: StoreLocation) -> str | None:
-    """Read the version of a store; None where there is none, and one that nobody knows here is refused."""
-    name = version_table(place.namespace, schemas=place.table.schema is not None)
-    if not inspect(connection).has_table(name, schema=place.table.schema):
+def _version(connection: Connection, location: StoreLocation) -> str | None:
+    """Return the version of the store, or None if there is none. Raise `StoreFailed` for an unknown version."""
+    name = version_table(location.namespace, schemas=location.table.schema is not None)
+    if not inspect(connection).has_table(name, schema=location.table.schema):
         return None
-    versions = Table(name, MetaData(schema=place.table.schema), Column("version_num", Text))
+    versions = Table(name, MetaData(schema=location.table.schema), Column("version_num", Text))
     version = connection.execute(select(versions.c.version_num)).scalar()
     if version is not None and version not in VERSIONS:
-        words = f"the store has version {version}, this toolwire knows {NEWEST}: it needs a newer toolwire"
+        words = f"the store has version {version}, this toolwire knows {NEWEST}: install a newer toolwire"
         raise StoreFailed(words, path="traces")
     return version
 
 
-def _adoptable(connection: Connection, place: StoreLocation) -> bool:
-    """Whether the host made the table already; one that lacks columns is refused."""
-    found = inspect(connection)
-    if not found.has_table(place.table.name, schema=place.table.schema):
+def _is_adoptable(connection: Connection, location: StoreLocation) -> bool:
+    """Return True if the host created the table. Raise `StoreFailed` if it lacks columns."""
+    inspector = inspect(connection)
+    if not inspector.has_table(location.table.name, schema=location.table.schema):
         return False
-    names = {column["name"] for column in found.get_columns(place.table.name, schema=place.table.schema)}
-    if lacking := [column.name for column in place.table.columns if column.name not in names]:
-        words = f"there is a table {place.table.name} already, without {', '.join(lacking)}"
+    names = {column["name"] for column in inspector.get_columns(location.table.name, schema=location.table.schema)}
+    if missing_columns := [column.name for column in location.table.columns if column.name not in names]:
+        words = f"there is a table {location.table.name} already, without {', '.join(missing_columns)}"
         raise StoreFailed(words, path="traces")
     return True
 
 
-def _upgrade(connection: Connection, place: StoreLocation, *, stamp: bool) -> None:
+def _upgrade(connection: Connection, location: StoreLocation, *, stamp: bool) -> None:
     try:
-        from alembic import command  # noqa: PLC0415 - it is loaded where there is something to do
-        from alembic.config import Config  # noqa: PLC0415 - the same
+        from alembic import command  # noqa: PLC0415 - loaded only if there is something to migrate
+        from alembic.config import Config  # noqa: PLC0415 - likewise
     except ModuleNotFoundError:
         raise MissingExtra("Alembic", "traces", "to make or migrate a store of traces") from None
     config = Config()
-    config.set_main_option("script_location", str(HERE).replace("%", "%%"))
-    config.attributes |= {"connection": connection, "place": place}
+    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+    config.attributes |= {"connection": connection, "location": location}
     with _ALEMBIC:
         (command.stamp if stamp else command.upgrade)(config, "head")

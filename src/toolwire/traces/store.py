@@ -1,10 +1,10 @@
-"""A store of traces: where they are recorded, and where they are read.
+"""A store of traces: recording and queries.
 
 Rules of this file:
-- Recording takes microseconds: the database is written to by the store's own thread.
-- A store that fails says so to whoever records, flushes or closes; with `failing="continue"` it is logged and
-  counted instead, and a ticket says it in both.
-- This file and all that it needs of SQLAlchemy is loaded when a store is opened.
+- Recording takes microseconds, because the store's own thread writes to the database.
+- If a store fails, recording, flushing and closing raise. With `failing="continue"` the failure is logged and counted
+  instead. A ticket reports it in both cases.
+- This file is imported, with SQLAlchemy, only when a store is opened.
 """
 
 import weakref
@@ -19,8 +19,8 @@ from toolwire.errors import InvalidField, StoreFailed
 from toolwire.traces import reading
 from toolwire.traces.chain import Verification, digester
 from toolwire.traces.committing import Committer, load
-from toolwire.traces.databases import StoreLocation, place
-from toolwire.traces.forms import row_of
+from toolwire.traces.databases import StoreLocation, locate_store
+from toolwire.traces.forms import encode_row
 from toolwire.traces.migrating import prepare
 from toolwire.traces.reading import LIMIT, Filters, Page, Stats
 from toolwire.traces.tables import grants
@@ -34,57 +34,60 @@ _FORKED: list[Any] = []
 
 
 class Store:
-    """Traces in one table of a database; `traces.open` makes it."""
+    """A store of traces in one table of a database. `traces.open` returns it."""
 
-    def __init__(self, place: StoreLocation, writer: Writer, key: bytes | str | None) -> None:
-        self._found = place
+    def __init__(self, location: StoreLocation, writer: Writer, key: bytes | str | None) -> None:
+        self._location = location
         self._writer = writer
         self._key = key
-        self._end = weakref.finalize(self, writer.leave)
+        self._end = weakref.finalize(self, writer.finish)
         self._end.atexit = False
 
     def of(self, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Scope:
-        """Give a scope for the calls of one tenant and conversation; clients take it as `traces`."""
+        """Return a scope for one tenant's conversation. Pass it to a client as `traces=`."""
         return Scope.of(self, tenant_id, conversation_id, session)
 
     def record(self, trace: _Recorded) -> Ticket:
-        """Record a trace, or a map that makes one; wait only if the database is slower than the calls."""
-        return self._writer.put(_row(trace))
+        """Record a trace, or a mapping with a trace's fields. It waits only if the queue is full."""
+        return self._writer.put(_encode(trace))
 
     async def arecord(self, trace: _Recorded) -> Ticket:
-        """Record a trace in async code; waiting does not block the loop."""
-        return await self._writer.aput(_row(trace))
+        """Record a trace in async code. Waiting does not block the event loop."""
+        return await self._writer.aput(_encode(trace))
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until everything recorded so far is committed."""
+        """Wait until all recorded traces are committed. Return False if `timeout` seconds have passed.
+
+        Raise `StoreFailed` if the store failed.
+        """
         return self._writer.flush(timeout)
 
     async def aflush(self) -> None:
-        """Wait in async code until everything recorded so far is committed."""
+        """Wait in async code until all recorded traces are committed. Raise `StoreFailed` if the store failed."""
         await self._writer.aflush()
 
     def close(self, timeout: float | None = None) -> None:
-        """Commit everything recorded, end the store's thread and close its connections."""
+        """Commit all recorded traces, end the store's thread and close its connections."""
         self._writer.close(timeout)
 
     async def aclose(self) -> None:
-        """Close in async code; waiting does not block the loop."""
+        """Close the store in async code. Waiting does not block the event loop."""
         try:
             await self._writer.aflush()
         finally:
             self._writer.close()
 
     @property
-    def _place(self) -> StoreLocation:
+    def _open_location(self) -> StoreLocation:
         if self._writer.closed:
             raise StoreFailed("the store is closed", path="traces")
-        return self._found
+        return self._location
 
     @property
     def failed(self) -> StoreFailed | None:
-        """Why the store takes no more traces, with `failing="stop"`; `resume` takes traces again.
+        """The failure because of which the store accepts no more traces, with `failing="stop"`, or None.
 
-        What became of a store's files is looked at first.
+        The store's files are checked first. `resume` makes the store accept traces again.
         """
         if not self._writer.closed:
             self._writer.check()
@@ -92,56 +95,56 @@ class Store:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files of the store, the named one first; PostgreSQL has none."""
-        watch = self._found.files
+        """The files of the store, the database first. PostgreSQL has none."""
+        watch = self._location.files
         return () if watch is None else files_of(watch.path)
 
     @property
     def lost(self) -> int:
-        """How many traces will never be committed; none of them was acknowledged."""
+        """The number of traces that will never be committed. None of them was acknowledged."""
         return self._writer.lost
 
     def resume(self) -> None:
-        """Take traces again after a failure."""
+        """Accept traces again after a failure."""
         self._writer.resume()
 
     def traces(
         self, *, after: int | None = None, limit: int = LIMIT, newest: bool = False, **filters: Unpack[Filters]
     ) -> Page:
-        """Read a page of traces: by tenant, conversation, tool, result_type, ending, since and until."""
-        return reading.page(self._place, filters, after=after, limit=limit, newest=newest)
+        """Return a page of traces, filtered by tenant, conversation, tool, result_type, ending, since and until."""
+        return reading.read_page(self._open_location, filters, after=after, limit=limit, newest=newest)
 
-    def get(self, id: str) -> Trace | None:  # noqa: A002 - it is the field's name
-        """Read the trace of an id."""
-        return reading.one(self._place, id)
+    def get(self, id: str) -> Trace | None:  # noqa: A002 - the name of the trace's field
+        """Return the trace with an id, or None."""
+        return reading.find_trace(self._open_location, id)
 
     def stats(self, **filters: Unpack[Filters]) -> tuple[Stats, ...]:
-        """Count calls and their time, by tool and ending."""
-        return reading.stats(self._place, filters)
+        """Return the number and durations of calls, by tool and ending."""
+        return reading.read_stats(self._open_location, filters)
 
     def count(self, **filters: Unpack[Filters]) -> int:
-        """Count calls; with `ending="begun"`, the rows which only say that one has begun."""
-        return reading.count(self._place, filters)
+        """Return the number of calls. With `ending="begun"`, count the rows that record only a call's start."""
+        return reading.count_calls(self._open_location, filters)
 
     def rows(self, **filters: Unpack[Filters]) -> Iterator[Mapping[str, Any]]:
-        """Read rows as they are stored, hashes and all, in the order of positions."""
-        return reading.stored(self._place, filters)
+        """Yield the rows as they are stored, with their hashes, in order of position."""
+        return reading.iterate_rows(self._open_location, filters)
 
     def load(self, rows: Iterable[Mapping[str, Any]], anchor: str | None = None) -> Verification:
-        """Put a whole chain of rows into this store, which must be empty."""
-        return load(self._place, rows, key=self._key, anchor=anchor)
+        """Load a whole chain of rows into this store, which must be empty. Raise `StoreFailed` if it has problems."""
+        return load(self._open_location, rows, key=self._key, anchor=anchor)
 
     def verify(self, anchor: str | None = None) -> Verification:
         """Find rows that were changed, removed, inserted or moved since they were recorded."""
-        return reading.verify(self._place, key=self._key, anchor=anchor)
+        return reading.verify_store(self._open_location, key=self._key, anchor=anchor)
 
     def anchor(self) -> str | None:
-        """Give a line that proves all rows up to now, to keep elsewhere; None for an empty store."""
-        return reading.anchor(self._place)
+        """Return a line that proves all rows so far, to be kept elsewhere. It is None for an empty store."""
+        return reading.read_anchor(self._open_location)
 
     def grants(self, role: str) -> list[str]:
-        """List the statements that let a role of PostgreSQL record and read, and nothing else."""
-        return grants(self._place.table, role)
+        """Return the SQL statements that give a PostgreSQL role the rights to record and read, and no others."""
+        return grants(self._open_location.table, role)
 
     def __enter__(self) -> Self:
         return self
@@ -156,7 +159,7 @@ class Store:
         await self.aclose()
 
 
-def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what a store can be told
+def open(  # noqa: A001, PLR0913 - the public name is `traces.open`; its options
     url: str | URL | None = None,
     *,
     engine: Engine | None = None,
@@ -170,50 +173,52 @@ def open(  # noqa: A001, PLR0913 - `traces.open` is the name that is meant; what
 ) -> Store:
     """Open a store of traces.
 
-    `url` is sqlite:///traces.db or postgresql://user@host/database; `engine` is the host's own of SQLAlchemy.
-    `namespace` is a schema on PostgreSQL, the beginning of the table's name on SQLite. With a `key`, nobody
-    without it can compute a chain. `failing` says whether a store that fails stops what is recorded, or is
-    logged and counted. `create` makes the table or brings it to the newest version. A commit has `batch`
-    traces at most; `queue` may wait for theirs; what may pass is tried again for `patience` seconds.
+    `url` is sqlite:///traces.db or postgresql://user@host/database; `engine` is the host's own SQLAlchemy engine.
+    `namespace` is a schema on PostgreSQL, and a prefix of the table's name on SQLite. With a `key`, nobody without it
+    can compute a chain. `failing` decides what a failure of the store does: "stop" makes recording raise, "continue"
+    logs and counts the lost traces. `create` creates the table or migrates it. A commit has at most `batch` traces.
+    At most `queue` traces wait for their commit. Transient errors are retried for `patience` seconds.
     """
     digest = digester(key)
     if failing not in _POLICIES:
         raise InvalidField("failing", f"must be one of {', '.join(_POLICIES)}", path="traces")
-    for name, number in (("batch", batch), ("queue", queue)):
-        if type(number) is not int or number < 1:
+    for name, value in (("batch", batch), ("queue", queue)):
+        if type(value) is not int or value < 1:
             raise InvalidField(name, "must be a whole number, 1 or more", path="traces")
-    location = place(url, engine, namespace, create=create, patience=patience)
+    location = locate_store(url, engine, namespace, create=create, patience=patience)
     try:
         prepare(location, create=create)
     except BaseException:
         location.close()
         raise
     committer, stops = Committer(location, digest), failing == "stop"
-    committer.begin()
-    forked = partial(_forked, location)
+    committer.open()
+    forked = partial(_after_fork, location)
     writer = Writer(
         committer, close=location.close, forked=forked, stops=stops, batch=batch, queue=queue, patience=patience
     )
     return Store(location, writer, key)
 
 
-def _row(trace: _Recorded) -> Row:
-    """Give the row of a trace; one that is still to be made is made by the store's thread."""
+def _encode(trace: _Recorded) -> Row:
+    """Return the row of a trace. A function that returns a trace is called in the store's thread."""
     if callable(trace):
-        return lambda: row_of(trace())
-    return row_of(trace if isinstance(trace, Trace) else Trace.new(trace))
+        return lambda: encode_row(trace())
+    return encode_row(trace if isinstance(trace, Trace) else Trace.new(trace))
 
 
-def _forked(place: StoreLocation) -> StoreFailed | None:
-    """Leave the parent's connections as they are; a file that one of them has open cannot be used here."""
-    pool = place.engine.pool
-    left = not place.own or (isinstance(pool, QueuePool) and pool.checkedout() > 0)
-    if place.own:
+def _after_fork(location: StoreLocation) -> StoreFailed | None:
+    """Drop the parent's connections without closing them. Return the failure if an SQLite connection is in use."""
+    pool = location.engine.pool
+    has_connections = not location.is_owned or (isinstance(pool, QueuePool) and pool.checkedout() > 0)
+    if location.is_owned:
         _FORKED.append(pool)
-        place.engine.dispose(close=False)
-        if place.files is not None:
-            place.files.forget()
-    if left and place.database == "sqlite":
-        words = "SQLite was open when the process forked: dispose of engines before, and open the store after"
+        location.engine.dispose(close=False)
+        if location.files is not None:
+            location.files.forget()
+    if has_connections and location.database == "sqlite":
+        words = (
+            "SQLite was open when the process forked: dispose of engines before the fork, and open the store after it"
+        )
         return StoreFailed(words, path="traces")
     return None

@@ -1,14 +1,14 @@
-"""The table of traces as SQLAlchemy knows it, and its guards: what the database itself refuses.
+"""The table of traces for SQLAlchemy, and its guards: the statements that the database itself rejects.
 
 Rules of this file:
-- `Trace.metadata` is the MetaData of the table. Whoever creates the table creates its guards.
-- A namespace is a schema on PostgreSQL, and the beginning of the table's name on SQLite.
-- Values of arguments, result and losses are canonical JSON in text: what is hashed is what is stored.
-- Instants are whole microseconds since 1970, UTC.
-- No UPDATE, no DELETE, no TRUNCATE. An INSERT is the next position, the next of its conversation after its
-  last hash, and has a new id: so REPLACE, upserts and INSERT OR IGNORE have nothing to take hold of.
-- On PostgreSQL guards fire in every replication role, and `grants` gives a role INSERT and SELECT, no more.
-- Who owns the database can drop guards: `lacking_guards` finds that, and the chain finds what is changed then.
+- `Trace.metadata` is the table's MetaData. Creating the table also creates its guards.
+- A namespace is a schema on PostgreSQL, and a prefix of the table's name on SQLite.
+- Arguments, result and losses are canonical JSON in text columns: the stored text is the text that was hashed.
+- Times are whole microseconds since 1970, UTC.
+- UPDATE, DELETE and TRUNCATE are rejected. An INSERT must have the next position, the next sequence number and the last
+  hash of its conversation, and a new id. So REPLACE, upserts and INSERT OR IGNORE cannot change a row.
+- On PostgreSQL, guards fire in every replication role, and `grants` gives a role INSERT and SELECT only.
+- The database's owner can drop guards. `lacking_guards` detects that, and the chain detects what was changed meanwhile.
 """
 
 import functools
@@ -39,34 +39,38 @@ _NAMESPACE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 
 
 def check_namespace(namespace: str | None) -> None:
-    """Refuse a namespace that is no plain name."""
+    """Raise `InvalidField` for a namespace that is no plain name."""
     if namespace is not None and not (isinstance(namespace, str) and _NAMESPACE.fullmatch(namespace)):
         words = "must begin with a letter, have letters, digits and _ only, and 40 of them at most"
         raise InvalidField("namespace", words, path="traces")
 
 
 def version_table(namespace: str | None, *, schemas: bool) -> str:
-    """Name the table that holds the version of the migrations, without its schema."""
+    """Return the name of the table with the migration version, without its schema."""
     return f"{namespace}_{_NAME}_version" if namespace and not schemas else f"{_NAME}_version"
 
 
 @functools.cache
 def table(namespace: str | None = None, *, schemas: bool = False) -> Table:
-    """Give the table of a namespace, for a database that has schemas or has none."""
+    """Return the table of a namespace, for a database with or without schemas."""
     name = f"{namespace}_{_NAME}" if namespace and not schemas else _NAME
-    made = Table(
+    new_table = Table(
         name,
         MetaData(schema=namespace if schemas else None),
         Column("position", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-        *(Column(name, kind, nullable=empty) for names, kind, empty in _COLUMNS for name in names.split()),
+        *(
+            Column(name, column_type, nullable=empty)
+            for names, column_type, empty in _COLUMNS
+            for name in names.split()
+        ),
     )
-    Index(f"{name}_id", made.c.id, unique=True)
-    Index(f"{name}_conversation", made.c.conversation_id, made.c.tenant_id, made.c.position)
-    Index(f"{name}_tenant", made.c.tenant_id, made.c.position)
-    Index(f"{name}_tool", made.c.tool_name, made.c.position)
-    Index(f"{name}_time", made.c.started_at)
-    event.listen(made, "after_create", lambda table, connection, **_: create_guards(connection, table))
-    return made
+    Index(f"{name}_id", new_table.c.id, unique=True)
+    Index(f"{name}_conversation", new_table.c.conversation_id, new_table.c.tenant_id, new_table.c.position)
+    Index(f"{name}_tenant", new_table.c.tenant_id, new_table.c.position)
+    Index(f"{name}_tool", new_table.c.tool_name, new_table.c.position)
+    Index(f"{name}_time", new_table.c.started_at)
+    event.listen(new_table, "after_create", lambda table, connection, **_: create_guards(connection, table))
+    return new_table
 
 
 _REFUSED = "traces are never changed"
@@ -110,10 +114,10 @@ _POSTGRESQL_TRIGGERS = {
 }
 
 
-# What each trigger is in pg_trigger.tgtype: 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate;
+# Each trigger's pg_trigger.tgtype: the sum of 1 for each row, 2 before, 4 insert, 8 delete, 16 update, 32 truncate;
 # src/include/catalog/pg_trigger.h of PostgreSQL 17 (2026-11-22).
-_POSTGRESQL_KINDS = {"no_change": (27, "refuse"), "no_statement": (58, "refuse"), "next": (7, "next")}
-_POSTGRESQL_THERE = text(
+_POSTGRESQL_TYPES = {"no_change": (27, "refuse"), "no_statement": (58, "refuse"), "next": (7, "next")}
+_POSTGRESQL_GUARDS = text(
     "SELECT t.tgname, t.tgtype, p.proname, btrim(p.prosrc) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
     " WHERE t.tgrelid = to_regclass(:named) AND t.tgenabled = 'A' AND t.tgqual IS NULL AND p.prokind = 'f'"
     " AND t.tgattr = ''::int2vector"
@@ -121,47 +125,53 @@ _POSTGRESQL_THERE = text(
 
 
 def lacking_guards(connection: Connection, table: Table) -> list[str]:
-    """Name the guards of a table that are not there, are not as they were made, or are disabled."""
+    """Return the names of a table's guards that are missing, changed or disabled."""
     if connection.dialect.name == "sqlite":
         triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name"
-        there: dict[str, object] = {row[0]: row[1] for row in connection.execute(text(triggers), {"name": table.name})}
-        wanted: dict[str, object] = dict(_sqlite(table))
-    else:
-        named = _named_in_server(connection, table)
-        there = {row[0]: tuple(row[1:]) for row in connection.execute(_POSTGRESQL_THERE, {"named": named})}
-        bodies = {name: body.format(**_words(named)) for name, body in _POSTGRESQL_FUNCTIONS.items()}
-        wanted = {
-            f"{table.name}_{name}": (kind, f"{table.name}_{function}", bodies[function])
-            for name, (kind, function) in _POSTGRESQL_KINDS.items()
+        existing: dict[str, object] = {
+            row[0]: row[1] for row in connection.execute(text(triggers), {"name": table.name})
         }
-    return [name for name, guard in wanted.items() if there.get(name) != guard]
+        expected: dict[str, object] = dict(_sqlite_triggers(table))
+    else:
+        qualified = _qualified_table(connection, table)
+        existing = {row[0]: tuple(row[1:]) for row in connection.execute(_POSTGRESQL_GUARDS, {"named": qualified})}
+        bodies = {name: body.format(**_placeholders(qualified)) for name, body in _POSTGRESQL_FUNCTIONS.items()}
+        expected = {
+            f"{table.name}_{name}": (type_code, f"{table.name}_{function}", bodies[function])
+            for name, (type_code, function) in _POSTGRESQL_TYPES.items()
+        }
+    return [name for name, guard in expected.items() if existing.get(name) != guard]
 
 
 def create_guards(connection: Connection, table: Table) -> None:
-    """Make the guards of a table anew."""
+    """Create the guards of a table, and replace existing ones."""
     database = connection.dialect.name
     if database not in ("sqlite", "postgresql"):
-        words = f"must be of SQLite or PostgreSQL to hold {table.name}, not of {database}"
+        words = f"must be of SQLite or PostgreSQL for the table {table.name}, not of {database}"
         raise InvalidField("engine", words, path="traces")
     if database == "postgresql":
-        made = _postgresql(connection, table)
+        statements = _postgresql_statements(connection, table)
     else:
-        made = [one for name, sql in _sqlite(table) for one in (f'DROP TRIGGER IF EXISTS "{name}"', sql)]
-    for statement in made:
+        statements = [
+            statement
+            for name, sql in _sqlite_triggers(table)
+            for statement in (f'DROP TRIGGER IF EXISTS "{name}"', sql)
+        ]
+    for statement in statements:
         connection.execute(text(statement.replace(":", r"\:")))
 
 
 def grants(table: Table, role: str) -> list[str]:
-    """List the statements that let a role of PostgreSQL record and read, and nothing else."""
+    """Return the SQL statements that give a PostgreSQL role the rights to record and read, and no others."""
     if not (isinstance(role, str) and ROLE.fullmatch(role)):
         raise InvalidField("role", "must be the plain name of a role", path="traces")
-    named = _named(table)
+    quoted = _quoted_table(table)
     version = _quoted(table, f"{table.name}_version")
     schema = [f'GRANT USAGE ON SCHEMA "{table.schema}" TO "{role}"'] if table.schema else []
     return [
-        f'REVOKE ALL ON {named} FROM PUBLIC, "{role}"',
+        f'REVOKE ALL ON {quoted} FROM PUBLIC, "{role}"',
         *schema,
-        f'GRANT SELECT, INSERT ON {named} TO "{role}"',
+        f'GRANT SELECT, INSERT ON {quoted} TO "{role}"',
         f'GRANT SELECT ON {version} TO "{role}"',
     ]
 
@@ -170,42 +180,45 @@ def _quoted(table: Table, name: str) -> str:
     return f'"{table.schema}"."{name}"' if table.schema else f'"{name}"'
 
 
-def _named(table: Table) -> str:
+def _quoted_table(table: Table) -> str:
     return _quoted(table, table.name)
 
 
-def _words(named: str) -> dict[str, str]:
-    return {"table": named, "refused": _REFUSED, "next": _NEXT, "zeros": "0" * 64}
+def _placeholders(quoted: str) -> dict[str, str]:
+    return {"table": quoted, "refused": _REFUSED, "next": _NEXT, "zeros": "0" * 64}
 
 
-def _sqlite(table: Table) -> list[tuple[str, str]]:
-    """List the triggers of SQLite by name, each as the statement that makes it."""
-    words, named = _words(_named(table)), f"{table.name}_"
-    return [(named + name, f'CREATE TRIGGER "{named}{name}" {body.format(**words)}') for name, body in _SQLITE.items()]
+def _sqlite_triggers(table: Table) -> list[tuple[str, str]]:
+    """Return the names of the SQLite triggers and the statements that create them."""
+    placeholders, prefix = _placeholders(_quoted_table(table)), f"{table.name}_"
+    return [
+        (prefix + name, f'CREATE TRIGGER "{prefix}{name}" {body.format(**placeholders)}')
+        for name, body in _SQLITE.items()
+    ]
 
 
-def _named_in_server(connection: Connection, table: Table) -> str:
-    """Name the table with its schema: a temporary table of that name would be found first."""
-    question = text("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:named)")
-    schema = connection.execute(question, {"named": _named(table)}).scalar_one()
+def _qualified_table(connection: Connection, table: Table) -> str:
+    """Return the table's name with its schema. Without it, a temporary table of the same name would take precedence."""
+    query = text("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:named)")
+    schema = connection.execute(query, {"named": _quoted_table(table)}).scalar_one()
     return f'{schema}."{table.name}"'
 
 
-def _postgresql(connection: Connection, table: Table) -> list[str]:
-    named = _named_in_server(connection, table)
-    schema = named.removesuffix(f'."{table.name}"')
+def _postgresql_statements(connection: Connection, table: Table) -> list[str]:
+    qualified = _qualified_table(connection, table)
+    schema = qualified.removesuffix(f'."{table.name}"')
     functions = {name: f'{schema}."{table.name}_{name}"' for name in _POSTGRESQL_FUNCTIONS}
-    made = [
+    statements = [
         f"CREATE OR REPLACE FUNCTION {functions[name]}() RETURNS trigger LANGUAGE plpgsql"
-        f" SET search_path = pg_catalog, pg_temp AS $guard$ {body.format(**_words(named))} $guard$"
+        f" SET search_path = pg_catalog, pg_temp AS $guard$ {body.format(**_placeholders(qualified))} $guard$"
         for name, body in _POSTGRESQL_FUNCTIONS.items()
     ]
-    words = {"table": named, "refuse": functions["refuse"], "follow": functions["next"]}
+    placeholders = {"table": qualified, "refuse": functions["refuse"], "follow": functions["next"]}
     for name, body in _POSTGRESQL_TRIGGERS.items():
         trigger = f'"{table.name}_{name}"'
-        made += [
-            f"DROP TRIGGER IF EXISTS {trigger} ON {named}",
-            f"CREATE TRIGGER {trigger} {body.format(**words)}",
-            f"ALTER TABLE {named} ENABLE ALWAYS TRIGGER {trigger}",
+        statements += [
+            f"DROP TRIGGER IF EXISTS {trigger} ON {qualified}",
+            f"CREATE TRIGGER {trigger} {body.format(**placeholders)}",
+            f"ALTER TABLE {qualified} ENABLE ALWAYS TRIGGER {trigger}",
         ]
-    return made
+    return statements

@@ -1,13 +1,13 @@
-"""The record of one tool call: what was called, by whom, with what, and what came of it; and whose calls are recorded.
+"""The record of one tool call (who called what, with which arguments and result), and the conversation it belongs to.
 
 Rules of this file:
-- A call is one trace. Where it must be known that it had begun, as in a run that survives, there is a trace of the
-  kind `begun` before it, which is not counted as a call.
-- A trace is frozen, and one that is there is valid: it can be recorded in any store.
-- Ids of tenants and conversations are opaque: a UUID and its 16 bytes are written as the canonical text, any
-  other text stays as given, and None is "", nobody's.
-- All that is wrong with a trace is said at once; keys that no field has are ignored.
-- What the store fills in (position, sequence, previous, hash, ledger, inserted_at) is None until it is read.
+- A call is one trace. A durable run also records a trace of the kind `begun` before it starts a call, so that an
+  interrupted call is known. It does not count as a call.
+- A trace is frozen and always valid: it can be recorded in any store.
+- Ids of tenants and conversations are opaque: a UUID or its 16 bytes are stored as the canonical text, other text is
+  stored as it is. None is stored as "", which belongs to nobody.
+- One exception lists everything that is wrong with a trace. Unknown keys are ignored.
+- Fields that the store fills in (position, sequence, previous, hash, ledger, inserted_at) are None until it is read.
 """
 
 import math
@@ -25,9 +25,9 @@ from toolwire.types import Loss
 
 _Ending = Literal["ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid", "interrupted", "begun"]
 AnyId = str | uuid.UUID | bytes | None
-"""An id: any text, a UUID or its 16 bytes; None is nobody's."""
+"""An id: any text, a UUID or its 16 bytes. None belongs to nobody."""
 ENDINGS = ("ok", "error", "denied", "cancelled", "timed_out", "unknown_tool", "invalid", "interrupted", "begun")
-"""How a call may end; a row of the kind `begun` says that it has begun, and is no call of its own."""
+"""How a call may end. `begun` is the ending of a row that records only a call's start."""
 KINDS = ("begun",)
 RESULT_TYPES = ("ok", "error")
 LARGEST = 2**63 - 1
@@ -35,16 +35,16 @@ _UUID_BYTES = 16
 
 
 class _Metadata:
-    """The tables as SQLAlchemy knows them, loaded when they are asked for."""
+    """The table's MetaData. SQLAlchemy is imported when it is read."""
 
     def __get__(self, instance: object, owner: type) -> Any:
-        from toolwire.traces.tables import table  # noqa: PLC0415 - SQLAlchemy is loaded where it is used
+        from toolwire.traces.tables import table  # noqa: PLC0415 - SQLAlchemy is imported only if it is used
 
         return table().metadata
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """One tool call, whatever its ending."""
+    """The record of one tool call, whatever its ending."""
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     tenant_id: str = ""
@@ -81,65 +81,68 @@ class Trace(Struct, frozen=True, kw_only=True):
     metadata: ClassVar[Any] = _Metadata()
 
     def __post_init__(self) -> None:
-        if problems := _wrong(asdict(self)):
+        if problems := _find_problems(asdict(self)):
             raise InvalidTrace(problems)
         if self.ending is None:
             force_setattr(self, "ending", self.result_type)
 
     @classmethod
     def new(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> Self:
-        """Make a trace from maps, keywords or another trace; one exception lists everything that is wrong."""
-        given = _given(attrs, fields)
-        if missing := _missing(given):
-            raise InvalidTrace(missing + _wrong(given))
-        return cls(**given)
+        """Return a trace from mappings, keywords or another trace.
+
+        Raise `InvalidTrace` with everything that is wrong.
+        """
+        values = _merge_fields(attrs, fields)
+        if missing := _find_missing(values):
+            raise InvalidTrace(missing + _find_problems(values))
+        return cls(**values)
 
     @classmethod
     def check(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> list[UserError]:
-        """List what is wrong with the arguments of `new`, without raising."""
+        """Return what is wrong with the arguments of `new`, without raising."""
         return list(cls.changeset(*attrs, **fields).errors)
 
     @classmethod
     def changeset(cls, *attrs: "Trace | Mapping[str, Any] | None", **fields: Any) -> "_Changeset":
-        """Give the fields that `new` would take, and what is wrong with them, without raising."""
+        """Return the fields that `new` would use, and what is wrong with them, without raising."""
         try:
-            given = _given(attrs, fields)
+            values = _merge_fields(attrs, fields)
         except InvalidTrace as problem:
             return _Changeset({}, tuple(problem.problems))
-        return _Changeset(given, (*_missing(given), *_wrong(given)))
+        return _Changeset(values, (*_find_missing(values), *_find_problems(values)))
 
 
 class _Changeset(Struct, frozen=True):
-    """What a trace would be made of, and what is wrong with it; `valid` says that nothing is."""
+    """The fields of a possible trace, and what is wrong with them. `valid` is True if nothing is."""
 
     changes: dict[str, Any]
     errors: tuple[UserError, ...] = ()
 
     @property
     def valid(self) -> bool:
-        """Whether a trace can be made."""
+        """True if the fields make a trace."""
         return not self.errors
 
 
-def _given(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str, Any]) -> dict[str, Any]:
-    """Merge what is given, later ones last, with each field in the form that a trace holds."""
-    given: dict[str, Any] = {}
-    for one in attrs:
-        if isinstance(one, Trace):
-            given |= asdict(one)
-        elif isinstance(one, Mapping):
-            given |= {str(key): value for key, value in one.items()}
-        elif one is not None:
+def _merge_fields(attrs: tuple[Trace | Mapping[str, Any] | None, ...], fields: dict[str, Any]) -> dict[str, Any]:
+    """Merge the sources, later ones last, and convert each field to the type that a trace has."""
+    values: dict[str, Any] = {}
+    for source in attrs:
+        if isinstance(source, Trace):
+            values |= asdict(source)
+        elif isinstance(source, Mapping):
+            values |= {str(key): value for key, value in source.items()}
+        elif source is not None:
             raise InvalidTrace([InvalidField("attributes", "must be a map")])
-    given |= fields
-    known = {name: given[name] for name in Trace.__struct_fields__ if given.get(name) is not None}
-    for name in _CASTS.keys() & known.keys():
-        known[name] = _CASTS[name](known[name])
-    return known
+    values |= fields
+    set_fields = {name: values[name] for name in Trace.__struct_fields__ if values.get(name) is not None}
+    for name in _CASTS.keys() & set_fields.keys():
+        set_fields[name] = _CASTS[name](set_fields[name])
+    return set_fields
 
 
-def opaque(value: Any) -> Any:
-    """Write a UUID, or its 16 bytes, as its canonical text; anything else stays as it is."""
+def id_text(value: Any) -> Any:
+    """Return a UUID, or its 16 bytes, as the canonical text. Return any other value unchanged."""
     match value:
         case uuid.UUID():
             return str(value)
@@ -148,7 +151,7 @@ def opaque(value: Any) -> Any:
     return value
 
 
-def _map(value: Any) -> Any:
+def _to_dict(value: Any) -> Any:
     match value:
         case str():
             return {"content": value}
@@ -157,38 +160,38 @@ def _map(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> Any:
+def _to_float(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) and value < LARGEST else value
 
 
-def _losses(value: Any) -> Any:
+def _to_texts(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         return value
     return tuple(str(loss) if isinstance(loss, Loss) else loss for loss in value)
 
 
 _CASTS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("id", "tenant_id", "conversation_id"), opaque),
+    **dict.fromkeys(("id", "tenant_id", "conversation_id"), id_text),
     "arguments": lambda value: dict(value) if isinstance(value, Mapping) else value,
-    "result": _map,
-    **dict.fromkeys(("duration_ms", "waited_ms"), _number),
-    "losses": _losses,
+    "result": _to_dict,
+    **dict.fromkeys(("duration_ms", "waited_ms"), _to_float),
+    "losses": _to_texts,
 }
 
 
-def _missing(given: dict[str, Any]) -> list[UserError]:
-    missing = [name for name in Trace.REQUIRED if given.get(name) is None]
+def _find_missing(values: dict[str, Any]) -> list[UserError]:
+    missing = [name for name in Trace.REQUIRED if values.get(name) is None]
     return [MissingFields("Trace", missing)] if missing else []
 
 
-def _wrong(given: Mapping[str, Any]) -> list[UserError]:
-    found: list[UserError] = []
-    for name, value in given.items():
+def _find_problems(values: Mapping[str, Any]) -> list[UserError]:
+    problems: list[UserError] = []
+    for name, value in values.items():
         if value is not None:
             test, words = _TESTS.get(name, TEXT)
             if not test(value):
-                found.append(InvalidField(name, words))
-    return found
+                problems.append(InvalidField(name, words))
+    return problems
 
 
 _Test = tuple[Callable[[Any], bool], str]
@@ -215,7 +218,7 @@ _TESTS: dict[str, _Test] = {
     "arguments": _MAP,
     "result": (_MAP[0], "must be a map or a string"),
     "result_type": (lambda value: value in RESULT_TYPES, 'must be "ok" or "error"'),
-    "kind": (lambda value: value in KINDS, "must be begun, or nothing for a call"),
+    "kind": (lambda value: value in KINDS, "must be begun, or None for a call"),
     "ending": (lambda value: value in ENDINGS, f"must be one of {', '.join(ENDINGS)}"),
     **dict.fromkeys(("duration_ms", "waited_ms"), _DURATION),
     "losses": (
@@ -228,7 +231,7 @@ _TESTS: dict[str, _Test] = {
 
 
 class Scope(Struct, frozen=True):
-    """A store for the traces of one conversation."""
+    """The store and the conversation of a client's traces."""
 
     store: Any
     tenant_id: str = ""
@@ -237,28 +240,31 @@ class Scope(Struct, frozen=True):
 
     @classmethod
     def of(cls, given: Any, tenant_id: AnyId = None, conversation_id: AnyId = None, session: str | None = None) -> Self:
-        """Make a scope of the value of `traces`: a scope, or a store; a conversation without an id gets one."""
+        """Return the scope for a client's `traces=`: a scope, or a store.
+
+        A conversation without an id gets a new one.
+        """
         if isinstance(given, cls):
             return given
         if not callable(getattr(given, "record", None)):
-            raise InvalidField("traces", "must be a store that `traces.open` gave, or its `of(...)`")
-        for name, said in (("tenant_id", tenant_id), ("conversation_id", conversation_id)):
-            if isinstance(said, str) and scrub_text(said) != said:
-                raise InvalidField(name, "looks like a key, and would be in each row: give a name", path="traces")
+            raise InvalidField("traces", "must be a store from `traces.open`, or its `of(...)`")
+        for name, id_ in (("tenant_id", tenant_id), ("conversation_id", conversation_id)):
+            if isinstance(id_, str) and scrub_text(id_) != id_:
+                raise InvalidField(name, "looks like a key, and would be stored in each row: use a name", path="traces")
         conversation = uuid.uuid4() if conversation_id is None else conversation_id
-        return cls(given, opaque(tenant_id) or "", opaque(conversation), session)
+        return cls(given, id_text(tenant_id) or "", id_text(conversation), session)
 
     def check(self) -> None:
-        """Raise the failure of the store, if it has failed."""
+        """Raise `StoreFailed` if the store has failed."""
         if self.store.failed is not None:
             raise StoreFailed(str(self.store.failed))
 
     def trace(self, started: float | None = None, **fields: Any) -> Trace:
-        """Make a trace of this conversation; `started` is Unix time."""
-        begun = datetime.now(UTC) if started is None else datetime.fromtimestamp(started, UTC)
+        """Return a trace of this conversation. `started` is Unix time."""
+        started_at = datetime.now(UTC) if started is None else datetime.fromtimestamp(started, UTC)
         return Trace(
             tenant_id=self.tenant_id,
             conversation_id=self.conversation_id,
-            started_at=begun,
+            started_at=started_at,
             **{"session": self.session, **fields},
         )

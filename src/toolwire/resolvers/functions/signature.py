@@ -33,8 +33,8 @@ from toolwire.resolvers.functions.json_types import (
     nullable,
 )
 from toolwire.resolvers.functions.walk import Walk, layers, namespace_of_function
+from toolwire.waiting.call_keys import CallKey, current_key
 from toolwire.wire.arguments import kind_of
-from toolwire.work.keys import CallKey, current_key
 
 _Parameter = inspect.Parameter
 _POSITIONAL = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD)

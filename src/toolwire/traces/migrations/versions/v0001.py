@@ -32,11 +32,15 @@ INDEXES = {
 
 
 def upgrade(table: str, schema: str | None) -> None:
-    """Make the table."""
+    """Create the table and its indexes."""
     op.create_table(
         table,
         sa.Column("position", POSITION, primary_key=True, autoincrement=False),
-        *(sa.Column(name, kind, nullable=not needed) for names, kind, needed in COLUMNS for name in names.split()),
+        *(
+            sa.Column(name, column_type, nullable=not needed)
+            for names, column_type, needed in COLUMNS
+            for name in names.split()
+        ),
         schema=schema,
     )
     op.create_index(f"{table}_id", table, ["id"], unique=True, schema=schema)

@@ -1,4 +1,4 @@
-"""What a row is: a call, where nothing is said, or that one has begun; rows from before are calls."""
+"""The column `kind`: NULL for a call, `begun` for the start of one. Rows from before are calls."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from toolwire.work import threads
-from toolwire.work.threads import TooManyThreads, call_together, in_thread
+from toolwire.waiting import threads
+from toolwire.waiting.threads import TooManyThreads, call_together, in_thread
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
@@ -180,7 +180,7 @@ def test_a_thread_that_cannot_begin_leaves_its_place(pool: threads._Pool, monkey
 
 FORKED = """
 import os, threading
-from toolwire.work.threads import call_together
+from toolwire.waiting.threads import call_together
 assert call_together([threading.get_ident] * 3)
 hangs = threading.Thread(target=lambda: call_together([threading.Event().wait]), daemon=True)
 hangs.start()

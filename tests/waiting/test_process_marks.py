@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolwire.work import marks
+from toolwire.waiting import process_marks
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="commands run on Linux only")
 
@@ -18,7 +18,7 @@ def ended() -> Iterator[int]:
     """Give the number of a program that has ended, and whose number is not given again meanwhile."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         process.kill()
-        while marks._begun(process.pid):
+        while process_marks._start_time(process.pid):
             time.sleep(0.001)
         yield process.pid
 
@@ -27,7 +27,7 @@ PATIENCE = 10.0
 
 
 def sleeper(mark: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(["/bin/sleep", "100"], env={"A": "1", marks.MARK: mark, "Z": "1"})
+    return subprocess.Popen(["/bin/sleep", "100"], env={"A": "1", process_marks.MARK: mark, "Z": "1"})
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,23 @@ def sleeper(mark: str) -> "subprocess.Popen[bytes]":
 @pytest.mark.row("C24")
 def test_orphans(ended: int, mark: str, goes: bool) -> None:
     own = os.getpid()
-    with sleeper(mark.format(here=marks._namespace(), ended=ended, own=own, begun=marks._begun(own))) as process:
+    with sleeper(
+        mark.format(here=process_marks._namespace(), ended=ended, own=own, begun=process_marks._start_time(own))
+    ) as process:
         try:
-            assert marks.sweep_orphans(-ended)
+            assert process_marks.sweep_orphans(-ended)
             # Whoever else sweeps at the same time may have been the one that ended it.
             assert (process.wait(PATIENCE) == -9) if goes else (process.poll() is None)
         finally:
             process.kill()
-            marks.sweep_orphans.cache_clear()
+            process_marks.sweep_orphans.cache_clear()
 
 
 def test_a_mark_is_its_own() -> None:
-    one, other = marks.new_mark(), marks.new_mark()
+    one, other = process_marks.new_mark(), process_marks.new_mark()
     with sleeper(one) as process, sleeper(other) as another:
         time.sleep(0.05)
-        assert marks.sweep(one)
+        assert process_marks.sweep(one)
         assert another.poll() is None
         another.kill()
         assert process.wait() == -9
@@ -77,10 +79,10 @@ def test_a_process_that_is_being_executed_is_not_overlooked(monkeypatch: pytest.
     # Numbers are given anew from the lowest on: the newest process may be the first that is looked at.
     monkeypatch.setattr(os, "listdir", lambda path: reversed(listed(path)))
     for _ in range(20):
-        mark = marks.new_mark()
+        mark = process_marks.new_mark()
         with sleeper(mark) as process:
             try:
-                assert marks.sweep(mark)
+                assert process_marks.sweep(mark)
                 assert process.wait(PATIENCE) == -9
             finally:
                 process.kill()

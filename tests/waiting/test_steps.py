@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.work.waiting import Ask, Together, Work, answer, arun, is_async, places_of, run, stop_future
+from toolwire.waiting.steps import Ask, Together, Work, arun, count_positional, is_async, run, run_or_await, stop_future
 
 MARK: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
@@ -59,7 +59,7 @@ def in_loop(make: Callable[[], Any]) -> Any:
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize("drive", [lambda make: run(make()), lambda make: answer(make()), in_loop])
+@pytest.mark.parametrize("drive", [lambda make: run(make()), lambda make: run_or_await(make()), in_loop])
 @pytest.mark.parametrize("function", [double, adouble, functools.partial(adouble), Doubling()])
 def test_steps_are_done_in_sync_and_in_async_code(drive: Any, function: Any) -> None:
     assert drive(lambda: adding(function, 1, 2, 3)) == 12
@@ -84,8 +84,8 @@ def test_what_the_steps_do_not_catch_is_raised() -> None:
 
 def test_in_a_running_loop_an_answer_may_be_awaited() -> None:
     async def main() -> tuple[Any, Any]:
-        waiting: Any = answer(adding(adouble, 1, 2))
-        return answer(adding(double, 1, 2)), await waiting
+        waiting: Any = run_or_await(adding(adouble, 1, 2))
+        return run_or_await(adding(double, 1, 2)), await waiting
 
     assert asyncio.run(main()) == (6, 6)
 
@@ -181,7 +181,7 @@ def test_what_is_async_is_known(function: Any, wanted: bool) -> None:
     ],
 )
 def test_places_are_counted(function: Any, places: float) -> None:
-    assert places_of(function) == places
+    assert count_positional(function) == places
 
 
 def test_a_stop_that_comes_when_the_loop_is_closed_is_told_to_nobody() -> None:
