@@ -213,8 +213,9 @@ def _sampling(field: str) -> Setting:
 def _refuses(field: str, request: Request) -> str | None:
     """Return why a model that accepts sampling rejects this setting, or None.
 
-    Of `temperature` and `top_p`, `top_p` is dropped, or the temperature if that is 1.
-    https://platform.claude.com/docs/en/build-with-claude/extended-thinking (2026-11-20)
+    Of `temperature` and `top_p`, `top_p` is dropped, or the temperature if that is 1
+    (https://github.com/open-webui/open-webui/issues/17922).
+    https://platform.claude.com/docs/en/build-with-claude/thinking
     """
     value, thinks = getattr(request, field), mode_of_thinking(request) in _THINKS
     if not 0 <= value <= (value if field == "top_k" else 1):

@@ -248,7 +248,7 @@ def _admit_null(read: dict[str, Any]) -> None:
 
 
 def _read_kind(kind: Any) -> Any:
-    """Return the JSON Schema type of an OpenAPI type. langchaingo sends numbers (tmc/langchaingo#1245)."""
+    """Return the JSON Schema type of an OpenAPI type. langchaingo sends numbers (recorded)."""
     if type(kind) is int and 0 <= kind < len(_KINDS):
         kind = _KINDS[kind]
     return _READ_KINDS.get(kind, kind) if type(kind) is str else kind
@@ -265,7 +265,7 @@ def _read_map(schemas: Any) -> Any:
 
 
 def _read_count(count: Any) -> Any:
-    """Return a count, which Google documents as an int64 in a string (https://ai.google.dev/api/caching#Schema)."""
+    """Return a count. It is an int64, which JSON has as a string (https://protobuf.dev/programming-guides/json/)."""
     return int(count) if type(count) is str and _COUNT.fullmatch(count) else count
 
 

@@ -115,9 +115,9 @@ def _ask(bodies: list[Any], words: str) -> None:
 
 
 def _decode_count(value: Any) -> Understood | None:
-    """Read a limit. A negative one asks for no limit, or for what fills the context: it stays unparsed.
+    """Read a limit. A negative one asks for no limit, and stays unparsed.
 
-    https://github.com/ollama/ollama/blob/main/docs/modelfile.mdx#parameter
+    https://github.com/ollama/ollama/blob/main/docs/modelfile.mdx#valid-parameters-and-values
     """
     return Understood({"max_tokens": value}) if type(value) is int and value > 0 else None
 

@@ -122,7 +122,10 @@ def _encode_custom(tool: Tool, ledger: Ledger) -> dict[str, Any]:
 
 
 def decode_choice(value: Any) -> Understood | None:
-    """Read a `tool_choice`, in each of its forms. `any` is Mistral's word (https://docs.mistral.ai/api)."""
+    """Read a `tool_choice`, in each of its forms.
+
+    `any` is Mistral's word (https://docs.mistral.ai/api/endpoint/chat).
+    """
     match value:
         case "auto" | "none" | "required":
             return Understood({"tool_choice": ToolChoice(value)})

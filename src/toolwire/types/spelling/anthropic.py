@@ -13,7 +13,8 @@ class MessagesCallSpelling(WireSpelling, frozen=True, tag="anthropic.call", gc=F
     - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
     - `has_no_id`: it had no `id`, or an empty one. Histories that people write by hand have none.
     - `has_no_input`: it had no `input`.
-    - `input`: the `input` was not an object. Proxies of Chat Completions forward the JSON text of one.
+    - `input`: the `input` was not an object. Proxies of Chat Completions forward the JSON text of one
+      (https://github.com/nielspeter/claude-code-proxy/pull/13).
     """
 
     is_escaped: bool = False
@@ -42,8 +43,8 @@ class MessagesResponseSpelling(WireSpelling, frozen=True, tag="anthropic.respons
 class MessagesErrorSpelling(WireSpelling, frozen=True, tag="anthropic.error", gc=False):
     """How an error was spelled.
 
-    - `body`: the whole body, which was no error of this wire. Proxies send HTML, and Bedrock sends `{"message": ...}`
-      (https://docs.aws.amazon.com/bedrock/latest/APIReference/CommonErrors.html).
+    - `body`: the whole body, which was no error of this wire. Cloudflare sends HTML in front of Anthropic
+      (https://github.com/anthropics/claude-code/issues/3197), and Bedrock sends `{"message": ...}` (recorded).
     """
 
     body: Any | UnsetType = UNSET
@@ -70,8 +71,8 @@ class MessagesToolSpelling(ToolSpelling, frozen=True, tag="anthropic.tool", gc=F
     """How a tool was declared.
 
     - `builtin`: the `type` of a tool that Anthropic defines and the client runs, such as `bash_20250124`
-      (https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool). `constants` has the type too,
-      and the settings that the description of the tool repeats.
+      (https://platform.claude.com/docs/en/agents-and-tools/tool-use/bash-tool). `constants` has the type too, and the
+      settings that the description of the tool repeats.
     """
 
     builtin: str | None = None
@@ -93,7 +94,7 @@ class MessagesMediumSpelling(MediumSpelling, frozen=True, tag="anthropic.medium"
     - `is_search_result`: the document was a `search_result` block
       (https://platform.claude.com/docs/en/build-with-claude/search-results).
     - `content`: the text of the document came in these blocks, or in a source of the type `content`
-      (https://platform.claude.com/docs/en/build-with-claude/citations).
+      (anthropic 2.14.0, `ContentBlockSourceParam`).
     """
 
     is_search_result: bool = False

@@ -24,9 +24,10 @@ class RequestSpelling(WireSpelling, frozen=True, tag="request", gc=False):
     """How a request was spelled, on every wire; a wire that has more than one spelling of its own extends this.
 
     - `path`: it was sent to another path than its dialect writes, such as that of a deployment at Azure
-      (https://learn.microsoft.com/azure/ai-foundry/openai/reference).
-    - `has_no_messages`: it had no list of messages. Ollama loads a model so
-      (https://github.com/ollama/ollama/blob/main/docs/api.md#load-a-model), and Responses with a stored `prompt`.
+      (openai 3.57.0, `AzureOpenAI`).
+    - `has_no_messages`: it had no list of messages. Ollama loads a model then (`ChatHandler`,
+      https://github.com/ollama/ollama/blob/main/server/routes.go), and Responses has a stored `prompt`
+      (openai 3.57.0, `ResponsePromptParam`).
     - `is_text`: a text format read it, so that its tools, calls and results stand in text (`toolwire.text`).
     - `settings`: the settings as the client wrote them, by the key of the wire, where the encoder has another default.
       One is written again as long as it means the canonical value.
@@ -56,8 +57,7 @@ class MessageSpelling(WireSpelling, frozen=True, tag="message", gc=False):
     """How a message was spelled, on every wire; a wire that has more than one spelling of its own extends this.
 
     - `is_unparsed`: it was no message that the dialect understands, such as an item that only OpenAI's server reads
-      (https://platform.openai.com/docs/api-reference/responses/create#responses-create-input). Its one part holds all
-      of it.
+      (openai 3.57.0, `ItemReference`). Its one part holds all of it.
     - `has_text_content`: its content was a string. It is parts now, because a text format found calls in it
       (`toolwire.text`).
     """
@@ -80,8 +80,8 @@ class MediumSpelling(WireSpelling, frozen=True, gc=False):
     """How an image, a document or a sound was spelled; each wire extends this.
 
     - `data`: its data as it was sent, if that was no standard Base64. Ruby breaks its lines (recorded of llm.rb),
-      google-genai writes the alphabet for URLs (https://github.com/googleapis/python-genai), and some clients send a
-      URL (`file-url-in-file-data` of the cases).
+      google-genai writes the alphabet for URLs (google-genai 3.6.1, `encode_unserializable_types`), and a client may
+      send a URL, which OpenAI rejects (https://github.com/vercel/ai/issues/7776).
     """
 
     data: str | None = None

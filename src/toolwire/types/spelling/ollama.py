@@ -10,8 +10,7 @@ from toolwire.types.spelling.base import MediumSpelling, MessageSpelling, Reques
 class OllamaResponseSpelling(WireSpelling, frozen=True, tag="ollama.response", gc=False):
     """How a response was spelled.
 
-    - `created_at`: its time as text. Ollama writes nanoseconds
-      (https://github.com/ollama/ollama/blob/main/docs/api.md).
+    - `created_at`: its time as text. Ollama writes nanoseconds (recorded).
     """
 
     created_at: Any | UnsetType = UNSET
@@ -32,9 +31,10 @@ class OllamaLineSpelling(WireSpelling, frozen=True, tag="ollama.line", gc=False)
 class OllamaErrorSpelling(WireSpelling, frozen=True, tag="ollama.error", gc=False):
     """How an error was spelled.
 
-    - `is_object`: `error` was an object with a `message`. llama.cpp serves `/api/chat` with the errors of OpenAI
+    - `is_object`: `error` was an object with a `message`. llama.cpp serves `/api/chat` as it serves Chat Completions
       (https://github.com/ggml-org/llama.cpp/pull/13777).
-    - `body`: the whole body, which was no error of this wire. Proxies send HTML.
+    - `body`: the whole body, which was no error of this wire. Ollama's client allows for text that is no JSON
+      (ollama 0.6.3, `ResponseError`), such as the HTML of a proxy.
     """
 
     is_object: bool = False
@@ -54,8 +54,7 @@ class OllamaRequestSpelling(RequestSpelling, frozen=True, tag="ollama.request", 
 class OllamaToolSpelling(ToolSpelling, frozen=True, tag="ollama.tool", gc=False):
     """How a tool was declared.
 
-    - `has_no_type`: it had no `type`. `Tool.type` is optional in the Python client of Ollama
-      (https://github.com/ollama/ollama-python/blob/main/ollama/_types.py).
+    - `has_no_type`: it had no `type`, which is optional in the Python client of Ollama (ollama 0.6.3, `Tool.type`).
     """
 
     has_no_type: bool = False
@@ -82,11 +81,11 @@ class OllamaCallSpelling(WireSpelling, frozen=True, tag="ollama.call", gc=False)
     """How an entry of `tool_calls` was spelled. An `Opaque` part with such a spelling is an entry without a name.
 
     - `has_no_id`: it had no `id`, or an empty one. Ollama before 0.12.10 writes none
-      (https://github.com/ollama/ollama/releases/tag/v0.12.10).
+      (https://github.com/ollama/ollama/pull/12956; recorded).
     - `has_no_arguments`: it had no `arguments`, or none that are text or an object. Other keys may hold them, and the
       call must not come back with `{}`.
     - `index`: the `index` of its function, by which the server numbers the calls of an answer
-      (https://github.com/ollama/ollama/blob/main/api/types.go, `ToolCallFunction`).
+      (`ToolCallFunction`, https://github.com/ollama/ollama/blob/main/api/types.go).
     """
 
     has_no_id: bool = False
@@ -98,12 +97,13 @@ class OllamaResultSpelling(WireSpelling, frozen=True, tag="ollama.result", gc=Fa
     """How a message of the tool was spelled.
 
     - `role`: the role, which the server reads in any case
-      (https://github.com/ollama/ollama/blob/main/api/types.go, `Message`).
-    - `name_key`: the key of the tool's name. Clients wrote `name` before Ollama 0.9.6 had `tool_name`
+      (`Message.UnmarshalJSON`, https://github.com/ollama/ollama/blob/main/api/types.go).
+    - `name_key`: the key of the tool's name. Clients wrote `name`
+      (https://github.com/ollama/ollama-python/pull/537) before Ollama 0.9.6 had `tool_name`
       (https://github.com/ollama/ollama/pull/11294).
     - `linked_id`: it had no `tool_call_id`, and answers this call. Ollama before 0.12.10 has no ids.
     - `content`: the content was no text. Some clients send what a function returned, which Ollama rejects
-      (https://github.com/NousResearch/hermes-agent/pull/81546).
+      (https://github.com/sgomez/ollama-ai-provider/pull/11).
     """
 
     role: str = "tool"

@@ -12,7 +12,7 @@ class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response"
 
     - `constants`: its `object`.
     - `order`: the positions of its choices in the order of their `index`, if they stood in another one. The `index`
-      says which one is the answer (https://platform.openai.com/docs/api-reference/chat/object).
+      says which one is the answer (openai 3.57.0, `Choice.index`).
     """
 
     order: tuple[int, ...] = ()
@@ -26,9 +26,9 @@ class ChatErrorSpelling(WireSpelling, frozen=True, tag="openai-chat.error", gc=F
     """How an error was spelled.
 
     - `is_list`: it stood in a list of one. Google's endpoint for clients of OpenAI sends lists
-      (https://github.com/Simpleyyt/ai-manus/issues/101).
-    - `message_key`: the message stood in the body itself, under this key. xAI sends it as `error` (recorded), older
-      servers of vLLM as `message` (https://github.com/vllm-project/vllm/issues/12886).
+      (https://github.com/FoundationAgents/OpenManus/issues/913).
+    - `message_key`: the message stood in the body itself, under this key. xAI sends it as `error` (recorded), and vLLM
+      before 0.10.1 as `message` (https://github.com/vllm-project/vllm/issues/12886).
     - `body`: the whole body, which was no error of this wire. Mistral sends `{"detail": ...}` (recorded).
     """
 
@@ -40,10 +40,11 @@ class ChatErrorSpelling(WireSpelling, frozen=True, tag="openai-chat.error", gc=F
 class ChatRequestSpelling(RequestSpelling, frozen=True, tag="openai-chat.request", gc=False):
     """How a request of Chat Completions was spelled.
 
-    - `has_max_tokens`: the limit of tokens stood in `max_tokens`, which OpenAI has deprecated and most other servers
-      have alone (https://platform.openai.com/docs/api-reference/chat/create).
+    - `has_max_tokens`: the limit of tokens stood in `max_tokens`, which OpenAI has deprecated (openai 3.57.0,
+      `CompletionCreateParams`) and other servers have alone, such as Meta's
+      (https://github.com/vectorize-io/hindsight/pull/4081).
     - `has_serial_functions`: its tools stood in the deprecated `functions` alone, of which a model calls one at a time
-      (https://platform.openai.com/docs/api-reference/chat/create).
+      (openai 3.57.0, `ChatCompletionMessage.function_call`; recorded).
     """
 
     has_max_tokens: bool = False
@@ -53,10 +54,10 @@ class ChatRequestSpelling(RequestSpelling, frozen=True, tag="openai-chat.request
 class ChatToolSpelling(ToolSpelling, frozen=True, tag="openai-chat.tool", gc=False):
     """How a tool was declared.
 
-    - `has_no_type`: it had no `type`. The `type` of a tool is optional for Mistral
-      (https://github.com/mistralai/client-python/blob/main/docs/models/tool.md).
-    - `is_deprecated_function`: it was in `functions`, which OpenAI has deprecated in favor of `tools`
-      (https://platform.openai.com/docs/api-reference/chat/create#chat-create-functions).
+    - `has_no_type`: it had no `type`. Mistral's client sends none (recorded;
+      https://github.com/mistralai/client-python/blob/main/docs/models/tool.md).
+    - `is_deprecated_function`: it was in `functions`, which OpenAI has deprecated in favor of `tools` (openai 3.57.0,
+      `CompletionCreateParams`).
     """
 
     has_no_type: bool = False
@@ -76,10 +77,11 @@ class ChatMessageSpelling(MessageSpelling, frozen=True, tag="openai-chat.message
 class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", gc=False):
     """How an image, a document or a sound was spelled.
 
-    - `is_bare`: its data was bare Base64, and no data URL. The server takes both
-      (https://platform.openai.com/docs/guides/pdf-files).
-    - `is_flat`: `image_url` was the URL itself, and no object that has it. Mistral takes both
-      (recorded; https://docs.mistral.ai/capabilities/vision).
+    - `is_bare`: its data was bare Base64, as OpenAI's client documents it (openai 3.57.0, `FileFile.file_data`), and no
+      data URL. OpenAI's server rejects it (https://community.openai.com/t/1377908), other servers accept both
+      (https://docs.aivene.com/multimodal/documents).
+    - `is_flat`: `image_url` was the URL itself, and no object that has it. Mistral takes both (recorded;
+      https://docs.mistral.ai/studio/conversations/vision).
     """
 
     is_bare: bool = False
@@ -89,8 +91,8 @@ class ChatMediumSpelling(MediumSpelling, frozen=True, tag="openai-chat.medium", 
 class ChatRefusalSpelling(WireSpelling, frozen=True, tag="openai-chat.refusal", gc=False):
     """How a refusal was spelled.
 
-    - `is_block`: it was a block of the content, where a client may send one. A response has the key `refusal`
-      (https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages).
+    - `is_block`: it was a block of the content, where a client may send one (openai 3.57.0,
+      `ChatCompletionContentPartRefusalParam`). A response has the key `refusal`.
     """
 
     is_block: bool = False
@@ -99,10 +101,8 @@ class ChatRefusalSpelling(WireSpelling, frozen=True, tag="openai-chat.refusal", 
 class ChatThinkingSpelling(WireSpelling, frozen=True, tag="openai-chat.thinking", gc=False):
     """How a thought was spelled. OpenAI has no place for one, and each other server has its own.
 
-    - `key`: the key of the message that held it: `reasoning_content` of DeepSeek
-      (https://api-docs.deepseek.com/guides/reasoning_model), `reasoning` or `reasoning_details` of OpenRouter
-      (https://openrouter.ai/docs/use-cases/reasoning-tokens), or `content`, in which Mistral has blocks of thinking
-      (https://docs.mistral.ai/capabilities/reasoning).
+    - `key`: the key of the message that held it: `reasoning_content` of DeepSeek, `reasoning` or `reasoning_details` of
+      OpenRouter, or `content`, in which Mistral has blocks of thinking (recorded of all three).
     - `texts`: the texts of which it was joined, in `content` and in `reasoning_details`.
     """
 
@@ -113,11 +113,11 @@ class ChatThinkingSpelling(WireSpelling, frozen=True, tag="openai-chat.thinking"
 class ChatCallSpelling(WireSpelling, frozen=True, tag="openai-chat.call", gc=False):
     """How an entry of `tool_calls` was spelled. An `Opaque` part with such a spelling is an entry without a name.
 
-    - `is_deprecated_function`: it was the `function_call` of the deprecated `functions`
-      (https://platform.openai.com/docs/api-reference/chat/create).
+    - `is_deprecated_function`: it was the `function_call` of the deprecated `functions` (openai 3.57.0,
+      `ChatCompletionMessage.function_call`).
     - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
     - `has_no_id`: it had no `id`, or none that is one. Gemini's compatible API sends `""` (recorded).
-    - `has_no_type`: it had no `type`. Mistral sends none (https://github.com/BerriAI/litellm/issues/2645).
+    - `has_no_type`: it had no `type`. Mistral sends none (recorded).
     - `has_no_arguments`: it had no `arguments`, or none that are text or an object. Meta's API sends null
       (https://github.com/simonw/llm/issues/1521).
     """
@@ -135,9 +135,9 @@ class ChatResultSpelling(WireSpelling, frozen=True, tag="openai-chat.result", gc
     - `is_deprecated_function`: its role was `function`, as in `ChatCallSpelling`.
     - `is_escaped`: its id had the escape that toolwire writes for this wire.
     - `has_name`: it had the `name` of the call's tool. Mistral's guide writes it
-      (https://docs.mistral.ai/capabilities/function_calling).
+      (https://docs.mistral.ai/studio/conversations/function-calling).
     - `content`: the content was neither text nor parts. Some clients send what a function returned
-      (https://github.com/nextcloud/integration_openai/pull/360).
+      (https://github.com/NousResearch/hermes-agent/pull/31770).
     """
 
     is_deprecated_function: bool = False

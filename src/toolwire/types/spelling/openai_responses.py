@@ -47,8 +47,7 @@ ToolPlace = str | NamespaceLayout | ServerToolPlace | RepeatedTool
 class ToolItem(Struct, frozen=True, gc=False):
     """An `additional_tools` item of the input: the index of the message after it, its other keys, its tools.
 
-    Codex sends such items
-    (https://github.com/openai/openai-python/blob/main/src/openai/types/responses/response_input_item_param.py).
+    Codex sends such items (https://github.com/openai/codex/issues/39532; openai 3.57.0, `AdditionalTools`).
     """
 
     before_message: int
@@ -64,7 +63,7 @@ class ResponsesChoiceSpelling(WireSpelling, frozen=True, tag="openai-responses.c
     """How the end of an answer was spelled.
 
     - `has_details`: the raw finish reason is the `reason` of `incomplete_details`, and not the `status`
-      (https://platform.openai.com/docs/api-reference/responses/object).
+      (openai 3.57.0, `IncompleteDetails`).
     """
 
     has_details: bool = False
@@ -74,7 +73,7 @@ class ResponsesDeltaSpelling(WireSpelling, frozen=True, tag="openai-responses.de
     """How a delta of a stream was spelled.
 
     - `reasoning_key`: the list of texts to which words of reasoning belong. It is `content` for open models
-      (https://cookbook.openai.com/articles/gpt-oss/handle-raw-cot).
+      (https://developers.openai.com/cookbook/articles/gpt-oss/handle-raw-cot; recorded of DeepSeek and Bedrock).
     - `text_index`: the position of the text that begins with these words. OpenAI sends several summaries (recorded).
     - `is_in_delta`: the delta before this event has the same keys, and is written with them.
     """
@@ -88,9 +87,10 @@ class ResponsesErrorSpelling(WireSpelling, frozen=True, tag="openai-responses.er
     """How an error was spelled.
 
     - `message_key`: the message stood in the body itself, under this key. The `error` event of a stream has it as
-      `message` (https://platform.openai.com/docs/api-reference/responses-streaming/error), xAI sends it as `error`
-      (https://github.com/10-X-eng/vibecad/issues/4).
-    - `body`: the whole body, which was no error of this wire. Proxies send HTML.
+      `message` (openai 3.57.0, `ResponseErrorEvent`), xAI sends it as `error`
+      (https://github.com/vercel/ai/pull/15338).
+    - `body`: the whole body, which was no error of this wire. Cloudflare sends HTML in front of OpenAI
+      (https://github.com/openai/codex/issues/9110).
     """
 
     message_key: str | None = None
@@ -100,8 +100,7 @@ class ResponsesErrorSpelling(WireSpelling, frozen=True, tag="openai-responses.er
 class ResponsesRequestSpelling(RequestSpelling, frozen=True, tag="openai-responses.request", gc=False):
     """How a request of Responses was spelled.
 
-    - `has_text_input`: its `input` was a string, which is one message of the user
-      (https://platform.openai.com/docs/api-reference/responses/create#responses-create-input).
+    - `has_text_input`: its `input` was a string, which is one message of the user (recorded).
     - `tools`: the layout of `tools`, if there is a namespace or an item that declares tools
       (https://developers.openai.com/api/docs/guides/tools-tool-search).
     - `tool_items`: the items of the input that declare tools (`additional_tools`), each with the index of the message
@@ -138,7 +137,7 @@ class ResponsesCallSpelling(WireSpelling, frozen=True, tag="openai-responses.cal
     """How an item with a call was spelled. Its `id` and the status `completed` are constants.
 
     - `builtin`: it called a tool of this type, which OpenAI defines and the client runs, such as `apply_patch`
-      (https://platform.openai.com/docs/guides/tools-apply-patch).
+      (https://developers.openai.com/api/docs/guides/tools-apply-patch).
     - `qualified_name`: the tool was in a namespace, or its name was not unique
       (https://developers.openai.com/api/docs/guides/tools-tool-search).
     - `reasoning_id`: the `id` of the reasoning before it. OpenAI rejects the `id` of a call whose reasoning is gone
@@ -162,16 +161,16 @@ class ResponsesResultSpelling(WireSpelling, frozen=True, tag="openai-responses.r
 
     - `builtin`: it was of a tool of this type, as in `ResponsesCallSpelling`.
     - `id_key`: the key of the call's id. OpenAI's guide to `local_shell` writes `call_id`, its client `id`
-      (https://platform.openai.com/docs/guides/tools-local-shell; openai 3.57.0, `LocalShellCallOutput`).
+      (https://developers.openai.com/api/docs/guides/tools-local-shell; openai 3.57.0, `LocalShellCallOutput`).
     - `tools`: the layout of the `tools` of a `tool_search_output`. The canonical result has their names.
-    - `has_name`: it had the `name` of the tool. Codex writes it (https://github.com/openai/codex/issues/42088).
+    - `has_name`: it had the `name` of the tool, which is optional (openai 3.57.0, `FunctionCallOutput.name`).
     - `qualified_name`: that tool was in a namespace, as in `ResponsesCallSpelling`.
     - `is_custom`: it was of a custom tool, and not of a function.
     - `is_escaped`: its name or id had the escape that toolwire writes for this wire.
     - `has_no_output`: it had no output, which is optional for `apply_patch`
       (openai 3.57.0, `ApplyPatchCallOutput`).
     - `output`: the output was neither text nor parts. Some clients send what a function returned
-      (https://github.com/NousResearch/hermes-agent/pull/31770).
+      (https://github.com/langchain-ai/deepagents/issues/202).
     """
 
     builtin: str | None = None
@@ -188,13 +187,11 @@ class ResponsesResultSpelling(WireSpelling, frozen=True, tag="openai-responses.r
 class ResponsesServerCallSpelling(WireSpelling, frozen=True, tag="openai-responses.server_call", gc=False):
     """How an item was spelled that calls a tool of the server.
 
-    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one
-      (https://developers.openai.com/api/docs/guides/tools-connectors-mcp).
-    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` has one
-      (https://developers.openai.com/api/docs/guides/tools-shell), and so has xAI's `custom_tool_call`
-      (https://docs.x.ai/docs/guides/tools/overview).
-    - `input_key`: the key of its arguments: `action` of `web_search_call`, `arguments` of `mcp_call`.
-    - `input_text`: its arguments were JSON text, as those of `mcp_call` are.
+    - `item_type`: the item had a `name`, which its type does not contain. `mcp_call` has one (recorded).
+    - `has_call_id`: its id was in `call_id`. OpenAI's `shell_call` has one (recorded), and so has xAI's `x_search_call`
+      (recorded), which xAI also sends as a `custom_tool_call` (https://github.com/vercel/ai/issues/10607).
+    - `input_key`: the key of its arguments: `action` of `web_search_call`, `arguments` of `mcp_call` (recorded).
+    - `input_text`: its arguments were JSON text, as those of `mcp_call` are (recorded).
     """
 
     item_type: str | None = None
@@ -207,9 +204,9 @@ class ResponsesOutputSpelling(TextSpelling, frozen=True, tag="openai-responses.o
     """How a block of an assistant's message item was spelled.
 
     - `item`: what the item that begins with this block has beside its role and content, as its `id`
-      (https://platform.openai.com/docs/api-reference/responses/object).
-    - `has_text_content`: the content of the item was a string. Clients send such items
-      (`EasyInputMessage`, https://platform.openai.com/docs/api-reference/responses/create#responses-create-input).
+      (openai 3.57.0, `ResponseOutputMessage`).
+    - `has_text_content`: the content of the item was a string. Clients send such items (openai 3.57.0,
+      `EasyInputMessage`).
     - `is_block`: it is a block that the dialect does not understand, such as one that OpenAI adds later, and no item.
     - `reasoning_id`: the id of the reasoning item before the item. OpenAI refuses the one without the other
       (https://github.com/continuedev/continue/issues/12620).
@@ -225,7 +222,7 @@ class ResponsesThinkingSpelling(WireSpelling, frozen=True, tag="openai-responses
     """How a reasoning item was spelled.
 
     - `reasoning_key`: the list that held its texts. It is `content` for open models
-      (https://cookbook.openai.com/articles/gpt-oss/handle-raw-cot).
+      (https://developers.openai.com/cookbook/articles/gpt-oss/handle-raw-cot; recorded of DeepSeek and Bedrock).
     - `texts`: the texts of which it was joined. OpenAI sends several summaries (recorded).
     """
 
@@ -236,8 +233,8 @@ class ResponsesThinkingSpelling(WireSpelling, frozen=True, tag="openai-responses
 class ResponsesMediumSpelling(MediumSpelling, frozen=True, tag="openai-responses.medium", gc=False):
     """How an image or a file was spelled.
 
-    - `is_bare`: its data was bare Base64, and no data URL. The server takes both
-      (https://platform.openai.com/docs/guides/pdf-files).
+    - `is_bare`: its data was bare Base64, and no data URL. Clients send it, though OpenAI's server rejects it
+      (https://community.openai.com/t/1377908).
     """
 
     is_bare: bool = False
