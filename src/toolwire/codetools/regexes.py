@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from toolwire.codetools.patterns import POSIX, Test, engine, escaped
 from toolwire.errors import ToolError
-from toolwire.schema.patterns import weight
+from toolwire.schema.patterns import pattern_weight
 
 _MAX_PATTERN = 10_000
 PIECE = 1_000_000
@@ -128,7 +128,7 @@ class LinePattern:
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool) -> None:
         body = escaped(pattern) if literal else written(pattern)
         flag = "(?i)" if ignore_case else ""
-        heavy = 1 if literal else max(weight(pattern), 1)
+        heavy = 1 if literal else max(pattern_weight(pattern), 1)
         try:
             self._fits: Test = engine(f"{flag}{body}")
             self.may_fit: Test = engine(f"{flag}(?mR){body}")
