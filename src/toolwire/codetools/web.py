@@ -22,7 +22,7 @@ from toolwire.codetools.files import Desk
 from toolwire.codetools.readable import GUESSED, TextWindow, codec_of, decoded, is_text, is_whole, read_page
 from toolwire.codetools.spelling import shown
 from toolwire.errors import InvalidField, ToolError
-from toolwire.scrubbing.forms import in_base64
+from toolwire.scrubbing.forms import base64_forms
 from toolwire.work.threads import TooManyThreads, in_thread
 
 _MAX_HTTP_BYTES = 10 * HTTP_BYTES
@@ -178,6 +178,6 @@ def _secret_in(texts: Iterable[str], variables: Mapping[str, Any]) -> str | None
         if not is_secret:
             continue
         data = value.encode(errors="surrogateescape")
-        if any(form in sent for form in map(str.lower, (value, data.hex(), *in_base64(data)))):
+        if any(form in sent for form in map(str.lower, (value, data.hex(), *base64_forms(data)))):
             return name
     return None

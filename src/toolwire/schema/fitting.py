@@ -518,7 +518,9 @@ def _describe(out: Schema, leftover: Schema, can_describe: bool, site: Site) -> 
             continue
         if keyword in DESCRIBABLE and can_describe and not is_droppable(keyword, value):
             texts[keyword] = value
-            site.note(keyword, "described", f"{site.target.name} does not support this here; it was moved to the description")
+            site.note(
+                keyword, "described", f"{site.target.name} does not support this here; it was moved to the description"
+            )
         else:
             site.note(keyword, "dropped", site.target.why_dropped(keyword, value), changes_calls(keyword, value))
     if not texts:
