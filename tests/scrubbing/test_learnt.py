@@ -85,8 +85,8 @@ def test_a_run_knows_the_secrets_of_its_calls_and_results() -> None:
     broken = ToolCall("c", "log_in", {}, raw='{"pin": "third secret', error="it is no JSON")
     result = ToolResult("a", "log_in", '{"pin": "fourth secret", "n": "said openly"}')
     history = [Message("user", "Go"), Message("assistant", [first, broken]), Message("tool", [result])]
-    secrecy.hear(AskModel(Request(context=Context(None, history)), 0))
-    secrecy.hear(RunTools([second], 0))
+    secrecy.observe(AskModel(Request(context=Context(None, history)), 0))
+    secrecy.observe(RunTools([second], 0))
     assert set(secrecy()) == {*secrecy.given, "first secret", "third secret", "fourth secret", SECRET}
     assert secrets_of({"pin": SECRET}, ()) == [], "a control"
 

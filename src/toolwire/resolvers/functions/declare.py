@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from toolwire.errors import InvalidField
-from toolwire.resolvers.effects import Effects, checked_effects
+from toolwire.resolvers.effects import Effects, check_effects
 from toolwire.resolvers.functions.signature import Signature, read_signature
 from toolwire.types import Tool
 
@@ -195,7 +195,7 @@ def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) ->
     metadata = dict(options.get("metadata") or {})
     metadata |= {key: options[key] for key in _EXECUTION_OPTIONS if options.get(key) is not None}
     if options.get("effects") is not None:
-        metadata["effects"] = checked_effects(options["effects"])
+        metadata["effects"] = check_effects(options["effects"])
     custom = bool(options.get("custom"))
     parameters = options.get("parameters") or signature.parameters
     return Tool(
