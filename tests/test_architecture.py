@@ -302,7 +302,7 @@ CACHES = {
     "encoding.severities.weigh": "the severities of concepts",
     "encoding.severities.weights_of": "the severities of known keys",
     "providers.catalogue.built_in": "a data file",
-    "scrubbing.fields.declared_as": "the sensitive fields that were configured",
+    "scrubbing.fields.declared_fields": "the sensitive fields that were configured",
     "testing.rules_anthropic.body_of": "the shapes of bodies",
     "text.checking.tools_of_cases": "a data file",
     "text.format._marked": "the marks of a format",

@@ -65,7 +65,7 @@ def test_ctrl_c_at_a_question_leaves_nothing_behind(tmp_path: Path) -> None:
     with simulate([[WROTE]]) as model, terminal(tmp_path, "run", "do it", *at(model, tmp_path)) as shown:
         shown.until(ASKED)
         shown.interrupt()
-        assert (shown.end(), "left behind" in shown.said) == (130, False)
+        assert (shown.end(), "abandoned" in shown.said) == (130, False)
 
 
 def test_what_was_typed_before_a_question_is_no_answer_to_it(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ REFUSED = [
     (
         "tools",
         "handler: 'app:getcwd'",
-        "tools[0].handler: the module posix reaches the whole machine; allow must name it",
+        "tools[0].handler: the module posix can access the whole machine; add it to allow to import it",
     ),
     (
         "tools",
@@ -188,12 +188,12 @@ REFUSED = [
     (
         "tools",
         "handler: 'app:search', parameters: {properties: {query: {}, limits: {}}, required: [query]}",
-        "tools[0].parameters.properties.limits: the handler takes no limits; it takes query, limit",
+        "tools[0].parameters.properties.limits: the handler does not accept limits; it accepts query, limit",
     ),
     (
         "tools",
         "handler: 'app:search', parameters: {properties: {query: {}}}",
-        "tools[0].parameters.required: must have query, which the handler cannot do without",
+        "tools[0].parameters.required: must have query, which the handler requires",
     ),
     (
         "tools",
@@ -249,7 +249,9 @@ def test_the_problems_of_all_handlers_are_told_at_once() -> None:
 
 
 def test_a_name_is_declared_once() -> None:
-    with pytest.raises(DeclarationError, match=r':3:4: \[2\]\.name: "search" is declared twice; it stands in line 1'):
+    with pytest.raises(
+        DeclarationError, match=r':3:4: \[2\]\.name: "search" is declared twice; the first declaration is in line 1'
+    ):
         load(f"- handler: app:search\n- {{name: b, {QUERY}}}\n- {{name: search, {QUERY}}}")
 
 

@@ -44,7 +44,7 @@ FIELDS = [
     ("t: {parameters: {}}", "1:1: t: needs description"),
     (
         "- {name: a, handler: x:y}",
-        "1:3: [0]: needs description, parameters; its handler may say so, but handlers are not loaded",
+        "1:3: [0]: needs description, parameters; its handler may declare it, but handlers are not loaded",
     ),
     (f"- {{name: 5, {GOOD}}}", "1:4: [0].name: must be a text that is not empty, not 5; put it in quotes"),
     (f"- {{name: '', {GOOD}}}", '1:4: [0].name: must be a text that is not empty, not ""'),
@@ -78,7 +78,7 @@ FIELDS = [
         f"t: {{{GOOD}, metadata: {{output_limit: 0}}}}",
         "1:60: t.metadata.output_limit: must be a number above 0, not 0",
     ),
-    (f"t: {{{GOOD}, title: T, metadata: {{title: t}}}}", "1:49: t.title: is given in metadata too; "),
+    (f"t: {{{GOOD}, title: T, metadata: {{title: t}}}}", "1:49: t.title: is also given in metadata; "),
     (f"t: {{{GOOD}, sensitive_fields: key}}", '1:49: t.sensitive_fields: must be a list of texts, not "key"'),
     (
         f"t: {{{GOOD}, sensitive_fields: [key, 5]}}",
@@ -90,7 +90,7 @@ FIELDS = [
     (f"t: {{{GOOD}, opaque: {{}}}}", "1:49: t.opaque: needs a dialect"),
     (
         "- {function: {name: a, parameters: {}}, name: b}",
-        "1:41: [0].name: is given in function too; say it once",
+        "1:41: [0].name: is also given in function; remove one of them",
     ),
     (
         "- {function: {name: a, parameters: {}, handler: x:y}}",
@@ -145,10 +145,10 @@ PATHS = [
     ("a:b.__class__", "has a name that begins with __: 'a:b.__class__'"),
     ("__main__:b", "has a name that begins with __: '__main__:b'"),
     ("a.__init__:b", "has a name that begins with __: 'a.__init__:b'"),
-    ("builtins:eval", "the module builtins reaches the whole machine; allow must name it"),
-    ("os:system", "the module os reaches the whole machine; allow must name it"),
-    ("os.path:join", "the module os.path reaches the whole machine; allow must name it"),
-    ("subprocess:run", "the module subprocess reaches the whole machine; allow must name it"),
+    ("builtins:eval", "the module builtins can access the whole machine; add it to allow to import it"),
+    ("os:system", "the module os can access the whole machine; add it to allow to import it"),
+    ("os.path:join", "the module os.path can access the whole machine; add it to allow to import it"),
+    ("subprocess:run", "the module subprocess can access the whole machine; add it to allow to import it"),
 ]
 WORDS = [
     ("a: [", "is not YAML: "),
@@ -178,27 +178,27 @@ WORDS = [
     ("a: 1e30", '1:4: a: 1e30 is read differently by YAML 1.1 and 1.2; write 1.0e+30, or "1e30" for a text'),
     ("a: +.5", '1:4: a: +.5 is read differently by YAML 1.1 and 1.2; write 0.5, or "+.5" for a text'),
     ("<<: {a: 1}", "1:1: has the merge key <<, which YAML 1.2 does not know; write out what it merges"),
-    ("a: !!python/name:os.system x", "1:4: a: has the tag !!python/name:os.system; no tag is read"),
-    ("a: !!str 5", "1:4: a: has the tag !!str; no tag is read: a text is written in quotes"),
-    ("a: !mine {b: 1}", "1:4: a: has the tag !mine; no tag is read"),
+    ("a: !!python/name:os.system x", "1:4: a: has the tag !!python/name:os.system; tags are not supported"),
+    ("a: !!str 5", "1:4: a: has the tag !!str; tags are not supported: write a text in quotes"),
+    ("a: !mine {b: 1}", "1:4: a: has the tag !mine; tags are not supported"),
     ("a: *b", "1:4: a: the alias *b has no anchor &b before it"),
-    ("a: &a {b: *a}", "a.b: the alias *a stands inside of what it repeats"),
-    ("a: 1\n---\nb: 2", "2:1: has a second document; a file of declarations is one"),
-    ("%YAML 1.1\n---\na: yes", "says that it is YAML 1.1; it is read as YAML 1.2"),
+    ("a: &a {b: *a}", "a.b: the alias *a is inside the value that it repeats"),
+    ("a: 1\n---\nb: 2", "2:1: has a second document; a file of declarations has only one"),
+    ("%YAML 1.1\n---\na: yes", "declares YAML 1.1; only YAML 1.2 is supported"),
 ]
 NO_VALUES = ("NaN", "Infinity", "-Infinity", "01", "1.", ".5", "+1", "0x1", "1_0", "nul")
 JSON: list[tuple[Any, str]] = [
-    ("", "1:1: is not JSON: a value must stand here, but the file ends"),
-    ("[", '1:2: [0]: is not JSON: a value or "]" must stand here, but the file ends'),
-    ("[1,]", "1:4: [1]: is not JSON: a value must stand here, not ]"),
-    ('{"a": 1,\n}', '2:1: is not JSON: a key in "quotes" must stand here, not }'),
-    ('{"a" 1}', '1:6: a: is not JSON: ":" must stand here, not 1'),
-    ('{"a": {"b": 1 "c": 2}}', '1:15: a: is not JSON: "," or the end must stand here, not "c"'),
-    ("{'a': 1}", '1:2: is not JSON: a key in "quotes" or "}" must stand here, not \''),
-    ("{a: 1}", '1:2: is not JSON: a key in "quotes" or "}" must stand here, not a'),
-    ("[1}", '1:3: [1]: is not JSON: "," or the end must stand here, not }'),
-    ("[] []", "1:4: is not JSON: the end of the file must stand here, not ["),
-    ("[]\nx", "2:1: is not JSON: the end of the file must stand here, not x"),
+    ("", "1:1: is not JSON: expected a value here, but the file ends"),
+    ("[", '1:2: [0]: is not JSON: expected a value or "]" here, but the file ends'),
+    ("[1,]", "1:4: [1]: is not JSON: expected a value here, not ]"),
+    ('{"a": 1,\n}', '2:1: is not JSON: expected a key in "quotes" here, not }'),
+    ('{"a" 1}', '1:6: a: is not JSON: expected ":" here, not 1'),
+    ('{"a": {"b": 1 "c": 2}}', '1:15: a: is not JSON: expected "," or the end here, not "c"'),
+    ("{'a': 1}", '1:2: is not JSON: expected a key in "quotes" or "}" here, not \''),
+    ("{a: 1}", '1:2: is not JSON: expected a key in "quotes" or "}" here, not a'),
+    ("[1}", '1:3: [1]: is not JSON: expected "," or the end here, not }'),
+    ("[] []", "1:4: is not JSON: expected the end of the file here, not ["),
+    ("[]\nx", "2:1: is not JSON: expected the end of the file here, not x"),
     ("// c\n[]", "1:1: is not JSON: / is no value"),
     ('["a\nb"]', "1:2: [0]: is not JSON: a text that does not end in its line is no value"),
     ('["\\x"]', '1:2: [0]: is not JSON: "\\x" has an escape that JSON does not have'),
@@ -277,7 +277,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
             declarations.load(path)
         assert isinstance(caught.value.__cause__, OSError)
     (tmp_path / "tools.toml").write_text("x = 1")
-    with pytest.raises(DeclarationError, match=r"tools\.toml:1:1: must be called \.yaml, \.yml or \.json"):
+    with pytest.raises(DeclarationError, match=r"tools\.toml:1:1: must end in \.yaml, \.yml or \.json"):
         declarations.load(tmp_path / "tools.toml")
 
 

@@ -27,7 +27,7 @@ def awaited(*given: Any, **said: Any) -> list[ToolResult]:
     return asyncio.run(aio.execute(*given, **said))
 
 
-GOES_ON = ", and goes on: it does not end when it is cancelled"
+GOES_ON = ", and is still running: it did not stop when it was cancelled"
 FACES = pytest.mark.parametrize("run", [execute, awaited], ids=["sync", "async"])
 
 
@@ -380,7 +380,7 @@ def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     timer.cancel()
     assert result.is_error
     assert ("it took longer than 0.1 s, and goes on" if stop == "timeout" else "it may have run") in str(result.content)
-    assert "tool 'stubborn' does not end when it is cancelled" in caplog.text
+    assert "tool 'stubborn' did not stop when it was cancelled" in caplog.text
 
 
 @FACES

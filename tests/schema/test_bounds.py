@@ -9,7 +9,7 @@ from toolwire.errors import InvalidSchema
 from toolwire.schema import TARGETS
 from toolwire.schema.admission import admit
 from toolwire.schema.document import measure
-from toolwire.schema.patterns import weight
+from toolwire.schema.patterns import pattern_weight
 
 INCLUSIVE = ("gemini", "gemini-openapi")
 # The bounds of the schema, and the inclusive bounds that mean the same for an integer.
@@ -147,7 +147,7 @@ PATTERNS = [
 
 @pytest.mark.parametrize(("pattern", "count", "admitted"), PATTERNS)
 def test_a_pattern_looks_for_so_many_characters(pattern: str, count: int, admitted: bool) -> None:
-    assert weight(pattern) == count
+    assert pattern_weight(pattern) == count
     schema = {"type": "object", "properties": {"p": {"type": "string", "pattern": pattern}}}
     if admitted:
         admit(schema)

@@ -53,7 +53,7 @@ def test_a_note_says_where_and_why() -> None:
                 "properties.p.items.anyOf[1]",
                 "default",
                 "described",
-                "gemini cannot say this here; it stands in the description",
+                "gemini does not support this here; it was moved to the description",
             ),
         ),
     )

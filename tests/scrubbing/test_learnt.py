@@ -6,7 +6,7 @@ from toolwire import ToolCall, ToolResult
 from toolwire.loop.steps import AskModel, RunTools
 from toolwire.resolvers import AgentResolver, RunSecrets
 from toolwire.scrubbing import Known, scrub, scrub_text, secrets_of
-from toolwire.scrubbing.forms import MOST_CHARACTERS, MOST_LEARNT
+from toolwire.scrubbing.forms import MAX_CHARACTERS, MAX_LEARNED
 from toolwire.types import Context, Message, Request
 
 SECRET = "four words and more"  # noqa: S105 - a stand-in
@@ -49,10 +49,10 @@ def test_a_usual_name_in_a_text_teaches_nothing() -> None:
 
 def test_of_many_secrets_the_newest_are_known_and_what_was_given() -> None:
     known = Known(["given to all"])
-    known.learn(f"secret number {number}" for number in range(MOST_LEARNT + 10))
-    assert len(known) == MOST_LEARNT + 1
+    known.learn(f"secret number {number}" for number in range(MAX_LEARNED + 10))
+    assert len(known) == MAX_LEARNED + 1
     assert "secret number 9" not in known
-    assert {"given to all", "secret number 10", f"secret number {MOST_LEARNT + 9}"} <= set(known)
+    assert {"given to all", "secret number 10", f"secret number {MAX_LEARNED + 9}"} <= set(known)
     known.learn(["secret number 10", "another secret"])
     assert "secret number 10" in known, "it was seen again"
     assert "secret number 11" not in known
@@ -60,9 +60,9 @@ def test_of_many_secrets_the_newest_are_known_and_what_was_given() -> None:
 
 def test_of_long_secrets_as_many_are_known_as_can_be_searched_for() -> None:
     known = Known()
-    known.learn(str(number) * (MOST_CHARACTERS // 10) for number in range(20, 30))
+    known.learn(str(number) * (MAX_CHARACTERS // 10) for number in range(20, 30))
     assert 0 < len(known) < 10
-    known.learn(["x" * (MOST_CHARACTERS + 1)])
+    known.learn(["x" * (MAX_CHARACTERS + 1)])
     assert len(known) == 0
 
 
@@ -85,8 +85,8 @@ def test_a_run_knows_the_secrets_of_its_calls_and_results() -> None:
     broken = ToolCall("c", "log_in", {}, raw='{"pin": "third secret', error="it is no JSON")
     result = ToolResult("a", "log_in", '{"pin": "fourth secret", "n": "said openly"}')
     history = [Message("user", "Go"), Message("assistant", [first, broken]), Message("tool", [result])]
-    secrecy.hear(AskModel(Request(context=Context(None, history)), 0))
-    secrecy.hear(RunTools([second], 0))
+    secrecy.observe(AskModel(Request(context=Context(None, history)), 0))
+    secrecy.observe(RunTools([second], 0))
     assert set(secrecy()) == {*secrecy.given, "first secret", "third secret", "fourth secret", SECRET}
     assert secrets_of({"pin": SECRET}, ()) == [], "a control"
 

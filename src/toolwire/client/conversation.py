@@ -243,7 +243,7 @@ def conversing(
         sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
         ran: list[Ran] = []
         try:
-            secrecy.hear(step)
+            secrecy.observe(step)
             yield from _told(listener, step)
             yield from _recorded(setup, step)
             with account.clock:

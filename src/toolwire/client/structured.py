@@ -115,7 +115,7 @@ class WantedForm(Struct, frozen=True):
         try:
             return self.convert(answer[VALUE] if self.wrapped else answer)
         except UnreadableValue as problem:
-            field = (problem.inside(VALUE) if self.wrapped else problem).place() or "answer"
+            field = (problem.inside(VALUE) if self.wrapped else problem).path() or "answer"
             raise InvalidField(field, problem.reason) from problem.__cause__
         except RecursionError:
             raise InvalidField("answer", "is nested too deeply") from None

@@ -106,7 +106,7 @@ class Recording:
         store, fresh = self._scope.store, _messages_of(step, before)[self._told :]
         self._told += len(fresh)
         if isinstance(step, AskModel) and step.turn == 0:
-            self._secrecy.hear(step)
+            self._secrecy.observe(step)
         pairs = [pair for pair in _settled(fresh) if pair[0].name != self._unrun]
         turn = [self.said(*pair) for pair in pairs]
         for place, pair in enumerate(pairs):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolwire.codetools.spelling import unescape_name
 from toolwire.errors import ToolError
-from toolwire.schema.patterns import linear
+from toolwire.schema.patterns import linear_engine
 
 Test = Callable[[str], bool]
 MAX_PATTERN = 1000
@@ -60,7 +60,7 @@ def compile_linear(regex: str) -> Test:
     from jsonschema_rs import Draft202012Validator, ValidationError  # noqa: PLC0415 - loaded when first used
 
     try:
-        return Draft202012Validator({"pattern": regex}, pattern_options=linear()).is_valid
+        return Draft202012Validator({"pattern": regex}, pattern_options=linear_engine()).is_valid
     except ValidationError:
         raise ValueError(regex) from None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from toolwire.codetools.patterns import POSIX, Test, compile_linear, escape_regex
 from toolwire.errors import ToolError
-from toolwire.schema.patterns import weight
+from toolwire.schema.patterns import pattern_weight
 
 _MAX_PATTERN = 10_000
 PIECE = 1_000_000
@@ -128,7 +128,7 @@ class LinePattern:
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool) -> None:
         body = escape_regex(pattern) if literal else to_linear_syntax(pattern)
         flag = "(?i)" if ignore_case else ""
-        cost = 1 if literal else max(weight(pattern), 1)
+        cost = 1 if literal else max(pattern_weight(pattern), 1)
         try:
             self._matches: Test = compile_linear(f"{flag}{body}")
             self.may_match: Test = compile_linear(f"{flag}(?mR){body}")

@@ -30,7 +30,7 @@ from toolwire.codetools.readable import (
 )
 from toolwire.codetools.spelling import escape_name
 from toolwire.errors import InvalidField, ToolError
-from toolwire.scrubbing.forms import in_base64
+from toolwire.scrubbing.forms import base64_forms
 from toolwire.waiting.threads import TooManyThreads, in_thread
 
 _MAX_HTTP_BYTES = 10 * HTTP_BYTES
@@ -188,6 +188,6 @@ def _find_secret(texts: Iterable[str], variables: Mapping[str, Any]) -> str | No
         if not is_secret:
             continue
         data = value.encode(errors="surrogateescape")
-        if any(form in sent for form in map(str.lower, (value, data.hex(), *in_base64(data)))):
+        if any(form in sent for form in map(str.lower, (value, data.hex(), *base64_forms(data)))):
             return name
     return None

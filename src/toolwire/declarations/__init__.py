@@ -1,9 +1,9 @@
-"""Tools and resolvers declared in files, YAML or JSON, and loaded safely.
+"""Tools and resolvers that are declared in YAML or JSON files.
 
 Rules of this file:
-- All problems of a file are told at once, each with its line, column and field.
-- Nothing is imported before the whole file is known to be well formed; with `handlers=False`, nothing at all.
-- A file whose handlers are loaded runs code, like any module; `allow` says which modules it may name.
+- All problems of a file are reported together, each with its line, column and field.
+- Nothing is imported before the whole file is known to be well-formed. With `handlers=False`, nothing is imported.
+- A file whose handlers are loaded runs code, like any module. `allow` lists the modules that it may name.
 """
 
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.declarations.entries import WHOLE, EntryReader
+from toolwire.declarations.entries import EXPECTED_CONTENT, EntryReader
 from toolwire.declarations.formats import read_file, read_tree
 from toolwire.declarations.nodes import Problem, Problems
 from toolwire.errors import InvalidField, UserError
@@ -23,7 +23,7 @@ __all__ = ["Declared", "Problem", "load", "loads"]
 
 
 class Declared(Struct, frozen=True):
-    """The content of a file of declarations: its tools, their handlers, and the resolvers that it composes."""
+    """The content of a file of declarations: its tools, their handlers, and its resolvers."""
 
     name: str
     tools: list[Tool]
@@ -32,20 +32,24 @@ class Declared(Struct, frozen=True):
     loaded: bool = True
 
     def resolver(self) -> Any:
-        """Give one resolver of it all: the file's own tools first, then its resolvers in their order."""
+        """Return one resolver for the file: first its own tools, then its resolvers in their order.
+
+        Raises `UserError` if the file was loaded with `handlers=False`.
+        """
         from toolwire.resolvers import AgentResolver, Composition  # noqa: PLC0415 - only what runs needs it
 
         if not self.loaded:
             raise UserError("has no resolver: it was loaded with handlers=False", path=self.name)
-        own = AgentResolver(tools=self.handlers)
-        return Composition([own, *self.resolvers]) if self.resolvers else own
+        file_tools = AgentResolver(tools=self.handlers)
+        return Composition([file_tools, *self.resolvers]) if self.resolvers else file_tools
 
 
 def load(path: str | os.PathLike[str], *, handlers: bool = True, allow: Collection[str] | None = None) -> Declared:
     """Load a file of declarations: `.yaml`, `.yml` or `.json`.
 
-    `allow` lists the modules that may be imported, each with all below it; None allows whatever the program
-    can import, but for modules that reach the whole machine, such as `os`. A `cwd` is relative to the file.
+    `allow` lists the modules that may be imported, each with all its submodules. None allows every module that the
+    program can import, except those that can access the whole machine, such as `os`. A `cwd` in the file is relative to
+    the file. With `handlers=False` nothing is imported. Raises `DeclarationError` with all problems of the file.
     """
     file, problems = Path(path), Problems(os.fspath(path))
     data = read_file(file, problems)
@@ -59,7 +63,10 @@ def loads(
     handlers: bool = True,
     allow: Collection[str] | None = None,
 ) -> Declared:
-    """Load declarations from text; the ending of the name says whether it is YAML or JSON."""
+    """Load declarations from a text. The ending of `name` selects YAML or JSON.
+
+    The other parameters and the errors are those of `load`.
+    """
     return _load(text, Problems(name), handlers=handlers, allow=allow, folder=None)
 
 
@@ -75,11 +82,11 @@ def _load(
 
     if isinstance(allow, str):
         raise InvalidField("allow", "must be a list of modules, not one text")
-    root = read_tree(data, problems, WHOLE)
-    entries, composed = EntryReader(problems, allow, handlers=handlers).read(root)
-    problems.refuse()
+    root = read_tree(data, problems, EXPECTED_CONTENT)
+    entries, resolver_entries = EntryReader(problems, allow, handlers=handlers).read(root)
+    problems.raise_collected()
     loader = Loader(problems, allow, folder)
-    tools, running = loader.tools(entries, handlers=handlers)
-    resolvers = loader.resolvers(composed) if handlers else []
-    problems.refuse()
-    return Declared(problems.name, tools, running, resolvers, handlers)
+    tools, loaded_handlers = loader.tools(entries, handlers=handlers)
+    resolvers = loader.resolvers(resolver_entries) if handlers else []
+    problems.raise_collected()
+    return Declared(problems.name, tools, loaded_handlers, resolvers, handlers)

@@ -1,10 +1,10 @@
-"""Import paths, `module:attribute`: checked before anything is imported, and told with what went wrong.
+"""Import paths, `module:attribute`: validated before anything is imported.
 
 Rules of this file:
-- Who loads handlers runs code: the modules that a file names are imported. `allow` narrows which may be; it
-  and the rules on paths guard against accidents, and are no sandbox.
-- A path is absolute, has no name that begins with `__`, and does not go through one module into another.
-- The modules of `_BY_NAME_ONLY` reach the whole machine: they are imported only where `allow` names them.
+- Loading handlers runs code: the modules that a file names are imported. `allow` restricts which modules may be
+  imported. It and the rules for paths protect against accidents, and are not a sandbox.
+- A path is absolute, has no name that begins with `__`, and does not lead through one module into another.
+- The modules in `_PRIVILEGED` can access the whole machine. They are imported only if `allow` names them.
 """
 
 import importlib
@@ -17,58 +17,60 @@ from msgspec import Struct
 
 from toolwire.errors import meant
 
-_BY_NAME_ONLY = frozenset(
+_PRIVILEGED = frozenset(
     "builtins code ctypes importlib marshal multiprocessing nt os pickle posix pty runpy shutil signal"
     " subprocess sys".split()
 )
-_SHAPE = "must be an import path like my_app.tools:search"
+_EXPECTED = "must be an import path like my_app.tools:search"
 
 
-class Misnamed(Exception):
-    """An import path that leads nowhere; the message says why."""
+class ImportPathError(Exception):
+    """An import path that cannot be used. The message gives the reason."""
 
 
 class ImportPath(Struct, frozen=True):
-    """Where to find an object: a module, and the attributes that lead to it."""
+    """The location of an object: its module, and the attributes that lead to it."""
 
     module: str
     attributes: tuple[str, ...]
 
 
-def read_path(written: str, allow: Collection[str] | None) -> ImportPath:
-    """Read an import path that may be imported."""
-    module, colon, attributes = written.partition(":")
+def read_path(text: str, allow: Collection[str] | None) -> ImportPath:
+    """Parse an import path. Raise `ImportPathError` if it is malformed or not allowed."""
+    module, colon, attributes = text.partition(":")
     names = [*module.split("."), *attributes.split(".")]
     if not colon or not all(name.isidentifier() for name in names):
-        raise Misnamed(f"{_SHAPE}, not {written[:100]!r}")
+        raise ImportPathError(f"{_EXPECTED}, not {text[:100]!r}")
     if any(name.startswith("__") for name in names):
-        raise Misnamed(f"has a name that begins with __: {written[:100]!r}")
+        raise ImportPathError(f"has a name that begins with __: {text[:100]!r}")
     _check_allowed(module, allow)
     return ImportPath(module, tuple(attributes.split(".")))
 
 
 def _check_allowed(module: str, allow: Collection[str] | None) -> None:
     if allow is None:
-        if module.partition(".")[0] in _BY_NAME_ONLY:
-            raise Misnamed(f"the module {module} reaches the whole machine; allow must name it")
+        if module.partition(".")[0] in _PRIVILEGED:
+            raise ImportPathError(f"the module {module} can access the whole machine; add it to allow to import it")
     elif not any(module == prefix or module.startswith(f"{prefix}.") for prefix in allow):
-        raise Misnamed(f"the module {module} is not allowed; allowed: {', '.join(sorted(allow)) or 'none'}")
+        raise ImportPathError(f"the module {module} is not allowed; allowed: {', '.join(sorted(allow)) or 'none'}")
 
 
 def import_object(path: ImportPath, allow: Collection[str] | None) -> Any:
-    """Import the object that a path names."""
+    """Import the object at a path. Raise `ImportPathError` if that fails."""
     try:
         target: Any = importlib.import_module(path.module)
     except (Exception, SystemExit) as problem:
-        raise Misnamed(f"cannot import {path.module}: {_why_not(path.module, problem)}") from problem
-    way = path.module
+        raise ImportPathError(f"cannot import {path.module}: {_why_not(path.module, problem)}") from problem
+    import_text = path.module
     for name in path.attributes:
-        target = _attribute(target, name, way)
-        way = f"{way}:{name}" if way == path.module else f"{way}.{name}"
+        target = _attribute(target, name, import_text)
+        import_text = f"{import_text}:{name}" if import_text == path.module else f"{import_text}.{name}"
         if isinstance(target, ModuleType) and not target.__name__.startswith(f"{path.module}."):
-            raise Misnamed(f"{way} is the module {target.__name__}; name that module itself if it is meant")
+            raise ImportPathError(
+                f"{import_text} is the module {target.__name__}; name that module itself if it is meant"
+            )
     if target is None:
-        raise Misnamed(f"{way} is None")
+        raise ImportPathError(f"{import_text} is None")
     _check_home(target, allow)
     return target
 
@@ -79,19 +81,21 @@ def _why_not(module: str, problem: BaseException) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def _attribute(owner: Any, name: str, way: str) -> Any:
+def _attribute(owner: Any, name: str, import_text: str) -> Any:
     try:
         return getattr(owner, name)
     except AttributeError:
-        known = [one for one in dir(owner) if not one.startswith("_")]
-        raise Misnamed(f"{way} has no {name}{meant(name, known)}") from None
+        known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+        raise ImportPathError(f"{import_text} has no {name}{meant(name, known)}") from None
     except Exception as problem:
-        raise Misnamed(f"{way} cannot give {name}: {type(problem).__name__}: {problem}") from problem
+        raise ImportPathError(
+            f"{import_text} raised an error for {name}: {type(problem).__name__}: {problem}"
+        ) from problem
 
 
 def _check_home(target: Any, allow: Collection[str] | None) -> None:
-    """Refuse a function or class that comes from a module which may not be imported itself."""
+    """Reject a function or class that was defined in a module that is not allowed."""
     if inspect.isroutine(target) or inspect.isclass(target):
-        home = getattr(inspect.unwrap(target), "__module__", None)
-        if isinstance(home, str):
-            _check_allowed(home, allow)
+        module = getattr(inspect.unwrap(target), "__module__", None)
+        if isinstance(module, str):
+            _check_allowed(module, allow)

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of
 from toolwire.scrubbing import HIDDEN, LONG, Known
-from toolwire.scrubbing.forms import fold, folded_places
+from toolwire.scrubbing.forms import fold, folded_offsets
 
 _MASK = HIDDEN.encode()
 _NO_WORD = 20  # characters; what is shorter may be a word of an answer
@@ -97,7 +97,7 @@ class ProviderSecrets:
         present = [form for form in self._loose if form in folded]
         if not present:
             return data
-        starts, ends = folded_places(text)
+        starts, ends = folded_offsets(text)
         places = [found.span() for form in present for found in re.finditer(re.escape(form), folded)]
         last = len(folded)
         for first, end in sorted(places, reverse=True):

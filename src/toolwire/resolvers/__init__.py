@@ -1,4 +1,4 @@
-"""Resolvers offer tools and resolve calls: alone, merged, renamed, filtered or approved."""
+"""Resolvers list tools and run calls: alone, combined, renamed, filtered or with approval."""
 
 from toolwire.resolvers.composition import Composition
 from toolwire.resolvers.handler import AgentResolver, Handler, RunnableTool

@@ -1,8 +1,10 @@
-"""What it means to run a tool twice: what its declaration says, and what a probe finds out.
+"""The effect of running a tool twice, as its declaration states it or a probe finds out.
+
+Durable runs need it after an interruption.
 
 Rules of this file:
-- A tool that says nothing is run once: a call of it that had begun and not ended is never run again.
-- What an MCP server hints of a tool is taken as said; what the declaration itself says comes first.
+- A tool without such a declaration runs at most once. An interrupted call is never run again.
+- Hints of an MCP server count as declared, but the tool's own declaration comes first.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,11 +16,11 @@ from toolwire.errors import InvalidField
 from toolwire.types import Tool
 from toolwire.waiting.call_keys import CallKey
 
-WORDS = ("none", "idempotent", "once")
+_EFFECT_NAMES = ("none", "idempotent", "once")
 
 
 class Happened(Struct, frozen=True):
-    """The call has had its effect, and this is what it gave."""
+    """The call has had its effect. `value` is its result."""
 
     value: Any = None
 
@@ -28,44 +30,49 @@ class NotYet(Struct, frozen=True):
 
 
 class Unknown(Struct, frozen=True):
-    """Nobody can say whether the call has had its effect."""
+    """It is unknown whether the call has had its effect."""
 
 
-_Probed = Happened | NotYet | Unknown
-Probe = Callable[[CallKey], _Probed | Awaitable[_Probed]]
-"""Says what became of a call, by its key."""
+_ProbeResult = Happened | NotYet | Unknown
+Probe = Callable[[CallKey], _ProbeResult | Awaitable[_ProbeResult]]
+"""A function that returns what happened to a call, by its key."""
 
 
 class Checkable(Struct, frozen=True):
-    """Effects that can be asked for."""
+    """Effects that `probe` can check."""
 
     probe: Probe
 
 
 Effects = Literal["none", "idempotent", "once"] | Checkable
-"""What it means to run a tool twice."""
+"""The effect of running a tool twice."""
 
 
 def checkable(probe: Probe) -> Checkable:
-    """Say that a probe knows whether a call has had its effect; it is asked before the call is run again."""
+    """Declare that `probe` can check whether a call has had its effect.
+
+    It is called with the call's key before the call is run again. Raises `InvalidField` if it is not callable.
+    """
     if not callable(probe):
         raise InvalidField("probe", f"must be a function of a call's key, not {probe!r}", path="checkable")
     return Checkable(probe)
 
 
-def checked_effects(given: Any) -> Effects:
-    """Give what was said of the effects of a tool, if it is one of the words."""
-    if isinstance(given, Checkable) or (isinstance(given, str) and given in WORDS):
-        return given  # type: ignore[return-value]
-    raise InvalidField("effects", f"must be one of {', '.join(WORDS)}, or checkable(probe), not {given!r}", path="tool")
+def check_effects(effects: Any) -> Effects:
+    """Return `effects` if it is valid. Raise `InvalidField` otherwise."""
+    if isinstance(effects, Checkable) or (isinstance(effects, str) and effects in _EFFECT_NAMES):
+        return effects  # type: ignore[return-value]
+    raise InvalidField(
+        "effects", f"must be one of {', '.join(_EFFECT_NAMES)}, or checkable(probe), not {effects!r}", path="tool"
+    )
 
 
 def effects_of(tool: Tool | None) -> Effects:
-    """Say what it means to run a tool twice."""
+    """Return the effect of running `tool` twice. The default is `once`."""
     if tool is None:
         return "once"
-    if (said := tool.metadata.get("effects")) is not None:
-        return checked_effects(said)
+    if (declared := tool.metadata.get("effects")) is not None:
+        return check_effects(declared)
     match tool.metadata.get("annotations"):
         case {"readOnlyHint": True}:
             return "none"

@@ -1,12 +1,11 @@
-"""Runs the calls of a turn: exactly one result for each, in their order, whatever happens.
+"""Runs the calls of a turn: exactly one result for each call, in order, whatever happens.
 
 Rules of this file:
-- Calls of tools that say `parallel` run together with their neighbours that say so too; every other call runs
-  alone, in its place.
-- A call that came broken, whose id another call has, whose tool is not there, that takes too long, or that
-  comes after the limit, is not run to its end: its result says why.
-- A tool that does not end when it is cancelled is left behind: its result says so, and so does the log.
-- A result that is too long is cut, and says so. What stops the program, or the task, goes through.
+- Neighbouring calls of tools with `parallel` run together. Every other call runs alone, in its place.
+- A call is not run, or not to its end, if it is broken, shares its id with another call, has an unknown tool, takes
+  too long, or exceeds the limit of calls. Its result gives the reason.
+- A tool that does not stop when it is cancelled is abandoned. Its result and the log say so.
+- A result that is too long is cut, and says so. An exception that stops the program, or the task, is raised.
 """
 
 import asyncio
@@ -42,15 +41,15 @@ from toolwire.waiting.results import (
 from toolwire.waiting.steps import GRACE, Ask, Emit, Work, arun, run, stop_future, wait
 from toolwire.waiting.threads import abandoned
 
-# Seconds after which it is looked again whether somebody has approved a call, at the least.
-_SOON = 0.05
-_STOPPED = "cancelled before it was done; it may have run"
-_UNBEGUN = "not run: everything was cancelled before"
-_UNAPPROVED = "not run: nobody had approved it when everything was stopped"
+# The shortest interval, in seconds, at which the time that a person needed for approval is checked again.
+_POLL_SECONDS = 0.05
+_CANCELLED_RUNNING = "cancelled before it was done; it may have run"
+_CANCELLED_BEFORE = "not run: everything was cancelled before"
+_CANCELLED_UNAPPROVED = "not run: nobody had approved it when everything was stopped"
 
 
 class Cancel:
-    """Stops calls that run, from any thread: call the object, or `cancel()`. The calls get results that say so."""
+    """Stops running calls, from any thread: call the object, or `cancel()`. The calls get results that say so."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -58,7 +57,7 @@ class Cancel:
         self._lock = threading.Lock()
 
     def __call__(self) -> None:
-        """Stop."""
+        """Stop the calls."""
         with self._lock:
             self._event.set()
             listeners, self._listeners = self._listeners, []
@@ -70,12 +69,12 @@ class Cancel:
         self()
 
     def is_set(self) -> bool:
-        """Whether it was stopped."""
+        """Return True if the calls were stopped."""
         return self._event.is_set()
 
     @contextlib.contextmanager
     def telling(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Call a listener when it stops, while the `with` lasts."""
+        """Call `listener` on a stop, as long as the `with` block lasts."""
         with self._lock:
             stopped = self._event.is_set()
             if not stopped:
@@ -91,7 +90,10 @@ class Cancel:
 
 
 class Limits(Struct, frozen=True):
-    """How calls run, unless their tools declare limits of their own: `timeout` in seconds, `output` in characters."""
+    """The limits of calls, unless their tools declare limits of their own.
+
+    `timeout` is in seconds, and `output` in characters. `calls` limits the calls of a turn, `parallel` those at a time.
+    """
 
     timeout: float | None = None
     output: int = 100_000
@@ -103,21 +105,21 @@ class LimitOptions(TypedDict, total=False):
     """The fields of `Limits`, one by one."""
 
     timeout: float | None
-    """The seconds that a call may take."""
+    """The maximum duration of a call, in seconds."""
     output: int
-    """The characters that a result may have; the rest is cut."""
+    """The maximum length of a result, in characters. The rest is cut off."""
     calls: int
-    """How many calls a turn may have."""
+    """The maximum number of calls in a turn."""
     parallel: int
-    """How many calls may run at the same time."""
+    """The maximum number of calls that run at the same time."""
 
 
-_USUAL = Limits()
+_DEFAULT_LIMITS = Limits()
 logger: logging.Logger = logging.getLogger("toolwire")
 
 
 class _Job(Struct, frozen=True):
-    """One call, how it is run, and its result if it is known without running it."""
+    """A call with its limits, and its result if it is not run."""
 
     call: ToolCall
     parallel: bool
@@ -127,10 +129,10 @@ class _Job(Struct, frozen=True):
 
 
 def _jobs_of(calls: list[ToolCall], resolve: Any, tools: Iterable[Tool] | None, limits: Limits) -> list[_Job]:
-    """Say how each call is run; tools that nobody gave are those of what resolves the calls."""
+    """Return a job for each call. If `tools` is None, the tools come from the resolver."""
     if tools is None:
-        listed = getattr(resolve, "available_tools", None)
-        tools = listed() if callable(listed) else ()
+        list_tools = getattr(resolve, "available_tools", None)
+        tools = list_tools() if callable(list_tools) else ()
     known: dict[str, Tool] = {}
     for tool in tools:
         known.setdefault(tool.name, tool)
@@ -157,18 +159,18 @@ def _job_of(call: ToolCall, tool: Tool | None, limits: Limits, *, refusal: ToolR
     return _Job(
         without_nulls(call, tool),
         metadata.get("parallel") is True,
-        limits.timeout if timeout is None or _is_no_amount(timeout) else timeout,
-        limits.output if output is None or _is_no_amount(output) else int(output),
+        limits.timeout if timeout is None or _is_invalid_limit(timeout) else timeout,
+        limits.output if output is None or _is_invalid_limit(output) else int(output),
         refusal,
     )
 
 
-def _is_no_amount(value: Any) -> bool:
+def _is_invalid_limit(value: Any) -> bool:
     return isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf
 
 
 def _groups_of(jobs: Sequence[_Job]) -> list[list[_Job]]:
-    """Cut jobs into what runs at the same time, in order."""
+    """Split the jobs into groups that run at the same time, in order."""
     groups: list[list[_Job]] = []
     for job in jobs:
         if job.parallel and groups and groups[-1][-1].parallel:
@@ -179,29 +181,32 @@ def _groups_of(jobs: Sequence[_Job]) -> list[list[_Job]]:
 
 
 def planned(calls: Sequence[ToolCall], resolve: Any, limits: Limits) -> list[list[tuple[ToolCall, ToolResult | None]]]:
-    """Cut the calls of a turn into what runs at the same time, in order; one that is not run has its result."""
+    """Split the calls of a turn into groups that run at the same time, in order.
+
+    A call that is not run has its result.
+    """
     groups = _groups_of(_jobs_of(list(calls), resolve, None, limits))
     width = max(1, limits.parallel)
     return [
-        [(job.call, job.result) for job in group[at : at + width]]
+        [(job.call, job.result) for job in group[start : start + width]]
         for group in groups
-        for at in range(0, len(group), width)
+        for start in range(0, len(group), width)
     ]
 
 
-def _working(job: _Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
-    """Give the steps that run one job to its result; only what stops the program is raised."""
-    steps = _resolved(job, resolve, context)
+def _job_steps(job: _Job, resolve: Any, context: Any, record: CallRecord | None = None) -> Work[ToolResult]:
+    """Return the steps that run a job. Only exceptions that stop the program are raised."""
+    steps = _run_call(job, resolve, context)
     return steps if record is None else record.record_steps(job.call, steps)
 
 
-def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
+def _run_call(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
     if job.result is not None:
         yield Emit(CallNote("invalid"))
         return job.result
     call = job.call
     try:
-        result = yield from _asking(resolve, call, context)
+        result = yield from _call_resolver(resolve, call, context)
     except UnknownTool as problem:
         yield Emit(CallNote("unknown_tool"))
         known = ", ".join(problem.known) or "none"
@@ -211,7 +216,7 @@ def _resolved(job: _Job, resolve: Any, context: Any) -> Work[ToolResult]:
     return _cut_to(result, job.output)
 
 
-def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
+def _call_resolver(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
     if hasattr(resolve, "available_tools") and not callable(resolve):
         return (yield from dispatching(resolve, call, context))
     if hasattr(resolve, "resolving"):
@@ -222,15 +227,15 @@ def _asking(resolve: Any, call: ToolCall, context: Any) -> Work[ToolResult]:
 
 
 def _cut_to(result: ToolResult, limit: int) -> ToolResult:
-    """Cut what is longer than the limit, and say so."""
+    """Cut a result that is longer than `limit`, and add a note about it."""
     content = result.content
     if isinstance(content, str):
         return result if len(content) <= limit else replace(result, content=_cut(content, limit))
-    left, parts = limit, list[Part]()
+    remaining, parts = limit, list[Part]()
     for part in content:
         if type(part) is Text:
-            parts.append(part if len(part.text) <= left else replace(part, text=_cut(part.text, left)))
-            left = max(0, left - len(part.text))
+            parts.append(part if len(part.text) <= remaining else replace(part, text=_cut(part.text, remaining)))
+            remaining = max(0, remaining - len(part.text))
         else:
             parts.append(part)
     return replace(result, content=parts)
@@ -252,28 +257,28 @@ def execute(
     record: CallRecord | None = None,
     **options: Unpack[LimitOptions],
 ) -> list[ToolResult]:
-    """Run calls, and give one result for each, in order.
+    """Run `calls`, and return one result for each, in order.
 
-    `resolve` is the function that `session_tools.prepare` gave, a resolver (with `context`; also a class, or a pair
-    with its folder), or a function of a call. `timeout`, `output`, `calls` and `parallel` are limits. `record` gets
-    what became of each call.
+    `resolve` is the function that `session_tools.prepare` returned, a resolver (with `context`), a resolver class, a
+    pair of a resolver and its folder, or a function of a call. `timeout`, `output`, `calls` and `parallel` are limits.
+    `cancel` stops the calls. `record` receives what happened to each call. Raises `InvalidField` for a wrong limit.
     """
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
     jobs = _jobs_of(list(calls), resolve, tools, limits)
     groups = _groups_of(jobs)
     if cancel is None and len(groups) == len(jobs) and {job.timeout for job in jobs} <= {None}:
-        return [run(_working(job, resolve, context, record)) for [job] in groups]
-    return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody))))
+        return [run(_job_steps(job, resolve, context, record)) for [job] in groups]
+    return wait(_run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_ignore))))
 
 
-def runner_of(given: Any, path: str) -> Any:
-    """Give what is asked to run the calls; what nobody can ask is refused."""
-    if inspect.isclass(given) or type(given) is tuple:
-        return resolver_of(given, path)
-    if callable(given) or hasattr(given, "resolve") or hasattr(given, "resolving"):
-        return given
-    raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {given!r}", path=path)
+def runner_of(resolver: Any, path: str) -> Any:
+    """Return what runs the calls, from any value that `execute` accepts. Raise `InvalidField` for another value."""
+    if inspect.isclass(resolver) or type(resolver) is tuple:
+        return resolver_of(resolver, path)
+    if callable(resolver) or hasattr(resolver, "resolve") or hasattr(resolver, "resolving"):
+        return resolver
+    raise InvalidField("resolver", f"must be a resolver, or a function of a call, not {resolver!r}", path=path)
 
 
 def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
@@ -284,7 +289,7 @@ def _limits_of(limits: Limits | None, options: LimitOptions) -> Limits:
     for name, amount in options.items():
         if amount is not None and (type(amount) not in (int, float) or not amount >= 0):  # type: ignore[operator]
             raise InvalidField(name, f"must be a number, 0 or more, not {amount!r}", path="execute")
-    return replace(limits or _USUAL, **options) if options else limits or _USUAL
+    return replace(limits or _DEFAULT_LIMITS, **options) if options else limits or _DEFAULT_LIMITS
 
 
 async def aexecute(
@@ -303,15 +308,15 @@ async def aexecute(
     limits = _limits_of(limits, options)
     resolve = runner_of(resolve, "execute")
     groups = _groups_of(_jobs_of(list(calls), resolve, tools, limits))
-    return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_nobody)))
+    return await _run_groups(groups, _Running(resolve, context, limits, cancel, record or CallRecord(_ignore)))
 
 
-def _nobody(_ran: Ran) -> None:
-    """Keep nothing."""
+def _ignore(_ran: Ran) -> None:
+    """Ignore the record."""
 
 
 class _Running(Struct, frozen=True):
-    """What the calls of a turn have in common."""
+    """The common settings of the calls of a turn."""
 
     resolve: Any
     context: Any
@@ -320,10 +325,10 @@ class _Running(Struct, frozen=True):
     record: CallRecord
 
     def steps(self, job: _Job) -> Work[ToolResult]:
-        return _working(job, self.resolve, self.context, self.record)
+        return _job_steps(job, self.resolve, self.context, self.record)
 
     def ended(self, job: _Job, reason: str, ending: CallEnding) -> ToolResult:
-        result = failure(job.call, _UNAPPROVED if self.record.is_unapproved(job.call) else reason)
+        result = failure(job.call, _CANCELLED_UNAPPROVED if self.record.is_unapproved(job.call) else reason)
         self.record.end(job.call, result, ending)
         return result
 
@@ -332,26 +337,26 @@ async def _run_groups(groups: list[list[_Job]], running: _Running) -> list[ToolR
     results: list[ToolResult] = []
     slots = asyncio.Semaphore(max(1, running.limits.parallel))
 
-    async def one(job: _Job) -> ToolResult | _Stopped:
+    async def run_job(job: _Job) -> ToolResult | _Stopped:
         async with slots:
             return await _run_job(job, running)
 
     with stop_future(running.cancel) as stopped:
         for group in groups:
             if running.cancel is not None and running.cancel.is_set():
-                results += [job.result or running.ended(job, _UNBEGUN, "cancelled") for job in group]
+                results += [job.result or running.ended(job, _CANCELLED_BEFORE, "cancelled") for job in group]
                 continue
-            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(one(job)) for job in group]
+            tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(run_job(job)) for job in group]
             try:
-                await _any_end(tasks, stopped)
-                results += [_result_of(task, job, running) for task, job in zip(tasks, group, strict=True)]
+                await _wait_for_end(tasks, stopped)
+                results += [_task_result(task, job, running) for task, job in zip(tasks, group, strict=True)]
             finally:
-                await _drop(tasks)
+                await _cancel_tasks(tasks)
     return results
 
 
-async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[None]") -> None:
-    """Wait until all tasks are done, or one is raised through, or everything is stopped."""
+async def _wait_for_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[None]") -> None:
+    """Wait until all tasks are done, one raises an exception that stops the program, or all are stopped."""
     waiting: set[asyncio.Future[Any]] = set(tasks)
     while waiting and not stopped.done():
         done, pending = await asyncio.wait({*waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -361,23 +366,26 @@ async def _any_end(tasks: list[asyncio.Future[Any]], stopped: "asyncio.Future[No
                 raise result.problem
 
 
-def _result_of(task: "asyncio.Future[Any]", job: _Job, running: _Running) -> ToolResult:
+def _task_result(task: "asyncio.Future[Any]", job: _Job, running: _Running) -> ToolResult:
     if task.done() and not task.cancelled():
         return task.result()  # type: ignore[no-any-return]
-    return job.result or running.ended(job, _STOPPED, "cancelled")
+    return job.result or running.ended(job, _CANCELLED_RUNNING, "cancelled")
 
 
-async def _drop(tasks: list[asyncio.Future[Any]]) -> None:
-    """Cancel what still runs, and wait until it has ended."""
-    left = [task for task in tasks if not task.done()]
-    for task in left:
+async def _cancel_tasks(tasks: list[asyncio.Future[Any]]) -> None:
+    """Cancel the unfinished tasks, and wait until they have ended."""
+    unfinished = [task for task in tasks if not task.done()]
+    for task in unfinished:
         task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=2 * GRACE)
+    if unfinished:
+        await asyncio.wait(unfinished, timeout=2 * GRACE)
 
 
 class _Stopped(Struct, frozen=True):
-    """What stops the program, on its way out of a task: an event loop would raise it past everybody."""
+    """An exception that stops the program, as the result of a task.
+
+    An event loop would raise it immediately, past all cleanup.
+    """
 
     problem: BaseException
 
@@ -390,54 +398,56 @@ async def _run_job(job: _Job, running: _Running) -> ToolResult | _Stopped:
 
 
 async def _run_in_time(job: _Job, running: _Running) -> ToolResult:
-    """Run a job for as long as it may take; what does not end when it is cancelled is left behind."""
-    left: list[threading.Event] = []
-    token = abandoned.set(left)
+    """Run a job until its timeout. A job that does not stop when it is cancelled is abandoned."""
+    threads: list[threading.Event] = []
+    token = abandoned.set(threads)
     task = asyncio.ensure_future(arun(running.steps(job)))
     abandoned.reset(token)
     try:
         await asyncio.wait({task}, timeout=job.timeout)
-        given = 0.0
-        while not task.done() and (waited := running.record.waited(job.call)) > given:  # the time of a person is added
-            await asyncio.wait({task}, timeout=max(_SOON, waited - given))
-            given = waited
+        waited_before = 0.0
+        while (
+            not task.done() and (waited := running.record.waited(job.call)) > waited_before
+        ):  # waiting for a person does not count
+            await asyncio.wait({task}, timeout=max(_POLL_SECONDS, waited - waited_before))
+            waited_before = waited
     except asyncio.CancelledError:
-        await _end(task, job, left)
+        await _end(task, job, threads)
         raise
-    if task.cancelled():  # by itself: nobody else had a reason to
+    if task.cancelled():  # the tool cancelled itself
         return running.ended(job, f"{FAILED}CancelledError", "error")
     if task.done():
         return task.result()
     running.record.stop(job.call)
-    ended = await _end(task, job, left)
-    goes_on = "" if ended else ", and goes on: it does not end when it is cancelled"
-    return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s{goes_on}", "timed_out")
+    ended = await _end(task, job, threads)
+    note = "" if ended else ", and is still running: it did not stop when it was cancelled"
+    return running.ended(job, f"{FAILED}it took longer than {job.timeout:g} s{note}", "timed_out")
 
 
 async def _end(task: "asyncio.Future[Any]", job: _Job, threads: Sequence[threading.Event]) -> bool:
-    """Cancel what runs, and whether it has ended, with what it had begun in threads."""
+    """Cancel a job. Return True if it has ended, together with the threads that it started."""
     task.cancel()
-    late = time.monotonic() + GRACE
+    deadline = time.monotonic() + GRACE
     await asyncio.wait({task}, timeout=GRACE)
-    while time.monotonic() < late and not all(ended.is_set() for ended in threads):  # noqa: ASYNC110 - of threads
-        await asyncio.sleep(_SOON / 5)
+    while time.monotonic() < deadline and not all(ended.is_set() for ended in threads):  # noqa: ASYNC110 - of threads
+        await asyncio.sleep(_POLL_SECONDS / 5)
     if not task.done():
-        _left_behind.add(task)
-        task.add_done_callback(_forget)
+        _abandoned_tasks.add(task)
+        task.add_done_callback(_discard_task)
     else:
         with contextlib.suppress(BaseException):
             task.exception()
         if all(ended.is_set() for ended in threads):
             return True
-    logger.warning("tool %r does not end when it is cancelled: it is left behind", job.call.name)
+    logger.warning("tool %r did not stop when it was cancelled, and was abandoned", job.call.name)
     return False
 
 
-# An event loop holds its tasks weakly, and these are nobody's.
-_left_behind: set["asyncio.Future[Any]"] = set()
+# An event loop has only weak references to its tasks, so abandoned tasks are kept here until they end.
+_abandoned_tasks: set["asyncio.Future[Any]"] = set()
 
 
-def _forget(task: "asyncio.Future[Any]") -> None:
-    _left_behind.discard(task)
+def _discard_task(task: "asyncio.Future[Any]") -> None:
+    _abandoned_tasks.discard(task)
     with contextlib.suppress(BaseException):
         task.exception()

@@ -1,9 +1,11 @@
-"""Tools with what runs them, and the resolver of such tools: whatever may declare one, read once, and run the same way.
+"""Tools with the code that runs them, and the resolver of such tools.
 
 Rules of this file:
-- A call that came broken, or whose arguments do not fit, is not run: its result says what to mend.
-- What runs gets a copy of the arguments, and the context as it was given; an `execute` without one gets an empty map.
-- Whatever a tool raises becomes its result and is logged, scrubbed; what stops the program goes through.
+- A broken call, or one with invalid arguments, is not run. Its result says what to correct.
+- The code receives a copy of the arguments, and the session's context. Without a context, `execute` receives an empty
+  map.
+- An exception of a tool becomes an error result, and is logged without secrets. Exceptions that stop the program are
+  raised.
 """
 
 import inspect
@@ -31,15 +33,16 @@ from toolwire.waiting.results import (
 )
 from toolwire.waiting.steps import Ask, Emit, Work, count_positional
 
-_Bound = tuple[Sequence[Any], dict[str, Any]]
-_Bind = Callable[[dict[str, Any], Any], _Bound]
-_made: "WeakKeyDictionary[FunctionTool, Handler]" = WeakKeyDictionary()
+_BoundArguments = tuple[Sequence[Any], dict[str, Any]]
+_Bind = Callable[[dict[str, Any], Any], _BoundArguments]
+_handler_cache: "WeakKeyDictionary[FunctionTool, Handler]" = WeakKeyDictionary()
 
 
 class Handler:
     """A tool and the function that runs it.
 
-    `bind` makes of arguments and context what `function` is called with; `read` makes a result of its value.
+    `bind` turns the arguments and the context into the arguments of `function`. `read` turns its return value into a
+    result.
     """
 
     __slots__ = ("bind", "function", "preview", "read", "sensitive", "tool", "validator")
@@ -56,7 +59,7 @@ class Handler:
     ) -> None:
         self.tool: Tool = tool
         self.function: Callable[..., object] = function
-        self.bind: _Bind = bind or _bind_whole(function)
+        self.bind: _Bind = bind or _bind_map(function)
         self.sensitive: tuple[str, ...] = tuple(sensitive)
         self.preview: Callable[..., object] | None = preview
         self.read: Callable[[Any, ToolCall], ToolResult] = read
@@ -66,33 +69,35 @@ class Handler:
         )
 
     def problems(self, call: ToolCall) -> list[str]:
-        """Say why the call cannot be run; nothing if it can."""
+        """Return why `call` cannot be run. Empty if it can."""
         if not call.runs:
             return [call.error or "they were cut off"]
         if call.custom or self.tool.custom:
-            mixed = not self.tool.custom or not _has_text(call)
-            return ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if mixed else []
+            is_mismatch = not self.tool.custom or not _has_text(call)
+            return (
+                ["the tool takes text" if self.tool.custom else "the tool takes a JSON object"] if is_mismatch else []
+            )
         return self.validator.problems(call.plain_arguments) if self.validator is not None else []
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Run the call, and give its result."""
+        """Run `call` as steps, and return its result."""
         call = without_nulls(call, self.tool)
-        bound, problems = self._bound(call, context)
+        bound_arguments, problems = self._bound(call, context)
         if problems:
             yield Emit(CallNote("invalid"))
             return invalid(call, problems)
         try:
-            value = yield Ask(self.function, *bound)
+            value = yield Ask(self.function, *bound_arguments)
         except ToolError as problem:
             return failure(
                 call, describe_error(problem, sys.maxsize)
-            )  # it is for the model, and its end says how it ended
+            )  # the text is for the model, uncut: its end has the cause
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything
             return (yield from error_result(problem, call, self.sensitive))
         return self.read(value, call)
 
-    def _bound(self, call: ToolCall, context: Any) -> tuple[_Bound, list[str]]:
-        """Give what the function is called with, or say why the call cannot be run."""
+    def _bound(self, call: ToolCall, context: Any) -> tuple[_BoundArguments, list[str]]:
+        """Return the arguments for the function, and the reasons why the call cannot be run."""
         problems = self.problems(call)
         if not problems:
             try:
@@ -102,54 +107,57 @@ class Handler:
         return ((), {}), problems
 
     def refusal(self, call: ToolCall, context: Any = None) -> list[str]:
-        """Say why the call would not be run, be it for a value that only Python finds wrong; nothing if it would."""
+        """Return why `call` would be rejected, including values that only Python can check. Empty if it would run."""
         return self._bound(without_nulls(call, self.tool), context)[1]
 
-    def shown(self, show: Callable[..., object], call: ToolCall, context: Any = None) -> str:
-        """Show what the call would do, or why it would be refused; what is no argument is given where it is taken."""
+    def shown(self, preview: Callable[..., object], call: ToolCall, context: Any = None) -> str:
+        """Return the preview of `call`, or the reason why it would be rejected.
+
+        Context and key are passed to `preview` only if it takes them.
+        """
         call = without_nulls(call, self.tool)
-        (places, keywords), problems = self._bound(call, context)
+        (positional, keywords), problems = self._bound(call, context)
         if problems:
             return f"it would be refused: {'; '.join(problems)}"
-        taken = {*call.plain_arguments, *inspect.signature(show).parameters}
-        places = places[: int(min(len(places), count_positional(show)))]
-        return str(show(*places, **{name: value for name, value in keywords.items() if name in taken}))
+        accepted = {*call.plain_arguments, *inspect.signature(preview).parameters}
+        positional = positional[: int(min(len(positional), count_positional(preview)))]
+        return str(preview(*positional, **{name: value for name, value in keywords.items() if name in accepted}))
 
 
 RunnableTool = Handler | DeclaredTool | Callable[..., object]
-"""A tool that can run: a function, a `@tool`, a class or an object that declares itself."""
+"""A tool that can run: a function, a `@tool`, or a class or an object with a declaration."""
 
 
 def _has_text(call: ToolCall) -> bool:
-    """Whether a call has free text, or the object that it stands in on wires without such calls."""
+    """Return True if the call has free text, or the object that replaces it on wires without custom tools."""
     return call.custom or (call.plain_arguments.keys() == {"input"} and type(call.plain_arguments["input"]) is str)
 
 
-def bind_text(arguments: dict[str, Any], _context: Any) -> _Bound:
-    """Call with the text of the model, and nothing else."""
+def bind_text(arguments: dict[str, Any], _context: Any) -> _BoundArguments:
+    """Bind the free text of the model as the only argument."""
     return (arguments["input"],), {}
 
 
-def _bind_whole(function: Callable[..., Any]) -> _Bind:
-    """Call with all arguments as one map, and with the context if it is taken."""
+def _bind_map(function: Callable[..., Any]) -> _Bind:
+    """Bind all arguments as one map, and the context if the function takes it."""
     if count_positional(function) == 1:
         return lambda arguments, _context: ((copied(arguments),), {})
     return lambda arguments, context: ((copied(arguments), {} if context is None else context), {})
 
 
 def handlers_of(source: Any) -> list[Handler]:
-    """Read whatever may declare tools: a `@tool`, a function, a class, an object, or one that has several."""
+    """Return the handlers of a `@tool`, a function, a class, or an object, which may have several tools."""
     if isinstance(source, Handler):
         return [source]
     if isinstance(source, FunctionTool):
-        return [_of_function(source)]
-    if getattr(source, "execute", None) is not None and _declares(source):
-        return [_of_object(source() if inspect.isclass(source) else source)]
+        return [_function_handler(source)]
+    if getattr(source, "execute", None) is not None and _is_declared(source):
+        return [_object_handler(source() if inspect.isclass(source) else source)]
     several = _tools_inside(source)
     if several:
-        return [_of_function(one) for one in several]
+        return [_function_handler(one) for one in several]
     if callable(source) and not inspect.isclass(source):
-        return [_of_function(tool(source))]
+        return [_function_handler(tool(source))]
     raise InvalidField(
         "tools",
         f"must be functions, `@tool`s, or classes and objects with `definition` and `execute`, not {source!r}",
@@ -158,7 +166,7 @@ def handlers_of(source: Any) -> list[Handler]:
 
 
 def _tools_inside(source: Any) -> list[FunctionTool]:
-    """List the `@tool` methods of an object, or of a module, in the order of their definition."""
+    """Return the `@tool` methods of an object or a module, in the order of their definition."""
     if inspect.isclass(source):
         source = source() if any(isinstance(one, FunctionTool) for one in vars(source).values()) else None
     names = dict.fromkeys(
@@ -170,11 +178,11 @@ def _tools_inside(source: Any) -> list[FunctionTool]:
     return [getattr(source, name) for name in names]
 
 
-def _of_function(source: FunctionTool) -> Handler:
-    """Give what runs a `@tool`; it is made once, for to read a schema takes longer than to run a call."""
-    kept, said = _made.get(source), (source.tool, source.function, source.sensitive, source.preview)
-    if kept is not None and (kept.tool, kept.function, kept.sensitive, kept.preview) == said:
-        return kept
+def _function_handler(source: FunctionTool) -> Handler:
+    """Return the handler of a `@tool`. It is cached, because compiling a schema takes longer than running a call."""
+    cached, declaration = _handler_cache.get(source), (source.tool, source.function, source.sensitive, source.preview)
+    if cached is not None and (cached.tool, cached.function, cached.sensitive, cached.preview) == declaration:
+        return cached
     function, signature = source.function, source.signature
     if not source.bound:
         raise InvalidField(
@@ -183,41 +191,42 @@ def _of_function(source: FunctionTool) -> Handler:
             path="AgentResolver",
         )
     bind: _Bind = bind_text if source.tool.custom else signature.bind
-    made = Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
-    _made[source] = made
-    return made
+    handler = Handler(source.tool, function, bind, sensitive=source.sensitive, preview=source.preview, read=result_of)
+    _handler_cache[source] = handler
+    return handler
 
 
-def _declares(source: Any) -> bool:
-    """Whether something says which tool it is: in its `definition`, or in a name and a schema of its own."""
-    named = getattr(source, "name", None) is not None
-    schema = any(getattr(source, key, None) is not None for key in SCHEMA_KEYS)
-    return (named and schema) or getattr(source, "definition", None) is not None
+def _is_declared(source: Any) -> bool:
+    """Return True if `source` has a `definition`, or a name and a schema."""
+    has_name = getattr(source, "name", None) is not None
+    has_schema = any(getattr(source, key, None) is not None for key in SCHEMA_KEYS)
+    return (has_name and has_schema) or getattr(source, "definition", None) is not None
 
 
-def _said(source: Any, name: str) -> Any:
+def _attribute_value(source: Any, name: str) -> Any:
     value = getattr(source, name, None)
     return value() if callable(value) else value
 
 
-def _of_object(source: Any) -> Handler:
-    declared = _said(source, "definition")
+def _object_handler(source: Any) -> Handler:
+    declared = _attribute_value(source, "definition")
     if declared is None:
-        declared = {name: _said(source, name) for name in ("name", "description", "strict", *SCHEMA_KEYS)}
-    tool_of = declared if isinstance(declared, Tool) else Tool.from_map(declared)
+        declared = {name: _attribute_value(source, name) for name in ("name", "description", "strict", *SCHEMA_KEYS)}
+    tool = declared if isinstance(declared, Tool) else Tool.from_map(declared)
     sensitive = getattr(source, "sensitive_fields", ())
     fields = tuple((sensitive() if callable(sensitive) else sensitive) or ())
     signature = getattr(source, "__signature_of_tool__", None)
     bind = None if signature is None else signature.bind
     read = result_of_answer if signature is None else result_of
     preview = getattr(source, "preview", None)
-    return Handler(tool_of, source.execute, bind, sensitive=fields, preview=preview, read=read)
+    return Handler(tool, source.execute, bind, sensitive=fields, preview=preview, read=read)
 
 
 class AgentResolver(Resolver):
-    """Resolves calls with functions, `@tool`s, classes and objects with `definition` and `execute`.
+    """Runs calls by functions, `@tool`s, and classes and objects with `definition` and `execute`.
 
-    A subclass may say its `tools`, and its class may be asked like an object: `MyTools.resolve(call, context)`.
+    A subclass may define its `tools`. It can also be used as a class: `MyTools.resolve(call, context)`. Creating one
+    raises `InvalidField` for two tools with the same name.
     """
 
     tools: Iterable[object] = ()
@@ -242,36 +251,36 @@ class AgentResolver(Resolver):
 
     @on_the_class
     def available_tools(self) -> list[Tool]:
-        """List the tools, in the order in which they were given."""
+        """Return the tools, in the order in which they were given."""
         return [handler.tool for handler in self._handlers.values()]
 
     def handler(self, name: str) -> Handler:
-        """Give the tool of a name, with its function."""
+        """Return the handler of the tool `name`. Raise `UnknownTool` if there is none."""
         if name not in self._handlers:
             raise UnknownTool(name, self._handlers)
         return self._handlers[name]
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Run a call, as steps."""
+        """Run `call` as steps."""
         return (yield from self.handler(call.name).resolving(call, context))
 
     def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
-        """Give the recipe of a tool, if it has one."""
+        """Return the recipe of the tool `name`, if it has one."""
         return self._recipes.get(name)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
-        """List the fields that a tool declares as sensitive; none for an unknown tool."""
+        """Return the sensitive fields of the tool `name`. Empty for an unknown tool."""
         handler = self._handlers.get(name)
         return list(handler.sensitive) if handler is not None else []
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Show what a call would do, if its tool can tell before it runs."""
+        """Describe what `call` would do, if its tool has a preview."""
         handler = self._handlers.get(call.name)
         if handler is None or handler.preview is None:
             return None
         return handler.shown(handler.preview, call, context)
 
     def problems(self, call: ToolCall, context: Any = None) -> list[str]:
-        """Say why a call would not be run; nothing if it would, or if its tool is not here."""
+        """Return why `call` would be rejected. Empty if it would run, or if the tool is not here."""
         handler = self._handlers.get(call.name)
         return [] if handler is None else handler.refusal(call, context)

@@ -1,11 +1,11 @@
-"""What a resolver is, and how any of them is asked: sync or async, ours or a caller's own.
+"""The interface of resolvers, and the functions that call any of them: sync or async, ours or a program's own.
 
 Rules of this file:
-- A resolver lists its tools and resolves calls. `resolve` gives a `ToolResult`; a failing tool is an error
-  result. Only a name that is not its own is raised, as `UnknownTool`.
-- A caller's resolver may be an object, a class or a module, or a pair of one and the folder where it works; its
-  `resolve` may be async, take no context, give a string or `("ok" or "error", text)`, or say `Unknown tool: NAME` as
-  the original did.
+- A resolver lists its tools and runs calls. `resolve` returns a `ToolResult`, and a failing tool is an error result.
+  `UnknownTool` is raised only for a name that the resolver does not have.
+- A program's resolver may be an object, a class, a module, or a pair of one of these and its working folder. Its
+  `resolve` may be async, may take no context, and may return a string or `("ok" or "error", text)`. It may also
+  report an unknown tool by the error text `Unknown tool: NAME`, as the original interface did.
 """
 
 import inspect
@@ -28,38 +28,38 @@ _UNKNOWN = "Unknown tool"
 
 @runtime_checkable
 class ToolResolver(Protocol):
-    """Offers tools and resolves calls; it may have `dispatch_recipe(name)` too."""
+    """Lists tools and runs calls. It may also have `dispatch_recipe(name)`."""
 
     def available_tools(self) -> Sequence[Tool]:
-        """List the tools."""
+        """Return the tools."""
 
     def resolve(self, call: ToolCall, context: Any = None) -> object:
-        """Run a call and give its result: a `ToolResult`, a text, `("ok" or "error", text)`, or JSON."""
+        """Run `call` and return its result: a `ToolResult`, a text, `("ok" or "error", text)`, or JSON."""
 
 
 class _OtherResolver(Protocol):
-    """A resolver with a `resolve` of any signature: it may be async, or take no context."""
+    """A resolver whose `resolve` has any signature: it may be async, or take no context."""
 
     def available_tools(self) -> Iterable[Tool]: ...
 
     def resolve(self, *arguments: Any, **keywords: Any) -> object: ...
 
 
-_Alone = ToolResolver | _OtherResolver | type[_OtherResolver]
-AnyResolver = _Alone | tuple[_Alone, str | os.PathLike[str]]
+_UnboundResolver = ToolResolver | _OtherResolver | type[_OtherResolver]
+AnyResolver = _UnboundResolver | tuple[_UnboundResolver, str | os.PathLike[str]]
 """A resolver: an object, a module, a class that needs no arguments, or a pair of one of these and its folder."""
 
 
 if TYPE_CHECKING:
 
     def on_the_class(method: _F) -> _F:
-        """Let a method be called on its class as well; checkers see the method alone."""
+        """Allow a method to be called on its class as well. Type checkers see the method itself."""
         return method
 
 else:
 
     class on_the_class(Generic[_T]):  # noqa: N801 - written before a method, like `classmethod`
-        """A method that can be called on its class as well: then of an instance that is made without arguments."""
+        """A method that can also be called on its class, which then creates an instance without arguments."""
 
         def __init__(self, method: Callable[..., _T]) -> None:
             self.method: Callable[..., _T] = method
@@ -70,80 +70,83 @@ else:
                 return MethodType(self.method, one)
 
             @wraps(self.method)
-            def called(*given: Any, **named: Any) -> _T:
-                made = () if given and isinstance(given[0], owner) else (owner(),)
-                return self.method(*made, *given, **named)
+            def call(*arguments: Any, **keywords: Any) -> _T:
+                instance = () if arguments and isinstance(arguments[0], owner) else (owner(),)
+                return self.method(*instance, *arguments, **keywords)
 
-            return called
+            return call
 
 
 class Resolver:
-    """A resolver of this package: `resolving` resolves a call, in sync and async code alike."""
+    """A resolver of this package. `resolving` runs a call as steps, in sync and async code alike."""
 
     def available_tools(self) -> list[Tool]:
-        """List the tools."""
+        """Return the tools."""
         raise NotImplementedError
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        """Run a call, as steps."""
+        """Run `call` as steps."""
         raise NotImplementedError
 
     def resolve(self, call: ToolCall, context: Any = None) -> ToolResult:
-        """Run a call and give its result; in a running event loop, an async tool gives an awaitable result."""
+        """Run `call` and return its result. In a running event loop, an async tool returns an awaitable result."""
         return run_or_await(self.resolving(call, context))
 
     async def aresolve(self, call: ToolCall, context: Any = None) -> ToolResult:
-        """Run a call without blocking the event loop, and give its result."""
+        """Run `call` without blocking the event loop, and return its result."""
         return await arun(self.resolving(call, context))
 
     def dispatch_recipe(self, name: str) -> Callable[[dict[str, Any]], object] | None:
-        """Give the recipe of a tool, if it has one."""
+        """Return the recipe of the tool `name`, if it has one."""
         del name
         return None
 
     def sensitive_fields_for(self, name: str) -> list[str]:
-        """List the fields of a tool that are kept out of logs and traces."""
+        """Return the fields of the tool `name` that are kept out of logs and traces."""
         del name
         return []
 
     def cover_files(self, paths: Iterable[str | os.PathLike[str]]) -> None:
-        """Keep files, by absolute paths, from the tools that use files."""
+        """Hide the files at these absolute paths from the tools that use files."""
         del paths
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        """Show what a call would do, if its tool can tell before it runs."""
+        """Describe what `call` would do, if its tool can describe it before it runs."""
         del call, context
         return None
 
     def problems(self, call: ToolCall, context: Any = None) -> list[str]:
-        """Say why a call would not be run, as far as its arguments tell; nothing if it would."""
+        """Return why `call` would be rejected because of its arguments. Empty if it would run."""
         del call, context
         return []
 
 
 def cover_files(resolver: Any, paths: Iterable[str | os.PathLike[str]]) -> None:
-    """Keep files from the tools of a resolver, if its tools use files."""
+    """Hide the files at these paths from the tools of `resolver`, if they use files."""
     if isinstance(resolver, Resolver):
         resolver.cover_files(paths)
 
 
 def problems_of(resolver: Any, call: ToolCall, context: Any = None) -> list[str]:
-    """Say why a call would not be run; of a caller's own resolver nobody knows before it is asked."""
+    """Return why `resolver` would reject `call`. Always empty for a program's own resolver, which has no such check."""
     return resolver.problems(call, context) if isinstance(resolver, Resolver) else []
 
 
-def resolver_of(given: Any, path: str) -> Any:
-    """Give what can be asked: an instance as it is, a class made, a pair `(resolver, cwd)` bound to its folder."""
-    pair = type(given) is tuple and len(given) == 2
-    resolver = _bound_to(*given) if pair else _bound_to(given)
+def resolver_of(source: Any, path: str) -> Any:
+    """Return a resolver instance from an instance, a class, or a pair `(resolver, cwd)`.
+
+    Raises `InvalidField` if it lacks `resolve` or `available_tools`.
+    """
+    pair = type(source) is tuple and len(source) == 2
+    resolver = _bind_folder(*source) if pair else _bind_folder(source)
     for name in ("resolve", "available_tools"):
         if not callable(getattr(resolver, name, None)):
-            raise InvalidField("resolver", f"must have `{name}`: {given!r} has not", path=path)
+            raise InvalidField("resolver", f"must have `{name}`: {source!r} has not", path=path)
     return resolver
 
 
-def _bound_to(resolver: Any, cwd: Any = HERE) -> Any:
-    """Bind a resolver to a folder: by `at(cwd)`, or by making it there; one that minds none stays."""
+def _bind_folder(resolver: Any, cwd: Any = HERE) -> Any:
+    """Bind a resolver to a folder, by `at(cwd)` or by its constructor. A resolver without either stays as it is."""
     if inspect.isclass(resolver):
         if _takes_folder(resolver):
             return cast("Any", resolver)(cwd=cwd)
@@ -153,43 +156,43 @@ def _bound_to(resolver: Any, cwd: Any = HERE) -> Any:
     return bind(cwd) if callable(bind) else resolver
 
 
-def _takes_folder(kind: type) -> bool:
-    """Whether a class is made for a folder; some of Python's own do not say what they take."""
+def _takes_folder(cls: type) -> bool:
+    """Return True if the class takes a folder. Some built-in classes have no readable signature."""
     try:
-        return "cwd" in inspect.signature(kind).parameters
+        return "cwd" in inspect.signature(cls).parameters
     except ValueError:
         return False
 
 
-def offers_tools(given: Any) -> bool:
-    """Whether something lists tools and runs them: a resolver, a class of them, or a pair of one and a folder."""
-    if type(given) is tuple and len(given) == 2 and isinstance(given[1], str | os.PathLike):
-        given = given[0]
-    return callable(getattr(given, "available_tools", None))
+def offers_tools(source: Any) -> bool:
+    """Return True if `source` is a resolver, a resolver class, or a pair of one and a folder."""
+    if type(source) is tuple and len(source) == 2 and isinstance(source[1], str | os.PathLike):
+        source = source[0]
+    return callable(getattr(source, "available_tools", None))
 
 
 def tools_of(resolver: Any) -> list[Tool]:
-    """List the tools of a resolver."""
+    """Return the tools of `resolver`."""
     return list(resolver.available_tools())
 
 
 def recipe_of(resolver: Any, name: str) -> Callable[[dict[str, Any]], object] | None:
-    """Give the recipe of a tool, from a resolver that has recipes."""
+    """Return the recipe of the tool `name`, if `resolver` has recipes."""
     find = getattr(resolver, "dispatch_recipe", None)
     return find(name) if callable(find) else None
 
 
 def fields_of(resolver: Any, name: str) -> list[str]:
-    """List the sensitive fields of a tool; if the resolver fails to say, all fields are sensitive."""
+    """Return the sensitive fields of the tool `name`. If the resolver fails to name them, all fields are sensitive."""
     find = getattr(resolver, "sensitive_fields_for", None)
     try:
         return list(find(name) or ()) if callable(find) else []
-    except Exception:  # noqa: BLE001 - nobody can know, so everything is
+    except Exception:  # noqa: BLE001 - unknown, so all are sensitive
         return ["*"]
 
 
 def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Ask any resolver; its failure becomes an error result. Only a name that it does not have is raised."""
+    """Run `call` by any resolver, as steps. A failure is an error result, except an unknown tool, which is raised."""
     steps = getattr(resolver, "resolving", None)
     if steps is not None:
         return (yield from steps(call, context))  # type: ignore[no-any-return]
@@ -203,17 +206,20 @@ def resolving(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolRe
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a resolver may raise anything, and the model reads it
         return (yield from error_result(problem, call, fields_of(resolver, call.name)))
     result = result_of_answer(value, call)
-    if result.is_error and _names(str(result.content), call.name):
+    if result.is_error and _refers_to(str(result.content), call.name):
         raise UnknownTool(call.name, [tool.name for tool in tools_of(resolver)])
     return result
 
 
-def _names(text: str, name: str) -> bool:
-    """Whether `Unknown tool`, or `Unknown tool: NAME` of just this tool: a tool's own error may begin like that."""
-    words, _, rest = text.partition(": ")
-    if words != _UNKNOWN:
+def _refers_to(text: str, name: str) -> bool:
+    """Return True if `text` is `Unknown tool`, or `Unknown tool: NAME` for exactly this `name`.
+
+    A tool's own error may begin in the same way.
+    """
+    prefix, _, detail = text.partition(": ")
+    if prefix != _UNKNOWN:
         return False
-    if rest in ("", name):
+    if detail in ("", name):
         return True
-    after = rest.removeprefix(name)[:1]
-    return rest.startswith(name) and not (after.isalnum() or after in "_-./:")
+    next_character = detail.removeprefix(name)[:1]
+    return detail.startswith(name) and not (next_character.isalnum() or next_character in "_-./:")

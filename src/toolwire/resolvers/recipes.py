@@ -1,12 +1,11 @@
-"""Recipes: a tool that is done by a plan of other tools, instead of by a function.
+"""Recipes: a tool that is run as a plan of other tools, instead of by a function.
 
 Rules of this file:
-- A plan has `serial` and `parallel` steps and may have `compose`; what is missing or empty is passed through.
-- A step is `{tool, arguments, label}`; its arguments may be a function of what the serial steps
-  before it gave, by the name of their tool.
-- A step that fails is collected and stops nothing. Results keep the order of the plan.
-- A recipe that raises, or gives no plan, is an error result. One that composes nothing leaves its tool to be
-  run directly.
+- A plan has `serial` and `parallel` steps, and optionally `compose`. Missing or empty parts are skipped.
+- A step is `{tool, arguments, label}`. Its arguments may be a function of the results of the serial steps so far, by
+  the name of their tool.
+- A failing step is recorded as an error and stops nothing. Results keep the order of the plan.
+- A recipe that raises, or returns no plan, is an error result. If a recipe composes nothing, its tool is run directly.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from toolwire.types.frozen import copied_map
 from toolwire.waiting.results import describe_error, failure, result_of
 from toolwire.waiting.steps import Ask, Together, Work, count_positional
 
-_BROKEN = "Recipe evaluation error: "
+_RECIPE_ERROR = "Recipe evaluation error: "
 _NOTHING = "No results produced."
 
 
@@ -34,9 +33,9 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """The steps of a recipe; `compose(serial_results, parallel_results, errors)` makes the result of them.
+    """The steps of a recipe. `compose(serial_results, parallel_results, errors)` builds the result from them.
 
-    A `compose` that takes a single argument gets the three as a map.
+    A `compose` with a single parameter receives the three as a map.
     """
 
     serial: Sequence[Step] = ()
@@ -53,7 +52,7 @@ class StepResult(Struct, frozen=True):
 
 
 class StepError(Struct, frozen=True):
-    """Why a step has no result."""
+    """The reason why a step has no result."""
 
     tool: str
     label: str
@@ -61,40 +60,40 @@ class StepError(Struct, frozen=True):
 
 
 def dispatching(resolver: Any, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-    """Run a call: by its recipe if the resolver has one, else directly."""
+    """Run `call` as steps: by its recipe if the resolver has one, else directly."""
     recipe = recipe_of(resolver, call.name) if call.runs else None
     if recipe is None:
         return (yield from resolving(resolver, call, context))
     try:
-        planned = yield from planning(recipe, call, context)
+        planned = yield from plan_steps(recipe, call, context)
         if isinstance(planned, RefusedPlan):
             return planned.result
-        composed = yield from _follow(_plan_of(planned), resolver, context, outer_of(recipe))
+        composed = yield from _run_plan(_plan_of(planned), resolver, context, name_mapping(recipe))
     except ToolError as problem:
         return failure(call, str(problem))
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a recipe may raise anything, and the model reads it
-        return failure(call, _BROKEN + describe_error(problem))
+        return failure(call, _RECIPE_ERROR + describe_error(problem))
     if composed in (None, ""):
         return (yield from resolving(resolver, call, context))
     return result_of(composed, call)
 
 
 class RefusedPlan(Struct, frozen=True):
-    """What a recipe gives in the place of a plan, where somebody refused the call."""
+    """The result of a recipe in place of a plan, if the call was refused."""
 
     result: ToolResult
 
 
-def planning(recipe: Callable[..., Any], call: ToolCall, context: Any) -> Work[Any]:
-    """Ask a recipe for its plan; the recipe of a wrapped resolver says that as steps."""
+def plan_steps(recipe: Callable[..., Any], call: ToolCall, context: Any) -> Work[Any]:
+    """Return the plan of a recipe, as steps. The recipe of a wrapped resolver is a generator itself."""
     steps = getattr(recipe, "planning", None)
     if steps is not None:
         return (yield from steps(call, context))
     return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
 
 
-def outer_of(recipe: Any) -> Callable[[str], str | None]:
-    """Give what says how a tool that a recipe names is called by whoever follows its plan."""
+def name_mapping(recipe: Any) -> Callable[[str], str | None]:
+    """Return the function that maps the tool names of a recipe to the names that the resolver uses."""
     return getattr(recipe, "outer", None) or _same
 
 
@@ -103,7 +102,7 @@ def _same(name: str) -> str:
 
 
 def _plan_of(plan: Any) -> Plan:
-    """Read a plan; a map is one as well."""
+    """Validate a plan. A map is accepted as well."""
     if isinstance(plan, Plan):
         return plan
     if not isinstance(plan, Mapping):
@@ -133,40 +132,45 @@ def _step_of(step: Any, path: str) -> Step:
     raise InvalidField("step", "must be a map of tool, arguments and label", path=path)
 
 
-def _follow(plan: Plan, resolver: Any, context: Any, outer: Callable[[str], str | None]) -> Work[Any]:
+def _run_plan(plan: Plan, resolver: Any, context: Any, outer: Callable[[str], str | None]) -> Work[Any]:
     serial: list[StepResult] = []
     parallel: list[StepResult] = []
     errors: list[StepError] = []
-    known: dict[str, Any] = {}
+    results_by_tool: dict[str, Any] = {}
     for number, step in enumerate(plan.serial, 1):
-        outcome = yield from _do(step, f"dispatch_serial_{number}", known, resolver, context, outer)
+        outcome = yield from _run_step(step, f"dispatch_serial_{number}", results_by_tool, resolver, context, outer)
         if type(outcome) is StepResult:
-            known[step.tool] = outcome.content
+            results_by_tool[step.tool] = outcome.content
             serial.append(outcome)
         else:
             errors.append(outcome)
-    works = [
-        _do(step, f"dispatch_parallel_{number}", known, resolver, context, outer)
+    parallel_steps = [
+        _run_step(step, f"dispatch_parallel_{number}", results_by_tool, resolver, context, outer)
         for number, step in enumerate(plan.parallel, 1)
     ]
-    for outcome in (yield Together(works)) if works else ():
+    for outcome in (yield Together(parallel_steps)) if parallel_steps else ():
         (parallel if type(outcome) is StepResult else errors).append(outcome)
     if plan.compose is None:
         return report(serial, parallel, errors)
     outcomes = {"serial_results": serial, "parallel_results": parallel, "errors": errors}
-    whole = count_positional(plan.compose) == 1
-    return (yield Ask(plan.compose, (outcomes,) if whole else tuple(outcomes.values())))
+    takes_map = count_positional(plan.compose) == 1
+    return (yield Ask(plan.compose, (outcomes,) if takes_map else tuple(outcomes.values())))
 
 
-def _do(
-    step: Step, call_id: str, known: dict[str, Any], resolver: Any, context: Any, outer: Callable[[str], str | None]
+def _run_step(
+    step: Step,
+    call_id: str,
+    results_by_tool: dict[str, Any],
+    resolver: Any,
+    context: Any,
+    outer: Callable[[str], str | None],
 ) -> Work[Any]:
-    """Do one step; what goes wrong is its error."""
+    """Run one step. A failure is returned as its error."""
     label = step.label or step.tool
     try:
         arguments = step.arguments
         if not isinstance(arguments, dict):
-            arguments = yield Ask(arguments, (dict(known),))
+            arguments = yield Ask(arguments, (dict(results_by_tool),))
         if not isinstance(arguments, dict):
             return StepError(step.tool, label, "its arguments are not a map")
         name = outer(step.tool)
@@ -178,25 +182,25 @@ def _do(
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a step that fails is collected, and stops nothing
         return StepError(step.tool, label, describe_error(problem))
     if result.is_error:
-        return StepError(step.tool, label, _words(result.content))
+        return StepError(step.tool, label, _text_of(result.content))
     return StepResult(step.tool, label, result.content)
 
 
-def _words(content: Any) -> str:
+def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "".join(getattr(part, "text", None) or f"[{type(part).__name__.lower()}]" for part in content)
 
 
 def report(serial: Sequence[StepResult], parallel: Sequence[StepResult], errors: Sequence[StepError]) -> str:
-    """Write the results of the steps, in Markdown."""
+    """Format the results of the steps as Markdown."""
     parts: list[str] = []
     if serial:
         parts.append("## Sequential Results")
-        parts += [f"### Step {number}: {one.label}\n\n{_words(one.content)}" for number, one in enumerate(serial, 1)]
+        parts += [f"### Step {number}: {one.label}\n\n{_text_of(one.content)}" for number, one in enumerate(serial, 1)]
     if parallel:
         parts.append("## Additional Results")
-        parts += [f"### {one.label}\n\n{_words(one.content)}" for one in parallel]
+        parts += [f"### {one.label}\n\n{_text_of(one.content)}" for one in parallel]
     if errors:
         parts += ["## Errors", "\n".join(f"- **{one.label}**: {one.reason}" for one in errors)]
     return "\n\n".join(parts) or _NOTHING

@@ -1,7 +1,7 @@
-"""What is secret in a run: what was given, and what stands in the sensitive fields of its calls and results.
+"""The secrets of a run: those that were configured, and the values of sensitive fields in its calls and results.
 
 Rules of this file:
-- It is worked out when it is asked for: where nothing fails, and nothing is recorded, nobody asks.
+- The secrets are collected only on request. If nothing fails and nothing is recorded, they are never collected.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,28 +15,28 @@ from toolwire.wire.arguments import input_of
 
 
 class RunSecrets:
-    """Says which values of the latest messages and calls are secret."""
+    """Returns the secrets of the latest messages and calls."""
 
     def __init__(self, resolve: Any, given: Iterable[str | None] = ()) -> None:
         self._resolve = resolve
-        # What is long enough to be told apart.
-        self.given: tuple[str, ...] = tuple(one.strip() for one in given if one and len(one.strip()) >= LONG)
+        # Shorter texts occur by chance.
+        self.given: tuple[str, ...] = tuple(text.strip() for text in given if text and len(text.strip()) >= LONG)
         self._messages: Sequence[Message] = ()
         self._calls: Sequence[ToolCall] = ()
 
-    def hear(self, step: AskModel | RunTools) -> None:
-        """Take the history as it is now, or the calls that follow it."""
+    def observe(self, step: AskModel | RunTools) -> None:
+        """Remember the current history, or the calls that follow it."""
         if isinstance(step, RunTools):
             self._calls = step.calls
         else:
             self._messages, self._calls = step.request.messages, ()
 
     def fields_of(self, tool: str) -> list[str]:
-        """List the sensitive fields of a tool."""
+        """Return the sensitive fields of a tool."""
         return fields_of(self._resolve, tool)
 
     def __call__(self, event: Any = None) -> Known:
-        """Say what is secret by now, and in an event that is told before the next step."""
+        """Return the secrets that are known by now, with those in `event`, which is reported before the next step."""
         known = Known(self.given)
         for part in (*_parts(self._messages), *self._calls, *_parts_of(event)):
             if isinstance(part, ToolCall):

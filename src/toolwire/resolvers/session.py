@@ -1,8 +1,8 @@
 """The tools of one turn: those that were declared for it, bound to one context.
 
 Rules of this file:
-- What was not declared is refused, even when the resolver has it; the refusal names only what was declared.
-- Nothing is kept outside the closure: two sessions never see each other's context.
+- A tool that was not declared is rejected, even if the resolver has it. The error names only declared tools.
+- A session holds its context itself, so that two sessions never see each other's context.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ __all__ = ["Session", "prepare"]
 
 
 class Session:
-    """Resolves the calls of one turn: `resolve(call)`. A tool with a recipe runs by its recipe."""
+    """Runs the calls of one turn: `resolve(call)`. A tool with a recipe is run by its recipe."""
 
     __slots__ = ("_context", "_names", "_resolver", "tools")
 
@@ -29,15 +29,15 @@ class Session:
         self.tools: list[Tool] = tools
 
     def __call__(self, call: ToolCall) -> ToolResult:
-        """Run a call and give its result; in a running event loop, an async tool gives an awaitable result."""
+        """Run `call` and return its result. In a running event loop, an async tool returns an awaitable result."""
         return run_or_await(self.resolving(call))
 
     async def aresolve(self, call: ToolCall) -> ToolResult:
-        """Run a call without blocking the event loop, and give its result."""
+        """Run `call` without blocking the event loop, and return its result."""
         return await arun(self.resolving(call))
 
     def resolving(self, call: ToolCall, _context: Any = None) -> Work[ToolResult]:
-        """Run a call, as steps; the context is that of the session."""
+        """Run `call` as steps, with the context of the session."""
         if call.name not in self._names:
             raise UnknownTool(call.name, self._declared())
         try:
@@ -48,7 +48,7 @@ class Session:
             raise UnknownTool(call.name, [name for name in self._declared() if name != call.name]) from None
 
     def problems(self, call: ToolCall) -> list[str]:
-        """Say why a call would not be run; a recipe takes any arguments."""
+        """Return why `call` would be rejected. A recipe accepts any arguments."""
         by_recipe = recipe_of(self._resolver, call.name) is not None
         return [] if by_recipe else problems_of(self._resolver, call, self._context)
 
@@ -56,18 +56,21 @@ class Session:
         return [tool.name for tool in self.tools]
 
     def available_tools(self) -> list[Tool]:
-        """List the tools that were declared."""
+        """Return the declared tools."""
         return list(self.tools)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
-        """List the fields of a tool that are kept out of logs and traces."""
+        """Return the fields of the tool `name` that are kept out of logs and traces."""
         return fields_of(self._resolver, name) if name in self._names else []
 
 
 def prepare(
     resolver: AnyResolver, names: Collection[str] | None, context: object = None
 ) -> tuple[list[Tool], Session | None]:
-    """Give the declared tools, each once, and a function that resolves their calls; without tools, `([], None)`."""
+    """Return the tools in `names`, each once, and a function that runs their calls.
+
+    Without any such tool, return `([], None)`. Raises `InvalidField` if `names` is a single string.
+    """
     if isinstance(names, str):
         raise InvalidField("names", "must be a list of names, not a string", path="session_tools.prepare")
     resolver = resolver_of(resolver, "session_tools.prepare")

@@ -1,9 +1,9 @@
-"""Small wrappers around a resolver: other names, fewer tools, and a question before a call is run.
+"""Wrappers around a resolver: other names, fewer tools, and an approval before a call is run.
 
 Rules of this file:
-- A wrapper changes names in listings, calls, recipes and sensitive fields; results carry the outer name.
-- `approved` fails closed: without a plain yes nothing is run, and the model reads why. Nobody is asked about a call
-  that would not run whatever they said.
+- A wrapper changes names in listings, calls, recipes and sensitive fields. Results carry the outer name.
+- `approved` fails closed: without a clear yes nothing is run, and the model reads the reason. No approval is requested
+  for a call that would be rejected anyway.
 """
 
 import json
@@ -26,7 +26,7 @@ from toolwire.resolvers.protocol import (
     resolving,
     tools_of,
 )
-from toolwire.resolvers.recipes import RefusedPlan, outer_of, planning
+from toolwire.resolvers.recipes import RefusedPlan, name_mapping, plan_steps
 from toolwire.scrubbing import scrub, secrets_of
 from toolwire.types import Tool, ToolCall, ToolResult
 from toolwire.waiting.results import CallNote, current_secrets, failure, format_traceback, invalid
@@ -38,7 +38,7 @@ _DENIED = "the call was not approved"
 
 
 class _WrappedRecipe:
-    """A recipe of a wrapped resolver: it asks as its wrapper does, and its steps go by the outer names."""
+    """The recipe of a wrapped resolver. It applies the wrapper's checks, and its steps have the outer names."""
 
     def __init__(self, wrapper: "_Renamed", recipe: Callable[[dict[str, Any]], Any], inner: str) -> None:
         self._wrapper = wrapper
@@ -53,21 +53,21 @@ class _WrappedRecipe:
         return plan
 
     def planning(self, call: ToolCall, context: Any = None) -> Work[Any]:
-        """Give the plan of a call by its outer name, or its refusal."""
-        refusal = yield from self._wrapper.refusing(call, context)
+        """Return the plan of a call by its outer name, or its refusal, as steps."""
+        refusal = yield from self._wrapper.checking(call, context)
         if refusal is not None:
             return RefusedPlan(refusal)
-        planned = yield from planning(self._recipe, replace(call, name=self._inner), context)
+        planned = yield from plan_steps(self._recipe, replace(call, name=self._inner), context)
         return RefusedPlan(replace(planned.result, name=call.name)) if isinstance(planned, RefusedPlan) else planned
 
     def outer(self, name: str) -> str | None:
-        """Give the outer name of a tool that the recipe names."""
-        inner = outer_of(self._recipe)(name)
+        """Return the outer name of a tool that the recipe names."""
+        inner = name_mapping(self._recipe)(name)
         return None if inner is None else self._wrapper.outer(inner)
 
 
 class _Renamed(Resolver):
-    """A resolver whose tools go by other names; a name that gives None is left out."""
+    """A resolver whose tools have other names. A tool whose outer name is None is hidden."""
 
     def __init__(self, resolver: Any, outer: Callable[[str], str | None], inner: Callable[[str], str | None]) -> None:
         self.resolver = resolver_of(resolver, "resolver")
@@ -75,18 +75,18 @@ class _Renamed(Resolver):
         self._inner = inner
 
     def available_tools(self) -> list[Tool]:
-        named = [(tool, self._outer(tool.name)) for tool in tools_of(self.resolver)]
-        return [tool if tool.name == name else replace(tool, name=name) for tool, name in named if name is not None]
+        pairs = [(tool, self._outer(tool.name)) for tool in tools_of(self.resolver)]
+        return [tool if tool.name == name else replace(tool, name=name) for tool, name in pairs if name is not None]
 
-    def _own(self, name: str) -> str:
-        """Give the inner name; what has none is unknown here."""
+    def _inner_name(self, name: str) -> str:
+        """Return the inner name. Raise `UnknownTool` if there is none."""
         inner = self._inner(name)
         if inner is None:
             raise UnknownTool(name, [tool.name for tool in self.available_tools()])
         return inner
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
-        inner = self._own(call.name)
+        inner = self._inner_name(call.name)
         try:
             result = yield from resolving(self.resolver, replace(call, name=inner), context)
         except UnknownTool as problem:
@@ -100,14 +100,14 @@ class _Renamed(Resolver):
         recipe = None if inner is None else recipe_of(self.resolver, inner)
         return None if inner is None or recipe is None else _WrappedRecipe(self, recipe, inner)
 
-    def refusing(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
-        """Give the result of a call that must not be run."""
+    def checking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
+        """Return the result of a call that must not be run, as steps. None if it may run."""
         del call, context
         yield from ()
         return None
 
     def outer(self, name: str) -> str | None:
-        """Give the outer name of a tool."""
+        """Return the outer name of a tool."""
         return self._outer(name)
 
     def sensitive_fields_for(self, name: str) -> list[str]:
@@ -118,8 +118,8 @@ class _Renamed(Resolver):
         cover_files(self.resolver, paths)
 
     def preview(self, call: ToolCall, context: Any = None) -> str | None:
-        say, inner = getattr(self.resolver, "preview", None), self._inner(call.name)
-        return say(replace(call, name=inner), context) if callable(say) and inner is not None else None
+        describe, inner = getattr(self.resolver, "preview", None), self._inner(call.name)
+        return describe(replace(call, name=inner), context) if callable(describe) and inner is not None else None
 
     def problems(self, call: ToolCall, context: Any = None) -> list[str]:
         inner = self._inner(call.name)
@@ -127,46 +127,52 @@ class _Renamed(Resolver):
 
 
 def prefixed(resolver: AnyResolver, prefix: str) -> Resolver:
-    """Put a prefix before each tool's name."""
+    """Return a resolver that adds `prefix` to the name of each tool."""
     return _Renamed(
         resolver, lambda name: prefix + name, lambda name: name[len(prefix) :] if name.startswith(prefix) else None
     )
 
 
 def renamed(resolver: AnyResolver, names: Mapping[str, str]) -> Resolver:
-    """Give some tools other names, by a map from old to new; no two tools may have the same name."""
+    """Return a resolver with other names for some tools, by a map from old to new names.
+
+    Raises `InvalidField` for a name that the resolver does not have, or if two tools would have the same name.
+    """
     resolver = resolver_of(resolver, "renamed")
-    there = [tool.name for tool in tools_of(resolver)]
-    missing = [name for name in names if name not in there]
+    names_before = [tool.name for tool in tools_of(resolver)]
+    missing = [name for name in names if name not in names_before]
     if missing:
         raise InvalidField("names", f"has {missing[0]!r}, which the resolver does not have", path="renamed")
-    kept = [name for name in there if name not in names]
-    taken = [*names.values(), *dict.fromkeys(kept)]
-    if len(set(taken)) != len(taken):
+    unchanged = [name for name in names_before if name not in names]
+    names_after = [*names.values(), *dict.fromkeys(unchanged)]
+    if len(set(names_after)) != len(names_after):
         raise InvalidField("names", "would give two tools the same name", path="renamed")
-    back = {new: old for old, new in names.items()}
+    old_names = {new: old for old, new in names.items()}
     return _Renamed(
-        resolver, lambda name: names.get(name, name), lambda name: back.get(name, None if name in names else name)
+        resolver, lambda name: names.get(name, name), lambda name: old_names.get(name, None if name in names else name)
     )
 
 
 def filtered(resolver: AnyResolver, keep: Collection[str] | Callable[[Tool], bool]) -> Resolver:
-    """Keep the tools with these names, or those for which a function says yes; the others are hidden."""
+    """Return a resolver with only some tools: those with the names in `keep`, or for which `keep(tool)` is true.
+
+    Raises `InvalidField` if `keep` is a single string.
+    """
     resolver = resolver_of(resolver, "filtered")
     if isinstance(keep, str):
         raise InvalidField("keep", "must be a list of names, or a function", path="filtered")
     names = frozenset(() if callable(keep) else keep)
 
-    def keeps(name: str) -> str | None:
+    def kept_name(name: str) -> str | None:
         if callable(keep):
             return name if any(tool.name == name and keep(tool) for tool in tools_of(resolver)) else None
         return name if name in names else None
 
-    return _Renamed(resolver, keeps, keeps)
+    return _Renamed(resolver, kept_name, kept_name)
 
 
 Approve = Callable[[ToolCall, str], bool | str | Awaitable[bool | str | None] | None]
-"""Is asked with a call and its preview, sync or async: True lets the call run, a text is the reason why not."""
+"""A sync or async function of a call and its preview. True approves the call. A text is the reason for a refusal."""
 
 
 class _Approved(_Renamed):
@@ -179,28 +185,28 @@ class _Approved(_Renamed):
         if self._asks_about(call.name) and (problems := self.problems(call, context)):
             yield Emit(CallNote("invalid"))
             return invalid(call, problems)
-        refusal = yield from self.refusing(call, context)
+        refusal = yield from self.checking(call, context)
         return refusal if refusal is not None else (yield from super().resolving(call, context))
 
-    def refusing(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
-        """Ask whether a call may be run, if it is one of those that are asked about."""
-        return (yield from self.asking(call, context)) if self._asks_about(call.name) else None
+    def checking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
+        """Request approval for the call if its tool needs one. Return the refusal, or None."""
+        return (yield from self._request_approval(call, context)) if self._asks_about(call.name) else None
 
     def _asks_about(self, name: str) -> bool:
         return self._only is None or name in self._only
 
-    def asking(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
-        """Ask whether a call may be run; its refusal is the result of the call."""
+    def _request_approval(self, call: ToolCall, context: Any = None) -> Work[ToolResult | None]:
+        """Request approval for `call`. Return the refusal as its result, or None if it was approved."""
         if not any(tool.name == call.name for tool in self.available_tools()):
             raise UnknownTool(call.name, [tool.name for tool in self.available_tools()])
         try:
-            shown = yield Ask(self._shown, (call, context))
+            preview = yield Ask(self._preview_of, (call, context))
             yield Emit(CallNote(approval="asked"))
-            answer = yield Ask(self._ask, (call, shown))
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - who is asked may raise anything
-            own = secrets_of(input_of(call), self.sensitive_fields_for(call.name))
-            why = format_traceback(problem, [*(yield from current_secrets()), *own])
-            logger.error("nobody could be asked whether %r may run\n%s", call.name, why)  # noqa: TRY400 - scrubbed
+            answer = yield Ask(self._ask, (call, preview))
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - the approval function may raise anything
+            call_secrets = secrets_of(input_of(call), self.sensitive_fields_for(call.name))
+            details = format_traceback(problem, [*(yield from current_secrets()), *call_secrets])
+            logger.error("the approval for %r could not be requested\n%s", call.name, details)  # noqa: TRY400 - scrubbed
             answer = "nobody could be asked"
         if answer is True:
             yield Emit(CallNote(approval="granted"))
@@ -208,7 +214,7 @@ class _Approved(_Renamed):
         yield Emit(CallNote("denied", "denied"))
         return failure(call, f"{_DENIED}: {answer}" if isinstance(answer, str) and answer else _DENIED)
 
-    def _shown(self, call: ToolCall, context: Any) -> str:
+    def _preview_of(self, call: ToolCall, context: Any) -> str:
         preview = self.preview(call, context)
         if preview is not None:
             return preview
@@ -217,9 +223,10 @@ class _Approved(_Renamed):
 
 
 def approved(resolver: AnyResolver, ask: Approve, *, only: Collection[str] | None = None) -> Resolver:
-    """Ask before a call runs, for all tools or for `only` these: `ask(call, preview)`, sync or async.
+    """Return a resolver that requests approval before a call is run, for all tools or those in `only`.
 
-    True lets the call run. Any other answer refuses it; the model reads a text as the reason.
+    `ask(call, preview)` may be sync or async. True approves the call. Any other value refuses it, and the model reads a
+    text as the reason. Raises `InvalidField` if `ask` does not take both arguments.
     """
     if count_positional(ask) < 2:
         raise InvalidField("ask", "must take a call and its preview", path="approved")

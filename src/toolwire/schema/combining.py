@@ -1,12 +1,12 @@
-"""Several subschemas as one: those that hold at once (`allOf`, what stands beside a `$ref`), and alternatives.
+"""Several subschemas as one: conjunctions (`allOf`, the keywords beside a `$ref`) and alternatives.
 
 Rules of this file:
-- Properties, lists and bounds are combined, with the meaning of the draft: what one forbids stays forbidden.
-- What one subschema cannot say (two patterns) is left over: it stays in `allOf`, and is described from there.
+- Properties, lists and bounds are merged with the meaning of the draft. What one subschema forbids stays forbidden.
+- Constraints that cannot be merged, such as two patterns, stay in `allOf`. The fitting describes them in words.
 - A reference that leads to itself with nothing in between can never be written out.
-- `oneOf` becomes `anyOf`; that exactly one may hold is said in words, unless they exclude each other.
-- Where nothing may stand beside `anyOf`, it moves into every alternative: the meaning is the same.
-- The parameters of a tool are one object: alternatives at the root become one with the properties of all.
+- `oneOf` becomes `anyOf`. That exactly one alternative may match is described in words, unless they exclude each other.
+- Where a target allows nothing beside `anyOf`, the other constraints move into every alternative.
+- The parameters of a tool are one object. Alternatives at the root become one object with the properties of all.
 """
 
 import math
@@ -14,64 +14,72 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any
 
-from msgspec.structs import replace as moved
+from msgspec.structs import replace as struct_replace
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
 from toolwire.schema.document import MAX_DEPTH, TEXT_UNIT, RootSchema, Site, measure, too_deep
-from toolwire.schema.draft import as_list, exact, inside, present, replace, same, settle_evaluated
+from toolwire.schema.draft import (
+    as_list,
+    canonical_json,
+    is_same_json,
+    join_path,
+    normalize_subschema,
+    replace_keyword,
+    simplify_unevaluated,
+)
 from toolwire.schema.targets import CONSTRAINTS, IDENTIFIERS, Schema
 
-_SEES_THROUGH = "unevaluatedProperties"
-_MERGED_AT_ONCE = 16
-_PAIRED_UP_TO = 16
-_LOOK_INTO = 4
-_SHAPE = frozenset({"properties", "additionalProperties", "patternProperties"})
+_WHOLE_VIEW = "unevaluatedProperties"
+_PROPERTIES_PER_STEP = 16
+_MAX_PAIRED = 16
+_COMPARED_LEVELS = 4
+_OBJECT_SHAPE = frozenset({"properties", "additionalProperties", "patternProperties"})
 _GROUPS = (
     frozenset({"if", "then", "else"}),
     frozenset({"contains", "minContains", "maxContains"}),
-    frozenset({"unevaluatedProperties", *_SHAPE}),
+    frozenset({"unevaluatedProperties", *_OBJECT_SHAPE}),
     frozenset({"prefixItems", "items", "unevaluatedItems"}),
 )
 
 
-def _both(first: Any, second: Any) -> Any:
-    """One schema for what two schemas accept; merged where it is used."""
+def _both_schemas(first: Any, second: Any) -> Any:
+    """Return one schema for the values that both schemas accept. A conjunction is merged where it is used."""
     if first is True or second is False or first == {}:
         return second
-    if second is True or first is False or second == {} or same(first, second):
+    if second is True or first is False or second == {} or is_same_json(first, second):
         return first
     return {"allOf": [first, second]}
 
 
 def any_of(schemas: list[Any]) -> Any:
-    """Make one schema of what any of several accepts."""
+    """Return one schema for the values that any of `schemas` accepts."""
     return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
 
-def _types(first: Any, second: Any) -> Any:
-    left, right = as_list(first), as_list(second)
-    meaning = [t for t in left if t in right or (t == "integer" and "number" in right)]
-    meaning += [t for t in right if t == "integer" and "number" in left and t not in left]
-    return meaning if len(meaning) > 1 else next(iter(meaning), None)
+def _common_types(first: Any, second: Any) -> Any:
+    first_types, second_types = as_list(first), as_list(second)
+    common = [t for t in first_types if t in second_types or (t == "integer" and "number" in second_types)]
+    common += [t for t in second_types if t == "integer" and "number" in first_types and t not in first_types]
+    return common if len(common) > 1 else next(iter(common), None)
 
 
-def _in_both(first: list[Any], second: list[Any]) -> list[Any] | None:
-    known = set(map(exact, second))
-    return [value for value in first if exact(value) in known] or None
+def _common_values(first: list[Any], second: list[Any]) -> list[Any] | None:
+    known = set(map(canonical_json, second))
+    return [value for value in first if canonical_json(value) in known] or None
 
 
-def _in_either(first: list[str], second: list[str]) -> list[str]:
+def _all_values(first: list[str], second: list[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-_COMBINE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "type": _types,
-    "enum": _in_both,
-    "required": _in_either,
-    "propertyOrdering": _in_either,
+_COMBINERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "type": _common_types,
+    "enum": _common_values,
+    "required": _all_values,
+    "propertyOrdering": _all_values,
     "description": lambda first, second: first if second in first else f"{first} {second}",
     "multipleOf": lambda first, second: math.lcm(first, second) if type(first) is type(second) is int else None,
-    "items": _both,
+    "items": _both_schemas,
     "allOf": lambda first, second: first + second,
     "uniqueItems": lambda first, second: first or second,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
@@ -79,105 +87,109 @@ _COMBINE: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _open(node: Schema) -> bool:
+def _is_open(node: Schema) -> bool:
     return node.get("additionalProperties", True) is True and "unevaluatedProperties" not in node
 
 
-def _collide(group: frozenset[str], first: Schema, second: Schema) -> bool:
-    """Whether the keywords of a group mean something only together, and differ in the two subschemas."""
-    ours, theirs = first.keys() & group, second.keys() & group
-    if not ours or not theirs:
+def _groups_conflict(group: frozenset[str], first: Schema, second: Schema) -> bool:
+    """Return True if the keywords of `group` only have a meaning together, and differ in the two subschemas."""
+    first_keys, second_keys = first.keys() & group, second.keys() & group
+    if not first_keys or not second_keys:
         return False
     if "properties" in group:
-        alone = _open(first) and _open(second)
-        return not alone and bool((ours | theirs) & {"patternProperties", "unevaluatedProperties"})
-    if "items" in group and (ours | theirs) == {"items"}:
+        both_open = _is_open(first) and _is_open(second)
+        return not both_open and bool((first_keys | second_keys) & {"patternProperties", "unevaluatedProperties"})
+    if "items" in group and (first_keys | second_keys) == {"items"}:
         return False
-    return ours != theirs or any(not same(first[key], second[key]) for key in ours)
+    return first_keys != second_keys or any(not is_same_json(first[key], second[key]) for key in first_keys)
 
 
-def _property_of(node: Schema, name: str) -> Any:
+def _property_schema(node: Schema, name: str) -> Any:
     properties = node.get("properties", {})
     return properties[name] if name in properties else node.get("additionalProperties", True)
 
 
-def _shape(first: Schema, second: Schema) -> Schema:
-    """Combine the properties of two object schemas; what each says of extra ones counts for the other's."""
-    shape: Schema = {}
-    limited = "additionalProperties" in first or "additionalProperties" in second
+def _combine_objects(first: Schema, second: Schema) -> Schema:
+    """Combine the properties of two object schemas.
+
+    The rule of one schema for extra properties applies to the properties that only the other one declares.
+    """
+    combined: Schema = {}
+    restricts_extra = "additionalProperties" in first or "additionalProperties" in second
     if "properties" in first or "properties" in second:
-        ours, theirs = first.get("properties", {}), second.get("properties", {})
-        # Without a word on extra properties, those that only the first names stay as they are.
-        names = {**ours, **theirs} if limited else theirs
-        shape["properties"] = {
-            **ours,
-            **{name: _both(_property_of(first, name), _property_of(second, name)) for name in names},
+        first_members, second_members = first.get("properties", {}), second.get("properties", {})
+        # If neither restricts extra properties, those that only the first declares stay as they are.
+        names = {**first_members, **second_members} if restricts_extra else second_members
+        combined["properties"] = {
+            **first_members,
+            **{name: _both_schemas(_property_schema(first, name), _property_schema(second, name)) for name in names},
         }
-    if limited:
+    if restricts_extra:
         extra = [node.get("additionalProperties", True) for node in (first, second)]
-        shape["additionalProperties"] = _both(*extra)
+        combined["additionalProperties"] = _both_schemas(*extra)
     if "patternProperties" in first and "patternProperties" in second:
-        ours, theirs = first["patternProperties"], second["patternProperties"]
-        shape["patternProperties"] = {
-            pattern: _both(ours.get(pattern, True), theirs.get(pattern, True)) for pattern in {**ours, **theirs}
+        first_members, second_members = first["patternProperties"], second["patternProperties"]
+        combined["patternProperties"] = {
+            pattern: _both_schemas(first_members.get(pattern, True), second_members.get(pattern, True))
+            for pattern in {**first_members, **second_members}
         }
-    return shape
+    return combined
 
 
 def merge(first: Schema, second: Schema) -> tuple[Schema, Schema]:
-    """Merge two subschemas without references; also give what of the second has no place beside the first."""
-    left: Schema = {}
+    """Merge two subschemas without references. Return the result, and the keywords of `second` that do not fit in."""
+    unmerged: Schema = {}
     for group in _GROUPS:
-        if _collide(group, first, second):
-            left |= {key: second[key] for key in second if key in group}
+        if _groups_conflict(group, first, second):
+            unmerged |= {key: second[key] for key in second if key in group}
     merged = dict(first)
     for keyword, value in second.items():
-        if keyword in left or keyword in IDENTIFIERS:
+        if keyword in unmerged or keyword in IDENTIFIERS:
             continue
         if keyword not in merged:
             merged[keyword] = value
-        elif keyword not in _SHAPE and not same(merged[keyword], value):
-            combine = _COMBINE.get(keyword)
-            meaning = combine(merged[keyword], value) if combine else None
-            if meaning is None:
-                left[keyword] = value
+        elif keyword not in _OBJECT_SHAPE and not is_same_json(merged[keyword], value):
+            combine = _COMBINERS.get(keyword)
+            combined = combine(merged[keyword], value) if combine else None
+            if combined is None:
+                unmerged[keyword] = value
             else:
-                merged[keyword] = meaning
-    if not left.keys() & _SHAPE:
-        merged |= _shape(first, second)
-    return merged, left
+                merged[keyword] = combined
+    if not unmerged.keys() & _OBJECT_SHAPE:
+        merged |= _combine_objects(first, second)
+    return merged, unmerged
 
 
-class _Merging:
-    """Subschemas without references that are merged one after the other, as `merge` does it with two.
+class _Merger:
+    """Merges subschemas without references one after the other, with the result of `merge`.
 
-    Where nothing speaks of properties that are not declared, a member only adds to what is there: that is not copied.
+    Unless a schema restricts undeclared properties, a new member only adds properties, so that nothing is copied.
     """
 
-    __slots__ = ("_blank", "_joined", "_owned", "_required")
+    __slots__ = ("_empty_properties", "_is_copied", "_joined", "_required")
 
     def __init__(self, first: Schema) -> None:
         self._joined = first
-        self._owned = False  # whether the properties are a copy
-        self._blank: list[str] = []  # the properties of the copy that are {}
-        self._required: dict[str, None] | None = None  # the required names, where they have grown
+        self._is_copied = False  # True if the properties are a copy
+        self._empty_properties: list[str] = []  # the copied properties whose schema is {}
+        self._required: dict[str, None] | None = None  # the required names, if some were added
 
-    def strain(self, member: Schema) -> int:
-        """Say how much it takes to look through what is there once more."""
-        words = len(self._joined.get("description", "")) // TEXT_UNIT if "description" in member else 0
+    def cost(self, member: Schema) -> int:
+        """Return the cost of visiting the merged schema once more for `member`."""
+        text_cost = len(self._joined.get("description", "")) // TEXT_UNIT if "description" in member else 0
         patterns = len(self._joined.get("patternProperties", ())) if "patternProperties" in member else 0
-        return (len(self._joined.get("properties", ())) + patterns) // _MERGED_AT_ONCE + words
+        return (len(self._joined.get("properties", ())) + patterns) // _PROPERTIES_PER_STEP + text_cost
 
     def add(self, member: Schema) -> Schema:
-        """Merge a member; give what of it has no place."""
-        if not (_EXTRA.isdisjoint(self._joined) and _EXTRA.isdisjoint(member)):
-            self._joined, left = merge(self.close(), member)
-            self._owned, self._required = False, None
-            return left
-        rest = {key: value for key, value in member.items() if key not in _GATHERED}
-        beside = {key: self._joined[key] for key in (*rest, *_GROUPED) if key in self._joined}
-        merged, left = merge(beside, rest)
-        self._settle_blank()
+        """Merge `member`. Return its keywords that could not be merged."""
+        if not (_EXTRA_PROPERTY_KEYWORDS.isdisjoint(self._joined) and _EXTRA_PROPERTY_KEYWORDS.isdisjoint(member)):
+            self._joined, unmerged = merge(self.close(), member)
+            self._is_copied, self._required = False, None
+            return unmerged
+        others = {key: value for key, value in member.items() if key not in _COLLECTED}
+        beside = {key: self._joined[key] for key in (*others, *_GROUPED) if key in self._joined}
+        merged, unmerged = merge(beside, others)
+        self._resolve_empty()
         for key, value in member.items():
             if key == "properties":
                 self._add_properties(value)
@@ -185,25 +197,25 @@ class _Merging:
                 self._add_required(value)
             elif key in merged:
                 self._joined[key] = merged[key]
-        return left
+        return unmerged
 
-    def _settle_blank(self) -> None:
-        """Say of each property that accepts anything what `_both` says of it, where another schema lacks it."""
-        if not self._owned and "properties" in self._joined:
+    def _resolve_empty(self) -> None:
+        """Replace empty property schemas by True, as `_both_schemas` does if the other schema lacks a property."""
+        if not self._is_copied and "properties" in self._joined:
             self._joined["properties"] = dict(self._joined["properties"])
-            self._blank = [name for name, node in self._joined["properties"].items() if node == {}]
-            self._owned = True
-        if self._blank:
-            self._joined["properties"].update(dict.fromkeys(self._blank, True))
-            self._blank = []
+            self._empty_properties = [name for name, node in self._joined["properties"].items() if node == {}]
+            self._is_copied = True
+        if self._empty_properties:
+            self._joined["properties"].update(dict.fromkeys(self._empty_properties, True))
+            self._empty_properties = []
 
     def _add_properties(self, more: Schema) -> None:
         properties = self._joined.setdefault("properties", {})
-        self._owned = True
+        self._is_copied = True
         for name, node in more.items():
-            properties[name] = _both(properties.get(name, True), node)
+            properties[name] = _both_schemas(properties.get(name, True), node)
             if properties[name] == {}:
-                self._blank.append(name)
+                self._empty_properties.append(name)
 
     def _add_required(self, names: list[str]) -> None:
         if "required" not in self._joined:
@@ -214,125 +226,136 @@ class _Merging:
         self._required.update(dict.fromkeys(names))
 
     def close(self) -> Schema:
-        """Give what came of it."""
+        """Return the merged schema."""
         if self._required is not None:
             self._joined["required"] = list(self._required)
             self._required = None
         return self._joined
 
 
-_GATHERED = frozenset({"properties", "required"})
-_EXTRA = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
-_GROUPED = frozenset().union(*_GROUPS) - _GATHERED - _EXTRA
+_COLLECTED = frozenset({"properties", "required"})
+_EXTRA_PROPERTY_KEYWORDS = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+_GROUPED = frozenset().union(*_GROUPS) - _COLLECTED - _EXTRA_PROPERTY_KEYWORDS
 
 
-def _members(view: Schema, site: Site) -> tuple[list[Schema], frozenset[str]]:
-    """List what holds at once, in order, without references; also give the references written out for it."""
+def _conjuncts(view: Schema, site: Site) -> tuple[list[Schema], frozenset[str]]:
+    """Return the subschemas that apply together, in order and without references, and the expanded references."""
     members: list[Schema] = []
     expanded: set[str] = set()
     pending: list[tuple[Any, tuple[str, ...]]] = [(view, ())]
     while pending:
-        raw, route = pending.pop()
-        node = present(raw, site.path)
+        raw, ref_path = pending.pop()
+        node = normalize_subschema(raw, site.path)
         members.append({key: value for key, value in node.items() if key not in ("$ref", "allOf")})
         parts: list[tuple[Any, tuple[str, ...]]] = []
         if (ref := node.get("$ref")) is not None:
-            _refuse_return(ref, route, site)
+            _reject_cycle(ref, ref_path, site)
             if ref not in expanded:
                 expanded.add(ref)
-                parts.append((site.document.expand(ref, site.path), (*route, ref)))
-        parts += [(member, route) for member in node.get("allOf", ())]
+                parts.append((site.document.expand(ref, site.path), (*ref_path, ref)))
+        parts += [(member, ref_path) for member in node.get("allOf", ())]
         pending += reversed(parts)
-    return members, site.trail | expanded
+    return members, site.expanded | expanded
 
 
-def _refuse_return(ref: str, route: tuple[str, ...], site: Site) -> None:
-    if ref in route or ref in site.trail:
+def _reject_cycle(ref: str, ref_path: tuple[str, ...], site: Site) -> None:
+    if ref in ref_path or ref in site.expanded:
         message = f"$ref {ref!r} leads back to itself, so it cannot be written out in its place"
-        raise SchemaRecursive(message, path=inside(site.path, "$ref"))
-    if len(route) >= MAX_DEPTH:
+        raise SchemaRecursive(message, path=join_path(site.path, "$ref"))
+    if len(ref_path) >= MAX_DEPTH:
         message = f"more than {MAX_DEPTH} references follow each other, the last is {ref!r}"
         raise InvalidSchema(message, path=site.path)
 
 
-def conjoin(view: Schema, site: Site) -> tuple[Schema, Site, list[str]]:
-    """Write out `$ref` and `allOf`; also give the site after it, and the annotations that are lost."""
-    (joined, *members), trail = _members(view, site)
-    outer = {_SEES_THROUGH: joined.pop(_SEES_THROUGH)} if _SEES_THROUGH in joined else {}
+def merge_conjunction(view: Schema, site: Site) -> tuple[Schema, Site, list[str]]:
+    """Write out `$ref` and `allOf`. Return the schema, the site after it, and the annotations that were lost."""
+    (joined, *members), expanded = _conjuncts(view, site)
+    outer = {_WHOLE_VIEW: joined.pop(_WHOLE_VIEW)} if _WHOLE_VIEW in joined else {}
     conflicts: list[Schema] = []
     lost: list[str] = []
-    merging = _Merging(joined)
+    merging = _Merger(joined)
     for member in members:
-        site.document.multiply(merging.strain(member), site.path)
-        left = merging.add(member)
-        lost += [keyword for keyword in left if keyword not in CONSTRAINTS]
-        if conflict := {key: value for key, value in left.items() if key in CONSTRAINTS}:
+        site.document.multiply(merging.cost(member), site.path)
+        unmerged = merging.add(member)
+        lost += [keyword for keyword in unmerged if keyword not in CONSTRAINTS]
+        if conflict := {key: value for key, value in unmerged.items() if key in CONSTRAINTS}:
             conflicts.append(conflict)
     joined = merging.close()
     if conflicts:
         joined["allOf"] = conflicts
-    return settle_evaluated({**joined, **outer}), moved(site, trail=trail), lost
+    return simplify_unevaluated({**joined, **outer}), struct_replace(site, expanded=expanded), lost
 
 
-def _resolved(raw: Any, document: RootSchema) -> Schema:
-    """Follow a chain of plain references to a subschema."""
-    node = present(raw, "")
-    for _ in range(_LOOK_INTO):
+def _dereference(raw: Any, document: RootSchema) -> Schema:
+    """Return the subschema at the end of a chain of plain references."""
+    node = normalize_subschema(raw, "")
+    for _ in range(_COMPARED_LEVELS):
         if node.keys() & CONSTRAINTS != {"$ref"}:
             break
-        node = present(document.find(node["$ref"]), "")
+        node = normalize_subschema(document.find(node["$ref"]), "")
     return node
 
 
 def _literals(node: Schema) -> set[str] | None:
     if "const" in node:
-        return {exact(node["const"])}
-    return set(map(exact, node["enum"])) if "enum" in node else None
+        return {canonical_json(node["const"])}
+    return set(map(canonical_json, node["enum"])) if "enum" in node else None
 
 
-def _disjoint(first: Any, second: Any, document: RootSchema, depth: int = _LOOK_INTO) -> bool:
-    """Whether it is plain to see that no value fits both; what takes too long to see is not plain."""
-    if not document.allowance.may_compare():
+def _are_disjoint(first: Any, second: Any, document: RootSchema, depth: int = _COMPARED_LEVELS) -> bool:
+    """Return True if it is quickly provable that no value matches both schemas."""
+    if not document.allowance.try_compare():
         return False
-    left, right = _resolved(first, document), _resolved(second, document)
-    if "type" in left and "type" in right and _types(left["type"], right["type"]) is None:
+    first_node, second_node = _dereference(first, document), _dereference(second, document)
+    if (
+        "type" in first_node
+        and "type" in second_node
+        and _common_types(first_node["type"], second_node["type"]) is None
+    ):
         return True
-    ours, theirs = _literals(left), _literals(right)
-    if ours is not None and theirs is not None:
-        return not ours & theirs
-    if depth == 0 or "object" not in (left.get("type"), right.get("type")):
+    first_literals, second_literals = _literals(first_node), _literals(second_node)
+    if first_literals is not None and second_literals is not None:
+        return not first_literals & second_literals
+    if depth == 0 or "object" not in (first_node.get("type"), second_node.get("type")):
         return False
-    mine, yours = left.get("properties", {}), right.get("properties", {})
-    shared = {*left.get("required", ())} & {*right.get("required", ())} & mine.keys() & yours.keys()
-    return any(_disjoint(mine[name], yours[name], document, depth - 1) for name in sorted(shared))
-
-
-def _exclusive(branches: list[Any], document: RootSchema) -> bool:
-    return len(branches) <= _PAIRED_UP_TO and all(
-        _disjoint(first, second, document) for first, second in combinations(branches, 2)
+    first_properties, second_properties = first_node.get("properties", {}), second_node.get("properties", {})
+    shared = (
+        {*first_node.get("required", ())}
+        & {*second_node.get("required", ())}
+        & first_properties.keys()
+        & second_properties.keys()
+    )
+    return any(
+        _are_disjoint(first_properties[name], second_properties[name], document, depth - 1) for name in sorted(shared)
     )
 
 
-def unite(view: Schema, site: Site) -> Schema:
-    """Bring alternatives into `anyOf`, alone where the target wants it alone."""
+def _are_exclusive(branches: list[Any], document: RootSchema) -> bool:
+    return len(branches) <= _MAX_PAIRED and all(
+        _are_disjoint(first, second, document) for first, second in combinations(branches, 2)
+    )
+
+
+def normalize_unions(view: Schema, site: Site) -> Schema:
+    """Rewrite alternatives as `anyOf`, and as the only constraint if the target requires it."""
     if site.root:
         return view
-    words: Schema = {}
+    described: Schema = {}
     for keyword in view.keys() & {"anyOf", "oneOf"}:
-        _checked(view, keyword, site.path)
+        _check_branches(view, keyword, site.path)
     if "oneOf" in view and "anyOf" not in view:
-        if not _exclusive(view["oneOf"], site.document):
-            words = {"oneOf": "exactly one of the alternatives"}
-        view = replace(view, "oneOf", {"anyOf": view["oneOf"]})
+        if not _are_exclusive(view["oneOf"], site.document):
+            described = {"oneOf": "exactly one of the alternatives"}
+        view = replace_keyword(view, "oneOf", {"anyOf": view["oneOf"]})
     if "anyOf" in view:
         view = _distribute(view, site)
-    return {**view, **words} if words else view
+    return {**view, **described} if described else view
 
 
-def _checked(view: Schema, keyword: str, path: str) -> None:
-    """Refuse an ill-formed alternative under its own path."""
+def _check_branches(view: Schema, keyword: str, path: str) -> None:
+    """Raise `InvalidSchema` for an ill-formed alternative, with its own path."""
     for index, branch in enumerate(view[keyword]):
-        present(branch, inside(path, f"{keyword}[{index}]"))
+        normalize_subschema(branch, join_path(path, f"{keyword}[{index}]"))
 
 
 def _distribute(view: Schema, site: Site) -> Schema:
@@ -342,69 +365,69 @@ def _distribute(view: Schema, site: Site) -> Schema:
         return view
     branches = view["anyOf"]
     site.document.multiply(measure(base) * len(branches), site.path)
-    possible = [branch for branch in branches if not _disjoint(base, branch, site.document)] or branches
+    branches_left = [branch for branch in branches if not _are_disjoint(base, branch, site.document)] or branches
     outer = {key: value for key, value in view.items() if key not in base}
-    return {**outer, "anyOf": [_narrowed(base, branch, site) for branch in possible]}
+    return {**outer, "anyOf": [_narrow_branch(base, branch, site) for branch in branches_left]}
 
 
-def _narrowed(base: Schema, branch: Any, site: Site) -> Any:
-    """Make an alternative hold what stands beside it as well."""
+def _narrow_branch(base: Schema, branch: Any, site: Site) -> Any:
+    """Return the alternative `branch` with the constraints of `base` added."""
     if base.keys() == {"type"}:
-        types = _resolved(branch, site.document).get("type")
+        types = _dereference(branch, site.document).get("type")
         if types is not None and set(as_list(types)) <= set(as_list(base["type"])):
             return branch
-    node = present(branch, site.path)
-    if node.keys() & {"$ref", "allOf", _SEES_THROUGH} or base.keys() & {"allOf", _SEES_THROUGH}:
-        return _at_once(base, branch)
-    merged, left = merge(base, node)
-    return {**merged, "allOf": [left]} if left else merged
+    node = normalize_subschema(branch, site.path)
+    if node.keys() & {"$ref", "allOf", _WHOLE_VIEW} or base.keys() & {"allOf", _WHOLE_VIEW}:
+        return _conjunction(base, branch)
+    merged, unmerged = merge(base, node)
+    return {**merged, "allOf": [unmerged]} if unmerged else merged
 
 
-def _at_once(base: Schema, branch: Any) -> Schema:
-    """Let an alternative and what stands beside it hold at once; what sees through both stands outside."""
+def _conjunction(base: Schema, branch: Any) -> Schema:
+    """Return the conjunction of `base` and `branch`. `unevaluatedProperties` stays outside, where it sees both."""
     inner = dict(base)
-    outer = {_SEES_THROUGH: inner.pop(_SEES_THROUGH)} if _SEES_THROUGH in inner else {}
+    outer = {_WHOLE_VIEW: inner.pop(_WHOLE_VIEW)} if _WHOLE_VIEW in inner else {}
     return {"allOf": [inner, branch], **outer}
 
 
-def flatten(view: Schema, site: Site, depth: int = 0) -> Schema:
-    """Turn the alternatives of a root into one object."""
+def merge_root_alternatives(view: Schema, site: Site, depth: int = 0) -> Schema:
+    """Merge the alternatives of a root into one object."""
     keyword = next((keyword for keyword in ("anyOf", "oneOf") if keyword in view), None)
     if keyword is None:
         return view
     if depth > MAX_DEPTH:
         raise too_deep(keyword)
-    rest = {key: value for key, value in view.items() if key != keyword}
-    base = {key: value for key, value in rest.items() if key in CONSTRAINTS}
+    others = {key: value for key, value in view.items() if key != keyword}
+    base = {key: value for key, value in others.items() if key in CONSTRAINTS}
     site.document.multiply(measure(base) * len(view[keyword]), keyword)
-    _checked(view, keyword, "")
-    shapes = [shape for branch in view[keyword] if (shape := _shape_of(base, branch, site, depth))]
+    _check_branches(view, keyword, "")
+    shapes = [shape for branch in view[keyword] if (shape := _object_of(base, branch, site, depth))]
     if not shapes:
         raise InvalidSchema("the parameters of a tool are an object; no alternative is one", path=keyword)
     if len(shapes) == 1:
-        return {**shapes[0], **{key: value for key, value in rest.items() if key not in base}}
+        return {**shapes[0], **{key: value for key, value in others.items() if key not in base}}
     site.note(keyword, "approximated", "the alternatives became one object with the properties of all")
     outer = {key: value for key, value in view.items() if key not in ("anyOf", "oneOf") or key == keyword}
-    return replace(outer, keyword, _union(shapes, base, keyword))
+    return replace_keyword(outer, keyword, _union_of_objects(shapes, base, keyword))
 
 
-def _shape_of(base: Schema, branch: Any, site: Site, depth: int) -> Schema | None:
-    """Join an alternative of the root with what stands beside it; none when it is no object."""
+def _object_of(base: Schema, branch: Any, site: Site, depth: int) -> Schema | None:
+    """Return a root alternative merged with `base`, or None if it does not accept objects."""
     if branch is False:
         return None
-    joined, _, _ = conjoin(_at_once(base, branch), site)
+    joined, _, _ = merge_conjunction(_conjunction(base, branch), site)
     if any("type" in conflict for conflict in joined.get("allOf", ())):
         return None
     if "type" in joined and "object" not in as_list(joined["type"]):
         return None
-    return flatten({**joined, "type": "object"}, site, depth + 1)
+    return merge_root_alternatives({**joined, "type": "object"}, site, depth + 1)
 
 
-def _union(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
+def _union_of_objects(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
     declared: dict[str, dict[str, Any]] = {}
     for shape in shapes:
         for name, schema in shape.get("properties", {}).items():
-            declared.setdefault(name, {})[exact(schema)] = schema
+            declared.setdefault(name, {})[canonical_json(schema)] = schema
     properties = {name: any_of(list(schemas.values())) for name, schemas in declared.items()}
     common = set.intersection(*(set(shape.get("required", ())) for shape in shapes))
     required = [name for name in shapes[0].get("required", ()) if name in common]
@@ -413,20 +436,24 @@ def _union(shapes: list[Schema], base: Schema, keyword: str) -> Schema:
         union["required"] = required
     if all(shape.get("additionalProperties") is False for shape in shapes):
         union["additionalProperties"] = False
-    union[keyword] = [_distinction(shape, base, required) for shape in shapes]
+    union[keyword] = [_distinguish(shape, base, required) for shape in shapes]
     return union
 
 
-def _distinction(shape: Schema, base: Schema, required: list[str]) -> Schema:
-    """Say in few words what tells one alternative from the others."""
-    out = {key: value for key, value in shape.items() if key not in ("type", "properties", "additionalProperties")}
-    out = {key: value for key, value in out.items() if key not in base or not same(value, base[key])}
-    literal = {
+def _distinguish(shape: Schema, base: Schema, required: list[str]) -> Schema:
+    """Return the few constraints that distinguish one alternative from the others."""
+    constraints = {
+        key: value for key, value in shape.items() if key not in ("type", "properties", "additionalProperties")
+    }
+    constraints = {
+        key: value for key, value in constraints.items() if key not in base or not is_same_json(value, base[key])
+    }
+    literals = {
         name: {key: node[key] for key in ("const", "enum") if key in node}
         for name, node in shape.get("properties", {}).items()
         if isinstance(node, dict) and node.keys() & {"const", "enum"}
     }
-    if literal:
-        out["properties"] = literal
-    out["required"] = [name for name in shape.get("required", ()) if name not in required]
-    return out
+    if literals:
+        constraints["properties"] = literals
+    constraints["required"] = [name for name in shape.get("required", ()) if name not in required]
+    return constraints

@@ -1,9 +1,9 @@
-"""Whether a schema can go to a target as it is: one pass over the keywords, without writing anything.
+"""A fast check whether a target supports a schema as it is: one pass over the keywords, without writing anything.
 
 Rules of this file:
-- This is a short cut and nothing else: without it, `fit` gives the same, only later.
-- A no may be wrong and only costs time; a yes is never wrong.
-- What nearly every tool declares is proved first, by one comparison with a declared type.
+- This is only an optimization. `fit` has the same result without it, but takes longer.
+- A negative result may be wrong, and costs only time. A positive result is never wrong.
+- The schemas that most tools declare are recognized first, by converting them to a declared type.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, fi
 from msgspec.json import Decoder
 
 from toolwire.schema.document import MAX_DEPTH, MAX_SIZE
-from toolwire.schema.draft import FORMS, is_names
-from toolwire.schema.targets import BY_NAME, CONSTRAINTS, IDENTIFIERS, Fitted, Note, Schema, Target, asks_for_calls
+from toolwire.schema.draft import KEYWORD_CHECKS, is_names
+from toolwire.schema.targets import BY_NAME, CONSTRAINTS, IDENTIFIERS, Fitted, Note, Schema, Target, changes_calls
 
 
 class _Member(Struct, forbid_unknown_fields=True, gc=False):
@@ -41,54 +41,59 @@ class _OpenParameters(_Parameters, forbid_unknown_fields=True, gc=False):
     additional: bool = field(name="additionalProperties", default=True)
 
 
-_USUAL: Mapping[str, type[_Parameters]] = {"ollama": _Parameters, "gemini": _OpenParameters}
-for _shape in _USUAL.values():
-    Decoder(_shape)  # while one thread alone imports this: the rules of types/readable.py
+_COMMON_SHAPES: Mapping[str, type[_Parameters]] = {"ollama": _Parameters, "gemini": _OpenParameters}
+for _common_shape in _COMMON_SHAPES.values():
+    Decoder(_common_shape)  # built on import, in one thread: see the rules of types/readable.py
 _STRUCTURE = frozenset({"type", "properties", "required", "items", "anyOf", "prefixItems", "additionalProperties"})
-_BELOW = _STRUCTURE - {"type"}
+_SUBSCHEMA_KEYWORDS = _STRUCTURE - {"type"}
 _OBJECT = frozenset({"properties", "required", "additionalProperties"})
 _NOT_OBJECT = frozenset({"items", "prefixItems", "anyOf", "enum", "const"})
-_VALUES = frozenset({"default", "example", "const"})
+_ANY_VALUE_KEYWORDS = frozenset({"default", "example", "const"})
 _ONLY_TEXT = frozenset({str})
-_NOTHING: Schema = {}
-_NOBODY: list[str] = []
+_NO_PROPERTIES: Schema = {}
+_NO_NAMES: list[str] = []
 
 
-# What many tools say at their root and no other keyword depends on, with the type of its value.
-_LOOSE: Mapping[str, type] = {"$schema": str, "additionalProperties": bool, "description": str, "title": str}
+# Keywords that many tools have at the root and that no other keyword depends on, with the type of their value.
+_DROPPABLE_AT_ROOT: Mapping[str, type] = {
+    "$schema": str,
+    "additionalProperties": bool,
+    "description": str,
+    "title": str,
+}
 
 
 def fit_quickly(schema: Any, target: Target) -> Fitted | None:
-    """Fit a schema of which nothing but loose keywords of the root has to change; None for all others."""
+    """Fit a schema that needs no change except dropped keywords at the root. Return None for any other schema."""
     if type(schema) is not dict:
         return None
     if schema.keys() <= target.root_keywords:
-        return Fitted(schema) if _conforms(schema, target) else None
+        return Fitted(schema) if _conforms_at_root(schema, target) else None
     kept: Schema = {}
-    left: Schema = {}
+    dropped: Schema = {}
     for keyword, value in schema.items():
         if keyword in target.root_keywords:
             kept[keyword] = value
-        elif type(value) is _LOOSE.get(keyword):
-            left[keyword] = value
+        elif type(value) is _DROPPABLE_AT_ROOT.get(keyword):
+            dropped[keyword] = value
         else:
             return None
-    if not _conforms(kept, target):
+    if not _conforms_at_root(kept, target):
         return None
     notes = [
-        Note("", keyword, "dropped", target.why_dropped(keyword, value), asks_for_calls(keyword, value))
-        for keyword, value in left.items()
+        Note("", keyword, "dropped", target.why_dropped(keyword, value), changes_calls(keyword, value))
+        for keyword, value in dropped.items()
         if keyword not in IDENTIFIERS
     ]
     return Fitted(kept, tuple(notes))
 
 
-def _conforms(schema: Schema, target: Target) -> bool:
-    """Whether nothing in a schema, of keywords that the target takes at a root, has to change."""
-    shape = _USUAL.get(target.name)
-    if shape is not None and _has_shape(schema, shape):
+def _conforms_at_root(schema: Schema, target: Target) -> bool:
+    """Return True if nothing in a schema has to change. All its root keywords are supported."""
+    shape = _COMMON_SHAPES.get(target.name)
+    if shape is not None and _matches_shape(schema, shape):
         properties = schema["properties"]
-        return len(properties) <= MAX_SIZE and _declared(schema.get("required", _NOBODY), properties)
+        return len(properties) <= MAX_SIZE and _all_declared(schema.get("required", _NO_NAMES), properties)
     level: list[Any] = []
     if schema.get("type") != target.spelling["object"] or "properties" not in schema:
         return False
@@ -104,7 +109,7 @@ def _conforms(schema: Schema, target: Target) -> bool:
     return False
 
 
-def _has_shape(schema: Schema, shape: type[Struct]) -> bool:
+def _matches_shape(schema: Schema, shape: type[Struct]) -> bool:
     try:
         convert(schema, shape)
     except (ValidationError, UnicodeError):
@@ -113,53 +118,56 @@ def _has_shape(schema: Schema, shape: type[Struct]) -> bool:
 
 
 def _level_conforms(level: list[Any], target: Target, below: list[Any]) -> bool:
-    """Whether some subschemas conform; their own subschemas are put on the list."""
+    """Return True if all subschemas of `level` conform. Their own subschemas are appended to `below`."""
     scalars, array, keywords = target.scalars, target.spelling["array"], target.keywords
     for node in level:
         if type(node) is not dict:
             return False
-        kind, size = node.get("type"), len(node) - (type(node.get("description")) is str)
-        if kind in scalars and size == 1:
+        json_type, size = node.get("type"), len(node) - (type(node.get("description")) is str)
+        if json_type in scalars and size == 1:
             continue
-        if kind == array and size == 2 and "items" in node:
+        if json_type == array and size == 2 and "items" in node:
             below.append(node["items"])
             continue
-        if kind == target.spelling["object"] and _is_open_object(node, size, target):
+        if json_type == target.spelling["object"] and _is_open_object(node, size, target):
             below += node["properties"].values()
             continue
-        if not node.keys() <= keywords or not _node_conforms(node, target, below, kind):
+        if not node.keys() <= keywords or not _node_conforms(node, target, below, json_type):
             return False
     return True
 
 
-def _is_open_object(node: Schema, left: int, target: Target) -> bool:
-    """Whether an object of so many keywords says no more than its properties and which are required."""
+def _is_open_object(node: Schema, keyword_count: int, target: Target) -> bool:
+    """Return True if the object has only a type, properties and perhaps required names.
+
+    `keyword_count` is the number of its keywords without the description.
+    """
     properties = node.get("properties")
     if target.closed or type(properties) is not dict or not _ONLY_TEXT.issuperset(map(type, properties)):
         return False
     if "required" not in node:
-        return left == 2
-    return left == 3 and _declared(node["required"], properties)
+        return keyword_count == 2
+    return keyword_count == 3 and _all_declared(node["required"], properties)
 
 
-def _node_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
-    """Whether one subschema conforms; its own subschemas are put on the list."""
-    if type(kind) is list:
-        if not target.type_lists or kind[1:] != ["null"] or kind[0] == "null":
+def _node_conforms(node: Schema, target: Target, below: list[Any], json_type: Any) -> bool:
+    """Return True if one subschema conforms. Its own subschemas are appended to `below`."""
+    if type(json_type) is list:
+        if not target.type_lists or json_type[1:] != ["null"] or json_type[0] == "null":
             return False
-        kind = kind[0]
-    if kind is None:
+        json_type = json_type[0]
+    if json_type is None:
         if not _may_be_untyped(node, target):
             return False
-    elif kind not in target.spelled:
+    elif json_type not in target.spelled:
         return False
     if not _values_conform(node, target):
         return False
-    if kind in target.scalars and node.keys().isdisjoint(_BELOW):
+    if json_type in target.scalars and node.keys().isdisjoint(_SUBSCHEMA_KEYWORDS):
         return "enum" not in node or "const" not in node
-    if kind == target.spelling["object"] or not node.keys().isdisjoint(_OBJECT):
-        return _object_conforms(node, target, below, kind)
-    return _array_conforms(node, target, below, kind) and _union_conforms(node, target, below)
+    if json_type == target.spelling["object"] or not node.keys().isdisjoint(_OBJECT):
+        return _object_conforms(node, target, below, json_type)
+    return _array_conforms(node, target, below, json_type) and _union_conforms(node, target, below)
 
 
 def _may_be_untyped(node: Schema, target: Target) -> bool:
@@ -170,21 +178,23 @@ def _may_be_untyped(node: Schema, target: Target) -> bool:
     return not target.typed_literals and ("enum" in node or "const" in node)
 
 
-def _check(keyword: str, target: Target) -> Callable[[Any], bool] | None:
-    """Make the check of a keyword's value; none for what holds subschemas, which has one of its own."""
+def _value_check(keyword: str, target: Target) -> Callable[[Any], bool] | None:
+    """Return the check for the values of `keyword`. It is None for a keyword with subschemas."""
     if keyword in _STRUCTURE:
         return None
     if keyword in ("$ref", "$defs"):
         return lambda _value: False
     if keyword in ("title", "description"):
         return lambda value: type(value) is str
-    form = is_names if keyword == "enum" and target.text_literals else None
-    checks = [check for check in (form, FORMS.get(keyword, (None,))[0], target.limits.get(keyword)) if check]
-    anything, flag = keyword in _VALUES, keyword == "nullable"
+    names_check = is_names if keyword == "enum" and target.text_literals else None
+    checks = [
+        check for check in (names_check, KEYWORD_CHECKS.get(keyword, (None,))[0], target.limits.get(keyword)) if check
+    ]
+    allows_any, is_flag = keyword in _ANY_VALUE_KEYWORDS, keyword == "nullable"
 
     def conforms_value(value: Any) -> bool:
         if value is None or type(value) is bool:
-            return anything or (flag and value is True)
+            return allows_any or (is_flag and value is True)
         for check in checks:  # noqa: SIM110 - as a generator it takes twice as long
             if not check(value):
                 return False
@@ -194,13 +204,13 @@ def _check(keyword: str, target: Target) -> Callable[[Any], bool] | None:
 
 
 _CHECKS: Mapping[str, Mapping[str, Callable[[Any], bool] | None]] = {
-    name: {keyword: _check(keyword, target) for keyword in target.keywords | target.root_keywords}
+    name: {keyword: _value_check(keyword, target) for keyword in target.keywords | target.root_keywords}
     for name, target in BY_NAME.items()
 }
 
 
 def _values_conform(node: Schema, target: Target) -> bool:
-    """Whether the keywords that hold no subschemas have values that the target takes."""
+    """Return True if `target` supports the values of all keywords without subschemas."""
     checks = _CHECKS[target.name]
     for keyword, value in node.items():
         check = checks[keyword]
@@ -209,27 +219,27 @@ def _values_conform(node: Schema, target: Target) -> bool:
     return True
 
 
-def _object_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
-    properties = node.get("properties", _NOTHING)
+def _object_conforms(node: Schema, target: Target, below: list[Any], json_type: Any) -> bool:
+    properties = node.get("properties", _NO_PROPERTIES)
     if type(properties) is not dict or not _ONLY_TEXT.issuperset(map(type, properties)):
         return False
     below += properties.values()
-    if not _declared(node.get("required", _NOBODY), properties):
+    if not _all_declared(node.get("required", _NO_NAMES), properties):
         return False
     extra = node.get("additionalProperties", True)
     if type(extra) is dict:
         below.append(extra)
     elif type(extra) is not bool:
         return False
-    if target.closed and not (extra is False and kind == target.spelling["object"] and "properties" in node):
+    if target.closed and not (extra is False and json_type == target.spelling["object"] and "properties" in node):
         return False
     if target.all_required and ("required" not in node or len(node["required"]) != len(properties)):
         return False
     return node.keys().isdisjoint(_NOT_OBJECT)
 
 
-def _declared(required: Any, properties: Schema) -> bool:
-    """Whether every required name is a property, and is named once."""
+def _all_declared(required: Any, properties: Schema) -> bool:
+    """Return True if every name in `required` is a property and occurs once."""
     if type(required) is not list:
         return False
     for name in required:
@@ -238,10 +248,10 @@ def _declared(required: Any, properties: Schema) -> bool:
     return len(required) < 2 or len(set(required)) == len(required)
 
 
-def _array_conforms(node: Schema, target: Target, below: list[Any], kind: Any) -> bool:
+def _array_conforms(node: Schema, target: Target, below: list[Any], json_type: Any) -> bool:
     if "items" in node:
         below.append(node["items"])
-    elif target.typed and kind == target.spelling["array"]:
+    elif target.typed and json_type == target.spelling["array"]:
         return False
     if "prefixItems" in node:
         members = node["prefixItems"]

@@ -1,9 +1,11 @@
-"""A whole schema as a document: how large it is, what its references point to, and where in it a fit stands.
+"""A whole schema as a document: its size, the targets of its references, and the position of the fitting inside it.
 
 Rules of this file:
-- A reference is followed inside the document only; nothing is fetched. An embedded `$id` opens no other one.
-- Size counts JSON values, and 64 characters of text as one; what references and unions multiply, each time.
-- The schemas of one request share an allowance for what is multiplied, so that many small ones cost no more than one.
+- References are resolved inside the document only, and nothing is fetched. An embedded `$id` starts no new document.
+- The size is the number of JSON values, and 64 characters of text count as one. What references and unions multiply
+  is counted each time.
+- The schemas of one request share an allowance for multiplied values, so that many small schemas cost no more than
+  one large one.
 """
 
 import re
@@ -15,7 +17,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from toolwire.errors import InvalidSchema, SchemaRecursive
-from toolwire.schema.draft import inside
+from toolwire.schema.draft import join_path
 from toolwire.schema.targets import Action, Note, Schema, Target
 
 MAX_DEPTH = 100
@@ -23,7 +25,7 @@ MAX_NESTING = 256
 MAX_SIZE = 100_000
 _MAX_BITS = 4096
 TEXT_UNIT = 64
-_COMPARISONS = 20_000
+_MAX_COMPARISONS = 20_000
 _ROOT = "#"
 _ONLY_TEXT = frozenset({str})
 _SMALL = (bool, float, type(None))
@@ -38,7 +40,7 @@ def _too_large(path: str) -> InvalidSchema:
 
 
 def too_deep(path: str) -> InvalidSchema:
-    """Say which limit of depth a schema has passed."""
+    """Return the error for a schema that exceeds the limit of depth."""
     return InvalidSchema(
         f"the schema is nested too deeply: at most {MAX_DEPTH} levels of subschemas, {MAX_NESTING} of JSON",
         path=path,
@@ -46,34 +48,34 @@ def too_deep(path: str) -> InvalidSchema:
 
 
 class Allowance:
-    """How many JSON values the schemas of one request may be multiplied by, and how often they may be compared."""
+    """How much the schemas of one request may grow: the JSON values that are written again, and the comparisons."""
 
     __slots__ = ("comparisons", "values")
 
     def __init__(self) -> None:
         self.values: int = MAX_SIZE
-        self.comparisons: int = _COMPARISONS
+        self.comparisons: int = _MAX_COMPARISONS
 
     def grow(self, size: int) -> None:
-        """Allow more, for a schema of so many JSON values."""
+        """Increase the allowance for a schema of `size` JSON values."""
         self.values += size
         self.comparisons += size
 
     def take(self, size: int, path: str) -> None:
-        """Take so many values; refuse more than there are left."""
+        """Use up `size` values. Raise `InvalidSchema` if fewer are left."""
         self.values -= size
         if self.values < 0:
             message = f"the schemas of this request are too large together: {MAX_SIZE:,} JSON values may be written out"
             raise InvalidSchema(f"{message} for references and alternatives, and as many as they have", path=path)
 
-    def may_compare(self) -> bool:
-        """Take one comparison; False where none is left."""
+    def try_compare(self) -> bool:
+        """Use up one comparison. Return False if none is left."""
         self.comparisons -= 1
         return self.comparisons >= 0
 
 
 def _children(value: Any) -> tuple[list[Any], int]:
-    """List the values inside a JSON value; also give the size of its own text."""
+    """Return the values directly inside a JSON value, and the size of its own text."""
     if isinstance(value, dict):
         if not _ONLY_TEXT.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
             raise InvalidSchema("the schema is not JSON: every key must be a string")
@@ -90,14 +92,14 @@ def _children(value: Any) -> tuple[list[Any], int]:
 
 
 def measure(value: Any, path: str = "") -> int:
-    """Count the JSON values of a value; refuse what is too large, too deep or not JSON."""
+    """Return the number of JSON values in `value`. Raise `InvalidSchema` if it is too large, too deep or not JSON."""
     size, level = 0, [value]
     for _ in range(MAX_NESTING):
         size += len(level)
         below: list[Any] = []
         for item in level:
-            kind = type(item)
-            if kind in _SMALL or (kind is str and len(item) < TEXT_UNIT):
+            value_type = type(item)
+            if value_type in _SMALL or (value_type is str and len(item) < TEXT_UNIT):
                 continue
             children, text = _children(item)
             below += children
@@ -111,7 +113,7 @@ def measure(value: Any, path: str = "") -> int:
 
 
 def _anchors(root: Schema) -> dict[str, Any]:
-    """Every `$anchor` of a document, the first one of a name."""
+    """Return the subschemas of a document by `$anchor`. The first one of a name counts."""
     anchors: dict[str, Any] = {}
     level: list[Any] = [root]
     while level:
@@ -124,12 +126,12 @@ def _anchors(root: Schema) -> dict[str, Any]:
 
 
 def pointer_steps(pointer: str) -> list[str]:
-    """Read a JSON pointer, as a URI fragment writes it."""
+    """Split a JSON pointer that is written as a URI fragment into its steps."""
     return [step.replace("~1", "/").replace("~0", "~") for step in unquote(pointer).split("/")[1:]]
 
 
-def pointed_at(root: Any, reference: Any) -> Any:
-    """Give what a reference leads to inside of its document; None where it leads nowhere."""
+def resolve_pointer(root: Any, reference: Any) -> Any:
+    """Return the value that `reference` points to inside `root`, or None if it points to nothing there."""
     if type(reference) is not str or not reference.startswith("#"):
         return None
     for step in pointer_steps(reference[1:]):
@@ -144,27 +146,27 @@ def pointed_at(root: Any, reference: Any) -> Any:
 
 
 def pointer_step(name: str) -> str:
-    """Write one step of a JSON pointer."""
+    """Escape `name` as one step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _definition(name: str) -> str:
-    """Write the reference to a definition at the root."""
+def _definition_pointer(name: str) -> str:
+    """Return the reference to the definition `name` at the root."""
     return f"#/$defs/{pointer_step(name).replace('%', '%25')}"
 
 
 class RootSchema:
-    """A root schema, what its references point to, which of them a fit keeps, and what writing out the others costs."""
+    """A root schema with the targets of its references, and the cost of writing them out."""
 
     __slots__ = (
         "_anchors",
         "_base",
-        "_defined",
-        "_found",
-        "_kept",
-        "_leads",
+        "_definition_names",
+        "_edges",
+        "_kept_references",
         "_sizes",
         "_spent",
+        "_targets",
         "allowance",
         "pending",
         "root",
@@ -173,59 +175,59 @@ class RootSchema:
     def __init__(self, root: Schema, allowance: Allowance | None = None) -> None:
         self.root: Schema = root
         self.allowance: Allowance = Allowance() if allowance is None else allowance
-        self._found: dict[str, Any] = {}
+        self._targets: dict[str, Any] = {}
         self.pending: deque[tuple[str, str]] = deque()
         self._spent = 0
         self._sizes: dict[str, int] = {}
         self._anchors: dict[str, Any] | None = None
         base, defs = root.get("$id"), root.get("$defs")
         self._base = base.removesuffix("#") if isinstance(base, str) else ""
-        self._defined = set(defs) if isinstance(defs, dict) else set()
-        self._kept: dict[str, tuple[str, str]] = {}
-        self._leads: dict[str, dict[str, str]] = {}
+        self._definition_names = set(defs) if isinstance(defs, dict) else set()
+        self._kept_references: dict[str, tuple[str, str]] = {}
+        self._edges: dict[str, dict[str, str]] = {}
 
     def spend(self, size: int, path: str) -> None:
-        """Count what is written out once more; refuse what would grow past the limit."""
+        """Count `size` values as written. Raise `InvalidSchema` if the schema grows past the limit."""
         self._spent += size
         if self._spent > MAX_SIZE:
             raise _too_large(path)
 
-    def open(self) -> None:
+    def count_root(self) -> None:
         """Count the schema itself."""
         size = measure(self.root)
         self.allowance.grow(size)
         self.spend(size, "")
 
     def multiply(self, size: int, path: str) -> None:
-        """Count what is written out once more, and was not in the schema so often."""
+        """Count `size` values that are written more often than they occur in the schema."""
         self.spend(size, path)
         self.allowance.take(size, path)
 
     def find(self, ref: str, path: str = "") -> Any:
-        """Find the subschema that a reference points to."""
-        if ref not in self._found:
-            self._found[ref] = self._find(ref, path)
-        return self._found[ref]
+        """Return the subschema that `ref` points to. Raise `InvalidSchema` if there is none in this document."""
+        if ref not in self._targets:
+            self._targets[ref] = self._resolve(ref, path)
+        return self._targets[ref]
 
-    def _find(self, ref: str, path: str) -> Any:
+    def _resolve(self, ref: str, path: str) -> Any:
         fragment = ref.removeprefix(self._base) if self._base and "#" in ref else ref
         if not fragment.startswith("#"):
             raise InvalidSchema(f"$ref {ref!r} points outside the schema; move its target into $defs", path=path)
-        value = self._look_up(fragment[1:])
+        value = self._find_fragment(fragment[1:])
         if not isinstance(value, dict | bool):
             raise InvalidSchema(f"$ref {ref!r} points to no schema in this document", path=path)
         return value
 
     def expand(self, ref: str, path: str) -> Any:
-        """Find the subschema that a reference points to, and count it as written out in its place."""
+        """Return the subschema that `ref` points to, and count it as written out in place of the reference."""
         value = self.find(ref, path)
         if ref not in self._sizes:
             self._sizes[ref] = measure(value, path)
         self.multiply(self._sizes[ref], path)
         return value
 
-    def _look_up(self, fragment: str) -> Any:
-        """Find what a fragment names; None where it names nothing."""
+    def _find_fragment(self, fragment: str) -> Any:
+        """Return the value at `fragment`, or None if there is none."""
         if fragment and not fragment.startswith("/"):
             if self._anchors is None:
                 self._anchors = _anchors(self.root)
@@ -240,58 +242,58 @@ class RootSchema:
                 return None
         return value
 
-    def keep(self, ref: str, site: "Site") -> str:
-        """Name a reference so that it holds in the fitted schema, and remember where it leads."""
-        if ref not in self._kept:
-            self._kept[ref] = self._name(ref, site.path)
-        goal, kept = self._kept[ref]
-        if not site.soft:
-            self._leads.setdefault(site.owner, {}).setdefault(goal, site.path)
-        return kept
+    def keep_reference(self, ref: str, site: "Site") -> str:
+        """Return the reference that the fitted schema uses for `ref`, and record the edge for `reject_cycles`."""
+        if ref not in self._kept_references:
+            self._kept_references[ref] = self._define(ref, site.path)
+        definition, reference = self._kept_references[ref]
+        if not site.cycle_allowed:
+            self._edges.setdefault(site.owner, {}).setdefault(definition, site.path)
+        return reference
 
-    def _name(self, ref: str, path: str) -> tuple[str, str]:
-        """Give the definition that a reference leads to, and how it is written; it may have to be defined first."""
+    def _define(self, ref: str, path: str) -> tuple[str, str]:
+        """Return the definition that `ref` points to, and the reference to it. A missing definition is scheduled."""
         if self.find(ref, path) is self.root:
             return _ROOT, _ROOT
         pointer = ref.partition("#")[2]
         steps = pointer_steps(pointer) if pointer.startswith("/") else [pointer]
-        if steps[:-1] == ["$defs"] and steps[-1] in self._defined:
-            return _definition(steps[-1]), f"#{pointer}"
+        if steps[:-1] == ["$defs"] and steps[-1] in self._definition_names:
+            return _definition_pointer(steps[-1]), f"#{pointer}"
         name, count = steps[-1], 1
-        while name in self._defined:
+        while name in self._definition_names:
             count += 1
             name = f"{steps[-1]}_{count}"
-        self._defined.add(name)
+        self._definition_names.add(name)
         self.pending.append((name, ref))
-        return _definition(name), _definition(name)
+        return _definition_pointer(name), _definition_pointer(name)
 
-    def refuse_cycles(self, target: Target) -> None:
-        """Refuse kept references that lead back to themselves in a way that the target does not follow."""
-        if not self._leads:
+    def reject_cycles(self, target: Target) -> None:
+        """Raise `SchemaRecursive` if the kept references form a cycle that the target does not support."""
+        if not self._edges:
             return
         try:
-            TopologicalSorter(self._leads).prepare()
+            TopologicalSorter(self._edges).prepare()
         except CycleError as problem:
             start, *cycle = reversed(problem.args[1])
-            route = " -> ".join((start, *cycle))
+            cycle_text = " -> ".join((start, *cycle))
             raise SchemaRecursive(
-                f"$ref {cycle[0]!r} leads back to itself ({route}); {_allowed_cycles(target)}",
-                path=inside(self._leads[start][cycle[0]], "$ref"),
+                f"$ref {cycle[0]!r} leads back to itself ({cycle_text}); {_cycle_rule(target)}",
+                path=join_path(self._edges[start][cycle[0]], "$ref"),
             ) from None
 
 
-def _allowed_cycles(target: Target) -> str:
+def _cycle_rule(target: Target) -> str:
     if not target.cycle_through:
-        return f"{target.name} takes no recursive schema"
+        return f"{target.name} does not support recursive schemas"
     if target.cycle_through == {"optional"}:
-        return f"{target.name} follows a cycle only through properties that are not required"
+        return f"{target.name} supports a cycle only through properties that are not required"
     return "a cycle needs a property or an item in between"
 
 
 class Site(Struct, frozen=True):
-    """Where a fit stands: the target, the document, the path, and the references written out on the way.
+    """The position of a fitting: target, document, path, and the references that were expanded on the way.
 
-    `owner`: the definition that it stands in. `soft`: a reference here may close a cycle.
+    `owner` is the definition that contains it. If `cycle_allowed`, a reference here may close a cycle.
     """
 
     target: Target
@@ -299,28 +301,31 @@ class Site(Struct, frozen=True):
     notes: list[Note]
     path: str = ""
     depth: int = 0
-    trail: frozenset[str] = frozenset()
+    expanded: frozenset[str] = frozenset()
     owner: str = _ROOT
-    soft: bool = False
+    cycle_allowed: bool = False
     root: bool = False
 
-    def below(self, step: str, passing: str = "") -> "Site":
-        """Go one subschema further down; `passing` says through what."""
+    def below(self, step: str, through: str = "") -> "Site":
+        """Return the position one subschema further down.
+
+        `through` is the kind of member that contains it, as in `Target.cycle_through`.
+        """
         return Site(
             self.target,
             self.document,
             self.notes,
-            inside(self.path, step),
+            join_path(self.path, step),
             self.depth + 1,
-            self.trail,
+            self.expanded,
             self.owner,
-            self.soft or passing in self.target.cycle_through,
+            self.cycle_allowed or through in self.target.cycle_through,
         )
 
     def defining(self, name: str) -> "Site":
-        """Go to a definition."""
-        return Site(self.target, self.document, self.notes, f"$defs.{name}", 1, owner=_definition(name))
+        """Return the position of the definition `name`."""
+        return Site(self.target, self.document, self.notes, f"$defs.{name}", 1, owner=_definition_pointer(name))
 
     def note(self, keyword: str, action: Action, detail: str, changes: bool = True) -> None:
-        """Record what became of a keyword here."""
+        """Record what happened to `keyword` here."""
         self.notes.append(Note(self.path, keyword, action, detail, changes))

@@ -1,11 +1,13 @@
-"""Taking out the nulls by which a strict model says that an argument is absent.
+"""Removes the nulls that a model sends for absent arguments under a strict schema.
+
+In OpenAI's strict mode every property is required, so that a model can leave one out only by sending null.
 
 Rules of this file:
-- A null goes where the original schema declares the property, does not require it and does not accept null.
-- Of several alternatives the one counts that fits the arguments as they are, else the first that fits without
-  such nulls; one that declares every property that is given comes before one that merely allows it.
-- What fits is judged by types, literals, names and bounds; patterns and the like are left to validation.
-- Nulls deeper than `MAX_DEPTH` levels stay; validation will see them.
+- A null is removed if the original schema declares the property, does not require it and does not accept null.
+- Of several alternatives, the one that matches the arguments unchanged applies, else the first that matches without
+  such nulls. An alternative that declares all given properties is preferred to one that only allows them.
+- Matching considers types, literals, names and bounds. Patterns and the like are left to validation.
+- Nulls below `MAX_DEPTH` levels stay, and validation reports them.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from toolwire.schema.document import MAX_DEPTH, RootSchema
-from toolwire.schema.draft import as_list, is_kind, is_number, present, same
+from toolwire.schema.draft import as_list, is_json_type, is_number, is_same_json, normalize_subschema
 from toolwire.schema.targets import COMBINERS, OBJECT_KEYWORDS, Schema
 
 _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] = {
@@ -28,65 +30,65 @@ _BOUNDS: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], bool]]] 
 }
 
 
-# So few names are looked through as fast as in a set that has to be made.
-_FEW = 16
+# Up to this many names, scanning the list is as fast as building a set.
+_SCAN_LIMIT = 16
 
 
 def prune_nulls(arguments: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Delete the nulls that mean "absent" under the original schema; the same object if there are none."""
+    """Return `arguments` without the nulls that mean "absent" under `schema`: the same object if there are none."""
     return NullPruner(schema).prune(arguments)
 
 
 class NullPruner:
-    """Deletes the nulls that mean "absent" under one schema; what it takes to read the schema is done once."""
+    """Removes the nulls that mean "absent" under one schema. The schema is analyzed only once."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
 
     @cached_property
-    def lets_out(self) -> bool:
-        """Whether the schema declares, at any depth, a property that it does not require."""
-        return lets_out(self._schema)
+    def has_optional_properties(self) -> bool:
+        """Return True if the schema declares an optional property at any depth."""
+        return has_optional_properties(self._schema)
 
     @cached_property
     def _document(self) -> RootSchema:
         return RootSchema(self._schema)
 
     def prune(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Delete the nulls of some arguments; the same object if there are none."""
+        """Return `arguments` without the nulls that mean "absent": the same object if there are none."""
         required = self._schema.get("required")
-        known: Collection[Any] = required if isinstance(required, list) else ()  # it stays, null or not
-        if len(known) > _FEW:
-            known = _required(self._schema)
-        if not _holds_null([value for name, value in arguments.items() if value is not None or name not in known]):
+        known: Collection[Any] = required if isinstance(required, list) else ()  # these stay, even if they are null
+        if len(known) > _SCAN_LIMIT:
+            known = _required_names(self._schema)
+        if not _contains_null([value for name, value in arguments.items() if value is not None or name not in known]):
             return arguments
-        if not self.lets_out:
+        if not self.has_optional_properties:
             return arguments
-        pruned: dict[str, Any] = _Pruning(self._document).pruned(arguments, self._schema, 0)
-        return pruned
+        result: dict[str, Any] = _Pruning(self._document).prune(arguments, self._schema, 0)
+        return result
 
 
-def lets_out(schema: Any) -> bool:
-    """Whether a schema declares, at any depth, a property that it does not require."""
-    left = [schema]
-    while left:
-        node = left.pop()
+def has_optional_properties(schema: Any) -> bool:
+    """Return True if `schema` declares an optional property at any depth."""
+    pending = [schema]
+    while pending:
+        node = pending.pop()
         if isinstance(node, dict):
             properties = node.get("properties")
-            if isinstance(properties, dict) and not properties.keys() <= _required(node):
+            if isinstance(properties, dict) and not properties.keys() <= _required_names(node):
                 return True
-            left += node.values()
+            pending += node.values()
         elif isinstance(node, list):
-            left += node
+            pending += node
     return False
 
 
-def _required(node: Schema) -> set[str]:
+def _required_names(node: Schema) -> set[str]:
     names = node.get("required")
     return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
-def _holds_null(value: Any) -> bool:
+def _contains_null(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
@@ -103,145 +105,147 @@ def _holds_null(value: Any) -> bool:
     return False
 
 
-class _Reading(NamedTuple):
-    """A way to read a value: whether no extra property is allowed, and whether a null may mean "absent"."""
+class _MatchMode(NamedTuple):
+    """How a value is matched against a subschema.
+
+    `closed` forbids undeclared properties. `null_is_absent` accepts null for optional properties.
+    """
 
     closed: bool
     null_is_absent: bool
 
 
-_AS_IT_IS = _Reading(closed=False, null_is_absent=False)
-_READINGS = (_Reading(True, False), _Reading(True, True), _AS_IT_IS, _Reading(False, True))
+_EXACT = _MatchMode(closed=False, null_is_absent=False)
+_MATCH_MODES = (_MatchMode(True, False), _MatchMode(True, True), _EXACT, _MatchMode(False, True))
 
 
 class _Pruning:
-    """One pruning: what has been found out about which value under which subschema.
+    """The state of one pruning: which value matches which subschema.
 
-    Both are remembered by identity, and held, so that no identity is used twice.
+    Values and subschemas are keyed by identity. They are referenced here, so that no identity is reused.
     """
 
-    __slots__ = ("_document", "_fits", "_views")
+    __slots__ = ("_document", "_match_results", "_normalized_nodes")
 
     def __init__(self, document: RootSchema) -> None:
         self._document = document
-        self._views: dict[int, tuple[Any, Schema]] = {}
-        self._fits: dict[tuple[int, int, _Reading], tuple[Any, bool]] = {}
+        self._normalized_nodes: dict[int, tuple[Any, Schema]] = {}
+        self._match_results: dict[tuple[int, int, _MatchMode], tuple[Any, bool]] = {}
 
-    def pruned(self, value: Any, raw: Any, depth: int) -> Any:
-        """Take out the nulls that mean "absent"."""
+    def prune(self, value: Any, raw: Any, depth: int) -> Any:
+        """Return `value` without the nulls that mean "absent"."""
         if depth > MAX_DEPTH or not isinstance(value, dict | list):
             return value
-        nodes = self._applying(value, raw, depth)
-        required = set[str]().union(*map(_required, nodes))
+        nodes = self._applicable(value, raw, depth)
+        required = set[str]().union(*map(_required_names, nodes))
         if isinstance(value, list):
-            items = [self._pruned_by(item, _of_item(nodes, index), depth) for index, item in enumerate(value)]
+            items = [self._prune_with(item, _item_schemas(nodes, index), depth) for index, item in enumerate(value)]
             return value if all(new is old for new, old in zip(items, value, strict=True)) else items
         out = {
-            name: self._pruned_by(item, _of_property(nodes, name), depth)
+            name: self._prune_with(item, _property_schemas(nodes, name), depth)
             for name, item in value.items()
             if item is not None or name in required or not self._means_absent(name, nodes, depth)
         }
         unchanged = len(out) == len(value) and all(out[name] is value[name] for name in out)
         return value if unchanged else out
 
-    def _pruned_by(self, value: Any, schemas: list[Any], depth: int) -> Any:
+    def _prune_with(self, value: Any, schemas: list[Any], depth: int) -> Any:
         for raw in schemas:
-            value = self.pruned(value, raw, depth + 1)
+            value = self.prune(value, raw, depth + 1)
         return value
 
     def _means_absent(self, name: str, nodes: list[Schema], depth: int) -> bool:
         if not any(name in node.get("properties", ()) for node in nodes):
             return False
-        return not all(self._accepts(None, raw, _AS_IT_IS, depth) for raw in _of_property(nodes, name))
+        return not all(self._matches(None, raw, _EXACT, depth) for raw in _property_schemas(nodes, name))
 
-    def _view(self, raw: Any) -> Schema:
+    def _normalized(self, raw: Any) -> Schema:
         key = id(raw)
-        if key not in self._views:
-            self._views[key] = (raw, present(raw, ""))
-        return self._views[key][1]
+        if key not in self._normalized_nodes:
+            self._normalized_nodes[key] = (raw, normalize_subschema(raw, ""))
+        return self._normalized_nodes[key][1]
 
-    def _applying(self, value: Any, raw: Any, depth: int) -> list[Schema]:
-        """Every subschema that speaks about a value: what holds at once, and the alternative that fits."""
+    def _applicable(self, value: Any, raw: Any, depth: int) -> list[Schema]:
+        """Return all subschemas that apply to `value`: those that apply together, and the matching alternatives."""
         nodes: list[Schema] = []
         seen: set[str] = set()
         pending = [raw]
         while pending:
-            node = self._view(pending.pop())
+            node = self._normalized(pending.pop())
             nodes.append(node)
             if (ref := node.get("$ref")) is not None and ref not in seen:
                 seen.add(ref)
                 pending.append(self._document.find(ref))
             pending += node.get("allOf", ())
             for keyword in ("anyOf", "oneOf"):
-                pending += self._chosen(value, node.get(keyword, ()), depth)
+                pending += self._select_branch(value, node.get(keyword, ()), depth)
         return nodes
 
-    def _chosen(self, value: Any, branches: list[Any], depth: int) -> list[Any]:
-        for reading in _READINGS:
+    def _select_branch(self, value: Any, branches: list[Any], depth: int) -> list[Any]:
+        for mode in _MATCH_MODES:
             for branch in branches:
-                if self._accepts(value, branch, reading, depth):
+                if self._matches(value, branch, mode, depth):
                     return [branch]
         return []
 
-    def _accepts(self, value: Any, raw: Any, reading: _Reading, depth: int) -> bool:
-        """Whether a value fits a subschema, read in one of the ways."""
+    def _matches(self, value: Any, raw: Any, mode: _MatchMode, depth: int) -> bool:
+        """Return True if `value` matches the subschema in the given mode."""
         if depth > MAX_DEPTH:
             return True
-        node = self._view(raw)
-        key = (id(value), id(node), reading)
-        if key not in self._fits:
-            self._fits[key] = (value, True)
+        node = self._normalized(raw)
+        key = (id(value), id(node), mode)
+        if key not in self._match_results:
+            self._match_results[key] = (value, True)
             fits = (
-                _fits_alone(value, node)
-                and self._fits_combined(value, node, reading, depth + 1)
-                and self._fits_inside(value, node, reading, depth + 1)
+                _satisfies_own_keywords(value, node)
+                and self._satisfies_combiners(value, node, mode, depth + 1)
+                and self._satisfies_children(value, node, mode, depth + 1)
             )
-            self._fits[key] = (value, fits)
-        return self._fits[key][1]
+            self._match_results[key] = (value, fits)
+        return self._match_results[key][1]
 
-    def _fits_combined(self, value: Any, node: Schema, reading: _Reading, depth: int) -> bool:
-        if "$ref" in node and not self._accepts(value, self._document.find(node["$ref"]), reading, depth):
+    def _satisfies_combiners(self, value: Any, node: Schema, mode: _MatchMode, depth: int) -> bool:
+        if "$ref" in node and not self._matches(value, self._document.find(node["$ref"]), mode, depth):
             return False
-        if not all(self._accepts(value, raw, reading, depth) for raw in node.get("allOf", ())):
+        if not all(self._matches(value, raw, mode, depth) for raw in node.get("allOf", ())):
             return False
         unions = [node[keyword] for keyword in ("anyOf", "oneOf") if keyword in node]
-        return all(any(self._accepts(value, raw, reading, depth) for raw in union) for union in unions)
+        return all(any(self._matches(value, raw, mode, depth) for raw in union) for union in unions)
 
-    def _fits_inside(self, value: Any, node: Schema, reading: _Reading, depth: int) -> bool:
+    def _satisfies_children(self, value: Any, node: Schema, mode: _MatchMode, depth: int) -> bool:
         if isinstance(value, list):
             return all(
-                self._accepts(item, raw, reading, depth)
+                self._matches(item, raw, mode, depth)
                 for index, item in enumerate(value)
-                for raw in _of_item([node], index)
+                for raw in _item_schemas([node], index)
             )
         if not isinstance(value, dict):
             return True
         required, declared = set(node.get("required", ())), node.get("properties", {})
         if any(name not in value for name in required):
             return False
-        speaks = COMBINERS.isdisjoint(node) or not OBJECT_KEYWORDS.isdisjoint(node)
-        if reading.closed and speaks and not value.keys() <= declared.keys():
+        lists_properties = COMBINERS.isdisjoint(node) or not OBJECT_KEYWORDS.isdisjoint(node)
+        if mode.closed and lists_properties and not value.keys() <= declared.keys():
             return False
         return all(
-            (reading.null_is_absent and item is None and name not in required)
-            or self._accepts(item, raw, reading, depth)
+            (mode.null_is_absent and item is None and name not in required) or self._matches(item, raw, mode, depth)
             for name, item in value.items()
-            for raw in _of_property([node], name)
+            for raw in _property_schemas([node], name)
         )
 
 
-def _of_property(nodes: list[Schema], name: str) -> list[Any]:
-    """List the subschemas of a property, by its name or as an extra one."""
-    named = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
-    return named + [
+def _property_schemas(nodes: list[Schema], name: str) -> list[Any]:
+    """Return the subschemas for the property `name`, whether it is declared or an additional one."""
+    declared = [node["properties"][name] for node in nodes if name in node.get("properties", ())]
+    return declared + [
         node["additionalProperties"]
         for node in nodes
         if "additionalProperties" in node and name not in node.get("properties", ()) and "patternProperties" not in node
     ]
 
 
-def _of_item(nodes: list[Schema], index: int) -> list[Any]:
-    """List the subschemas of an item, by its place in a tuple or as one of the rest."""
+def _item_schemas(nodes: list[Schema], index: int) -> list[Any]:
+    """Return the subschemas for the item at `index`, whether it belongs to the tuple or follows it."""
     schemas: list[Any] = []
     for node in nodes:
         members = node.get("prefixItems", ())
@@ -252,15 +256,15 @@ def _of_item(nodes: list[Schema], index: int) -> list[Any]:
     return schemas
 
 
-def _fits_alone(value: Any, node: Schema) -> bool:
-    """Whether a value fits what a subschema says without further subschemas."""
-    if "type" in node and not any(is_kind(value, kind) for kind in as_list(node["type"])):
+def _satisfies_own_keywords(value: Any, node: Schema) -> bool:
+    """Return True if `value` satisfies the keywords of `node` that have no subschemas."""
+    if "type" in node and not any(is_json_type(value, json_type) for json_type in as_list(node["type"])):
         return False
-    if "const" in node and not same(value, node["const"]):
+    if "const" in node and not is_same_json(value, node["const"]):
         return False
-    if "enum" in node and not any(same(value, other) for other in node["enum"]):
+    if "enum" in node and not any(is_same_json(value, other) for other in node["enum"]):
         return False
     if node.get("not") in ({}, True):
         return False
-    bounded = [(check, node[keyword]) for keyword, check in _BOUNDS.items() if keyword in node]
-    return all(within(value, bound) for (applies, within), bound in bounded if applies(value))
+    bounds = [(check, node[keyword]) for keyword, check in _BOUNDS.items() if keyword in node]
+    return all(within(value, bound) for (applies, within), bound in bounds if applies(value))

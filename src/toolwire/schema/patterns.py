@@ -1,9 +1,9 @@
-"""Patterns that end in time: a linear engine where it will do, and a limit on the work where it will not.
+"""Regular expressions with bounded run time: a linear engine where possible, and a work limit where not.
 
 Rules of this file:
-- A pattern is first read by the engine that never goes back. Look-around and back-references need the other
-  one, which stops after a number of steps; a text that takes more is refused, never let through.
-- What a pattern repeats is weighed: a heavy one meets only so much text in one validation.
+- A pattern is compiled by the linear engine if possible. Look-around and back-references need the backtracking
+  engine, which stops after a number of steps. A text that would need more steps is rejected, never accepted.
+- A pattern is weighed by its repetitions. Heavy patterns may process only a limited amount of text per validation.
 """
 
 import re
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 LIGHT = 100
 MAX_WORK = 30_000_000
 MAX_WEIGHT = 100_000
-_SIZE = 10_000_000
-_STEPS = 10_000
+_MAX_COMPILED_SIZE = 10_000_000
+_MAX_BACKTRACKS = 10_000
 _TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\(|\)|\{(\d{0,9})(?:,(\d{0,9}))?\}|[\s\S]", re.DOTALL)
 
 
-def weight(pattern: str) -> int:
-    """Count the single characters that a pattern looks for, once its repetitions are written out."""
+def pattern_weight(pattern: str) -> int:
+    """Count the single characters that `pattern` matches once its repetitions are written out."""
     groups: list[int] = [0]
     last = 0
     for token in _TOKEN.finditer(pattern):
@@ -43,22 +43,24 @@ def weight(pattern: str) -> int:
     return min(sum(groups), 10 * MAX_WEIGHT)
 
 
-def linear() -> "RegexOptions":
-    """Give the engine that takes a time proportional to the text."""
+def linear_engine() -> "RegexOptions":
+    """Return the options of the engine whose run time is proportional to the text."""
     from jsonschema_rs import RegexOptions  # noqa: PLC0415 - loaded with the first schema
 
-    return RegexOptions(size_limit=_SIZE, dfa_size_limit=_SIZE)
+    return RegexOptions(size_limit=_MAX_COMPILED_SIZE, dfa_size_limit=_MAX_COMPILED_SIZE)
 
 
-def stepping() -> "FancyRegexOptions":
-    """Give the engine that knows look-around and back-references, and stops after a number of steps."""
+def backtracking_engine() -> "FancyRegexOptions":
+    """Return the options of the engine with look-around and back-references, which stops after a number of steps."""
     from jsonschema_rs import FancyRegexOptions  # noqa: PLC0415 - loaded with the first schema
 
-    return FancyRegexOptions(backtrack_limit=_STEPS, size_limit=_SIZE, dfa_size_limit=_SIZE)
+    return FancyRegexOptions(
+        backtrack_limit=_MAX_BACKTRACKS, size_limit=_MAX_COMPILED_SIZE, dfa_size_limit=_MAX_COMPILED_SIZE
+    )
 
 
 class Meter:
-    """The work that patterns have made of the texts of one validation."""
+    """Counts the work of all patterns in one validation."""
 
     __slots__ = ("spent",)
 
@@ -67,7 +69,7 @@ class Meter:
 
     @property
     def over(self) -> bool:
-        """Whether it was more than is allowed."""
+        """Return True if the work limit was exceeded."""
         return self.spent > MAX_WORK
 
 
@@ -75,37 +77,40 @@ METER: ContextVar[Meter | None] = ContextVar("METER", default=None)
 
 
 class MeteredPattern:
-    """The keyword `pattern`, where its work has to be counted."""
+    """An implementation of the keyword `pattern` that counts its work. It is used for heavy patterns only."""
 
-    __slots__ = ("_steps", "_validator", "_weight")
+    __slots__ = ("_backtracks", "_validator", "_weight")
 
     def __init__(self, _parent: dict[str, Any], pattern: Any, _path: list[str | int]) -> None:
         from jsonschema_rs import Draft202012Validator, ValidationError  # noqa: PLC0415 - loaded by now
 
-        self._weight = weight(pattern)
-        self._steps = False
+        self._weight = pattern_weight(pattern)
+        self._backtracks = False
         try:
-            self._validator = Draft202012Validator({"pattern": pattern}, pattern_options=linear())
+            self._validator = Draft202012Validator({"pattern": pattern}, pattern_options=linear_engine())
         except ValidationError:
-            self._validator = Draft202012Validator({"pattern": pattern}, pattern_options=stepping())
-            self._steps = True
+            self._validator = Draft202012Validator({"pattern": pattern}, pattern_options=backtracking_engine())
+            self._backtracks = True
 
     def validate(self, value: Any) -> None:
-        """Refuse a text that does not match, or that would take too long."""
+        """Raise `ValueError` if `value` does not match, or would take too long."""
         if type(value) is not str:
             return
         meter = METER.get() or Meter()
-        meter.spent += len(value) * (self._weight + (len(value) // 2 if self._steps else 0))
+        meter.spent += len(value) * (self._weight + (len(value) // 2 if self._backtracks else 0))
         if meter.over:
             raise ValueError("too much text for a pattern")
         if self._validator.is_valid(value):
             return
-        if self._steps and self._gave_up(value):
+        if self._backtracks and self._hit_step_limit(value):
             meter.spent = MAX_WORK + 1
         raise ValueError("no match")
 
-    def _gave_up(self, value: str) -> bool:
-        """Whether the engine stopped before it knew; what does not match may stand below a `not`."""
+    def _hit_step_limit(self, value: str) -> bool:
+        """Return True if the engine stopped before it had a result.
+
+        Such a text must not count as "no match", because the pattern may be below a `not`.
+        """
         from jsonschema_rs import ValidationErrorKind  # noqa: PLC0415 - loaded by now
 
         error = next(self._validator.iter_errors(value))

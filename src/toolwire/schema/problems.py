@@ -1,13 +1,15 @@
-"""What is wrong with arguments that are not valid: a walk from the outside in, along the schema that they do not fit.
+"""The problems of invalid arguments: a walk over the schema, down to the subschemas that they violate.
 
 Rules of this file:
-- The library decides what is valid, here as elsewhere: a walk goes only where it says that something is not.
-- A walk takes so many steps, goes so deep and no further; what it has found by then is told.
-- Problems come in the order of the schema, each told where it lies; each keyword has its row in the table.
-- Where `$ref` stands alone in a draft, what stands beside it is not looked at.
-- Of alternatives, the problems of the closest one are told. Closest is what has the right type, then what has the
-  right literals (`kind: circle`), then what has the fewest problems. Alternatives that are nothing but types or
-  literals are told as one.
+- The validation library (jsonschema-rs) decides what is valid. The walk enters a subschema only if the library
+  rejects the value there.
+- The number of steps and the depth of a walk are limited. A walk that reaches a limit reports the problems that it
+  has found so far.
+- Problems are listed in the order of the schema, each with the path of the value. Each keyword has a row in the table.
+- Up to draft 7, the keywords beside a `$ref` are ignored.
+- For alternatives (`anyOf`, `oneOf`), only the problems of the closest one are reported. The closest alternative is
+  chosen by type, then by literals (`kind: circle`), then by the number of problems. Alternatives that consist only
+  of types, or only of literals, are reported as one problem.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,278 +18,290 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from toolwire.schema.draft import as_list
-from toolwire.schema.subschemas import REFERENCES, SAME_VALUE, Resources, Subschema, held
+from toolwire.schema.subschemas import REFERENCES, SAME_VALUE, Resources, Subschema, child_subschemas
 from toolwire.schema.wording import (
-    WORDS,
+    MISMATCH_MESSAGES,
     Display,
-    Spot,
-    counted,
-    form,
-    mismatch,
-    missing_field,
-    named,
-    sentence,
-    unknown_field,
+    Location,
+    count_phrase,
+    describe_mismatch,
+    describe_missing_field,
+    describe_unknown_field,
+    format_problem,
+    label_value,
+    summarize_schema,
 )
 
 _MAX_LEVELS = 100
 _MAX_HINTS = 20
 _MAX_FOLLOWED = 4
 _MAX_EXPLORED = 4
-_LEVELS = 4
+_DECLARED_NAME_LEVELS = 4
 _MOST_NAMES = 1000
-_UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+_UNEVALUATED_KEYWORDS = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 
 
-class Ground(NamedTuple):
-    """The schema that is walked along: its parts, how one of them is compiled, how many steps that takes."""
+class SchemaContext(NamedTuple):
+    """The compiled state of one schema, shared by its walks. One compile costs `compile_cost` steps."""
 
     root: Subschema
     resources: Resources
     compile: Callable[[dict[str, Any]], Any]
-    toll: int
+    compile_cost: int
     ref_stands_alone: bool
 
 
-class _Asked(NamedTuple):
-    """What one keyword of a subschema asks of a value, and where the value stands."""
+class _KeywordCheck(NamedTuple):
+    """One keyword of a subschema, with its argument `limit`, and the value that it applies to."""
 
-    place: Subschema
+    subschema: Subschema
     keyword: str
     limit: Any
     value: Any
-    spot: Spot
+    location: Location
 
     def below(self, step: str | int | None, node: Any) -> Subschema:
-        return self.place.below(self.keyword, step, node)
+        return self.subschema.below(self.keyword, step, node)
 
 
 class SchemaWalk:
-    """One walk: what it may still cost, and what it asks the library."""
+    """One walk over a schema: its remaining steps, and the validators that it has compiled."""
 
-    __slots__ = ("_checks", "_ground", "_leaves", "_level", "_steps", "display", "hints")
+    __slots__ = ("_bounds", "_checks", "_context", "_level", "_steps", "display", "hints")
 
-    def __init__(self, ground: Ground, display: Display, steps: int) -> None:
-        self._ground = ground
+    def __init__(self, context: SchemaContext, display: Display, steps: int) -> None:
+        self._context = context
         self._checks: dict[str, Any] = {}
-        self._leaves: dict[tuple[str, int], tuple[Any, Any]] = {}
+        self._bounds: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._steps = steps
         self._level = 0
         self.display: Display = display
         self.hints: int = _MAX_HINTS
 
     @property
-    def tired(self) -> bool:
-        """Whether there may be more to tell than the walk could reach."""
+    def exhausted(self) -> bool:
+        """Return True if the walk used up its steps, so that there may be more problems than it reported."""
         return self._steps <= 0
 
-    def compiled(self, place: Subschema) -> Any:
-        """Compile the subschema at a place, once; none where the library does not find it."""
-        if place.pointer not in self._checks:
-            self._steps -= self._ground.toll
-            self._checks[place.pointer] = self._ground.compile(
-                {"$ref": f"{self._ground.root.base}#{quote(place.pointer)}"}
+    def compiled(self, subschema: Subschema) -> Any:
+        """Compile `subschema` once and return its validator, or None if the library cannot resolve it."""
+        if subschema.pointer not in self._checks:
+            self._steps -= self._context.compile_cost
+            self._checks[subschema.pointer] = self._context.compile(
+                {"$ref": f"{self._context.root.base}#{quote(subschema.pointer)}"}
             )
-        return self._checks[place.pointer]
+        return self._checks[subschema.pointer]
 
-    def fits(self, place: Subschema, value: Any) -> bool:
-        """Whether a value is valid there."""
-        if type(place.node) is bool:
-            return place.node
-        compiled = self.compiled(place)
+    def is_valid_at(self, subschema: Subschema, value: Any) -> bool:
+        """Return True if `value` is valid against `subschema`."""
+        if type(subschema.node) is bool:
+            return subschema.node
+        compiled = self.compiled(subschema)
         return compiled is None or bool(compiled.is_valid(value))
 
-    def holds(self, keyword: str, limit: Any, value: Any, beside: Mapping[str, Any] | None = None) -> bool:
-        """Whether a value is what one keyword asks for."""
+    def meets_keyword(self, keyword: str, limit: Any, value: Any, beside: Mapping[str, Any] | None = None) -> bool:
+        """Return True if `value` satisfies `keyword` alone, with the keywords in `beside` added."""
         key = keyword, id(limit)
-        if key not in self._leaves:
-            self._leaves[key] = limit, self._ground.compile({keyword: limit, **(beside or {})})
-        compiled = self._leaves[key][1]
+        if key not in self._bounds:
+            self._bounds[key] = limit, self._context.compile({keyword: limit, **(beside or {})})
+        compiled = self._bounds[key][1]
         return compiled is None or bool(compiled.is_valid(value))
 
-    def through(self, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
-        """Tell the problems of a value that is not valid at a place."""
-        node = place.node
+    def explain(self, subschema: Subschema, value: Any, location: Location) -> Iterator[str]:
+        """Yield the problems of `value`, which is invalid against `subschema`."""
+        node = subschema.node
         if node is False:
-            yield sentence(spot, "is not allowed here")
+            yield format_problem(location, "is not allowed here")
             return
         if type(node) is not dict or self._steps <= 0 or self._level >= _MAX_LEVELS:
             return
         self._steps -= 1
         self._level += 1
         try:
-            yield from self._told(place, value, spot)
+            yield from self._keyword_problems(subschema, value, location)
         finally:
             self._level -= 1
 
-    def _told(self, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
-        node, found = place.node, False
-        keywords = {"$ref": node["$ref"]} if self._ground.ref_stands_alone and "$ref" in node else node
+    def _keyword_problems(self, subschema: Subschema, value: Any, location: Location) -> Iterator[str]:
+        node, has_problem = subschema.node, False
+        keywords = {"$ref": node["$ref"]} if self._context.ref_stands_alone and "$ref" in node else node
         for keyword, limit in keywords.items():
-            kind, tell = _TELLERS.get(keyword, _NOTHING_TO_TELL)
-            for problem in tell(self, _Asked(place, keyword, limit, value, spot)) if isinstance(value, kind) else ():
-                found = True
+            applies_to, find_problems = _PROBLEM_FINDERS.get(keyword, _NO_PROBLEMS)
+            for problem in (
+                find_problems(self, _KeywordCheck(subschema, keyword, limit, value, location))
+                if isinstance(value, applies_to)
+                else ()
+            ):
+                has_problem = True
                 yield problem
-        if not found and self._steps > 0:
-            yield from _unevaluated(self, place, value, spot)
+        if not has_problem and self._steps > 0:
+            yield from _unevaluated_members(self, subschema, value, location)
 
-    def into(self, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
-        """Tell the problems of a value at a place; none if it is valid there."""
-        if self._steps > 0 and not self.fits(place, value):
-            told = False
-            for problem in self.through(place, value, spot):
-                told = True
+    def explain_if_invalid(self, subschema: Subschema, value: Any, location: Location) -> Iterator[str]:
+        """Yield the problems of `value` against `subschema`; yield nothing if it is valid."""
+        if self._steps > 0 and not self.is_valid_at(subschema, value):
+            explained = False
+            for problem in self.explain(subschema, value, location):
+                explained = True
                 yield problem
-            if not told:
-                shown = self.display.value(value, spot)
-                yield sentence(spot, f"{named(shown)} does not fit the schema at #{place.pointer}")
+            if not explained:
+                shown = self.display.value(value, location)
+                yield format_problem(location, f"{label_value(shown)} does not fit the schema at #{subschema.pointer}")
 
-    def target(self, place: Subschema) -> Subschema:
-        """Follow the references of a place that says nothing else of its type."""
+    def dereference(self, subschema: Subschema) -> Subschema:
+        """Follow the `$ref` of `subschema` as long as it has no `type` of its own, and return the last target."""
         for _ in range(_MAX_FOLLOWED):
-            if type(place.node) is not dict or "$ref" not in place.node or "type" in place.node:
-                return place
-            place = next(self.targets(place), place)
-        return place
+            if type(subschema.node) is not dict or "$ref" not in subschema.node or "type" in subschema.node:
+                return subschema
+            subschema = next(self.references(subschema), subschema)
+        return subschema
 
-    def targets(self, place: Subschema, keywords: Collection[str] = REFERENCES) -> Iterator[Subschema]:
-        """Give what the references of a place mean, where they mean one thing."""
-        for keyword, _, meant in self._ground.resources.meant(place):
-            if keyword in keywords and len(meant) == 1:
-                yield meant[0]
+    def references(self, subschema: Subschema, keywords: Collection[str] = REFERENCES) -> Iterator[Subschema]:
+        """Yield the targets of the references of `subschema`, except for ambiguous references."""
+        for keyword, _, candidates in self._context.resources.resolve_references(subschema):
+            if keyword in keywords and len(candidates) == 1:
+                yield candidates[0]
 
 
-def _leaf(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    _, keyword, limit, value, spot = asked
+def _bound(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    _, keyword, limit, value, location = check
     beside = {}
     if keyword in ("minimum", "maximum"):
         exclusive = f"exclusive{keyword.capitalize()}"
-        beside = {exclusive: True} if asked.place.node.get(exclusive) is True else {}
+        beside = {exclusive: True} if check.subschema.node.get(exclusive) is True else {}
     elif keyword.startswith("exclusive") and isinstance(limit, bool):
         return
-    if not walk.holds(keyword, limit, value, beside):
-        yield mismatch(keyword, limit, value, spot, walk.display)
+    if not walk.meets_keyword(keyword, limit, value, beside):
+        yield describe_mismatch(keyword, limit, value, location, walk.display)
 
 
-def _required(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    for name in asked.limit:
-        if name not in asked.value:
-            yield missing_field(walk.display.below(asked.spot, name, declared=True))
+def _required(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    for name in check.limit:
+        if name not in check.value:
+            yield describe_missing_field(walk.display.below(check.location, name, declared=True))
 
 
-def _dependent(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    """Tell what a field that is there needs beside it: other fields by name, or a form of the whole."""
-    for cause, needed in asked.limit.items():
-        for name in needed if cause in asked.value and type(needed) is list else ():
-            if name not in asked.value:
-                yield missing_field(walk.display.below(asked.spot, name, declared=True), f"needed beside {cause}")
-    for cause, node in asked.limit.items() if asked.keyword != "dependentRequired" else ():
-        if cause in asked.value and type(node) is not list:
-            yield from walk.into(asked.below(cause, node), asked.value, asked.spot)
+def _dependent(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    """Yield the problems of fields that require other fields, or that require a schema of the whole object."""
+    for trigger, needed in check.limit.items():
+        for name in needed if trigger in check.value and type(needed) is list else ():
+            if name not in check.value:
+                yield describe_missing_field(
+                    walk.display.below(check.location, name, declared=True), f"needed beside {trigger}"
+                )
+    for trigger, node in check.limit.items() if check.keyword != "dependentRequired" else ():
+        if trigger in check.value and type(node) is not list:
+            yield from walk.explain_if_invalid(check.below(trigger, node), check.value, check.location)
 
 
-def _properties(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    for name, node in asked.limit.items():
-        if name in asked.value:
-            field = walk.display.below(asked.spot, name, declared=True)
-            yield from walk.into(asked.below(name, node), asked.value[name], field)
+def _properties(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    for name, node in check.limit.items():
+        if name in check.value:
+            field = walk.display.below(check.location, name, declared=True)
+            yield from walk.explain_if_invalid(check.below(name, node), check.value[name], field)
 
 
-def _pattern_properties(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    for pattern, node in asked.limit.items():
-        for name, value in asked.value.items():
-            if walk.holds("pattern", pattern, name):
-                yield from walk.into(asked.below(pattern, node), value, walk.display.below(asked.spot, name))
+def _pattern_properties(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    for pattern, node in check.limit.items():
+        for name, value in check.value.items():
+            if walk.meets_keyword("pattern", pattern, name):
+                yield from walk.explain_if_invalid(
+                    check.below(pattern, node), value, walk.display.below(check.location, name)
+                )
 
 
-def _additional_properties(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    node = asked.place.node
+def _additional_properties(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    node = check.subschema.node
     known, patterns = node.get("properties", {}), node.get("patternProperties", {})
-    for name, value in asked.value.items():
-        if name in known or any(walk.holds("pattern", pattern, name) for pattern in patterns):
+    for name, value in check.value.items():
+        if name in known or any(walk.meets_keyword("pattern", pattern, name) for pattern in patterns):
             continue
-        if asked.limit is False:
-            yield _unknown(walk, name, asked.spot, known)
+        if check.limit is False:
+            yield _unknown_field(walk, name, check.location, known)
         else:
-            yield from walk.into(asked.below(None, asked.limit), value, walk.display.below(asked.spot, name))
+            yield from walk.explain_if_invalid(
+                check.below(None, check.limit), value, walk.display.below(check.location, name)
+            )
 
 
-def _unknown(walk: SchemaWalk, name: str, spot: Spot, known: Iterable[str]) -> str:
-    """Tell of an unknown field; only for the first of many is it looked for what was meant."""
+def _unknown_field(walk: SchemaWalk, name: str, location: Location, known: Iterable[str]) -> str:
+    """Report an unknown field. Only the first reports of a walk search for a similar name, because it is slow."""
     walk.hints -= 1
-    return unknown_field(name, spot, known, walk.display, hint=walk.hints >= 0)
+    return describe_unknown_field(name, location, known, walk.display, hint=walk.hints >= 0)
 
 
-def _property_names(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    below = asked.below(None, asked.limit)
-    for name in asked.value:
-        if not walk.fits(below, name):
-            field = walk.display.below(asked.spot, name)
-            yield from walk.into(below, name, Spot(f"name {field.path}", field.secret))
+def _property_names(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    below = check.below(None, check.limit)
+    for name in check.value:
+        if not walk.is_valid_at(below, name):
+            field = walk.display.below(check.location, name)
+            yield from walk.explain_if_invalid(below, name, Location(f"name {field.path}", field.secret))
 
 
-def _items(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    place, keyword, limit, value, spot = asked
+def _items(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    subschema, keyword, limit, value, location = check
     if type(limit) is list:
         for index, (node, item) in enumerate(zip(limit, value, strict=False)):
-            yield from walk.into(asked.below(index, node), item, spot.item(index))
+            yield from walk.explain_if_invalid(check.below(index, node), item, location.item(index))
         return
-    members = place.node.get("items") if keyword == "additionalItems" else place.node.get("prefixItems")
+    members = subschema.node.get("items") if keyword == "additionalItems" else subschema.node.get("prefixItems")
     first = len(members) if type(members) is list else 0
     if keyword == "additionalItems" and type(members) is not list:
         return
     if limit is False and len(value) > first:
-        got = walk.display.count(len(value), value, spot)
-        yield sentence(spot, f"expected at most {counted(first, 'item')}, got {got}")
+        got = walk.display.count(len(value), value, location)
+        yield format_problem(location, f"expected at most {count_phrase(first, 'item')}, got {got}")
         return
-    below = asked.below(None, limit)
+    below = check.below(None, limit)
     for index, item in enumerate(islice(value, first, None), first):
-        yield from walk.into(below, item, spot.item(index))
+        yield from walk.explain_if_invalid(below, item, location.item(index))
 
 
-def _contains(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    place, _, limit, value, spot = asked
-    least, most = place.node.get("minContains", 1), place.node.get("maxContains")
-    below = asked.below(None, limit)
-    count = sum(walk.fits(below, item) for item in value)
+def _contains(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    subschema, _, limit, value, location = check
+    least, most = subschema.node.get("minContains", 1), subschema.node.get("maxContains")
+    below = check.below(None, limit)
+    count = sum(walk.is_valid_at(below, item) for item in value)
     if count < least:
-        bound = f"at least {counted(least, 'item')}"
+        bound = f"at least {count_phrase(least, 'item')}"
     elif most is not None and count > most:
-        bound = f"at most {counted(most, 'item')}"
+        bound = f"at most {count_phrase(most, 'item')}"
     else:
         return
-    got = walk.display.count(count, value, spot)
-    yield sentence(spot, f"expected {bound} of this form: {form(limit)}; got {got}")
+    got = walk.display.count(count, value, location)
+    yield format_problem(location, f"expected {bound} of this form: {summarize_schema(limit)}; got {got}")
 
 
-def _all_of(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    for index, node in enumerate(asked.limit):
-        yield from walk.into(asked.below(index, node), asked.value, asked.spot)
+def _all_of(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    for index, node in enumerate(check.limit):
+        yield from walk.explain_if_invalid(check.below(index, node), check.value, check.location)
 
 
-def _not(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    if walk.fits(asked.below(None, asked.limit), asked.value):
-        shown = walk.display.value(asked.value, asked.spot)
-        yield sentence(asked.spot, f"{named(shown)} is excluded: it must not be {form(asked.limit)}")
+def _not(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    if walk.is_valid_at(check.below(None, check.limit), check.value):
+        shown = walk.display.value(check.value, check.location)
+        yield format_problem(
+            check.location, f"{label_value(shown)} is excluded: it must not be {summarize_schema(check.limit)}"
+        )
 
 
-def _if(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    place, _, limit, value, spot = asked
-    branch = "then" if walk.fits(asked.below(None, limit), value) else "else"
-    if branch in place.node:
-        yield from walk.into(place.below(branch, None, place.node[branch]), value, spot)
+def _if(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    subschema, _, limit, value, location = check
+    branch = "then" if walk.is_valid_at(check.below(None, limit), value) else "else"
+    if branch in subschema.node:
+        yield from walk.explain_if_invalid(subschema.below(branch, None, subschema.node[branch]), value, location)
 
 
-def _reference(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    for target in walk.targets(asked.place, (asked.keyword,)):
-        yield from walk.into(target, asked.value, asked.spot)
+def _reference(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    for target in walk.references(check.subschema, (check.keyword,)):
+        yield from walk.explain_if_invalid(target, check.value, check.location)
 
 
-def _unevaluated(walk: SchemaWalk, place: Subschema, value: Any, spot: Spot) -> Iterator[str]:
-    """Ask the library which fields or items nothing else has looked at."""
+def _unevaluated_members(walk: SchemaWalk, subschema: Subschema, value: Any, location: Location) -> Iterator[str]:
+    """Yield the fields or items that the library reports as unevaluated."""
     from jsonschema_rs import ValidationError, ValidationErrorKind  # noqa: PLC0415 - loaded by now
 
-    compiled = None if _UNEVALUATED.isdisjoint(place.node) else walk.compiled(place)
+    compiled = None if _UNEVALUATED_KEYWORDS.isdisjoint(subschema.node) else walk.compiled(subschema)
     if compiled is None:
         return
     try:
@@ -295,79 +309,86 @@ def _unevaluated(walk: SchemaWalk, place: Subschema, value: Any, spot: Spot) -> 
     except ValidationError as error:
         match error.kind:
             case ValidationErrorKind.UnevaluatedProperties(unexpected=names):
-                known = list(islice(_known_names(walk, place, _LEVELS), _MOST_NAMES))
-                yield from (_unknown(walk, name, spot, known) for name in names)
-            case ValidationErrorKind.UnevaluatedItems(unexpected=places):
-                allowed = counted(len(value) - len(places), "item")
-                got = walk.display.count(len(value), value, spot)
-                yield sentence(spot, f"expected no more than the {allowed} that the schema knows, got {got}")
+                known = list(islice(_declared_names(walk, subschema, _DECLARED_NAME_LEVELS), _MOST_NAMES))
+                yield from (_unknown_field(walk, name, location, known) for name in names)
+            case ValidationErrorKind.UnevaluatedItems(unexpected=indexes):
+                allowed = count_phrase(len(value) - len(indexes), "item")
+                got = walk.display.count(len(value), value, location)
+                yield format_problem(location, f"expected no more than the {allowed} that the schema knows, got {got}")
 
 
-def _known_names(walk: SchemaWalk, place: Subschema, levels: int) -> Iterator[str]:
-    """Give the fields that a place, its alternatives and its references declare."""
-    if type(place.node) is not dict or levels == 0:
+def _declared_names(walk: SchemaWalk, subschema: Subschema, levels: int) -> Iterator[str]:
+    """Yield the field names that `subschema`, its alternatives and its references declare."""
+    if type(subschema.node) is not dict or levels == 0:
         return
-    yield from place.node.get("properties", {})
-    for keyword, below in held(place):
+    yield from subschema.node.get("properties", {})
+    for keyword, below in child_subschemas(subschema):
         if keyword in SAME_VALUE - {"not"}:
-            yield from _known_names(walk, below, levels - 1)
-    for target in walk.targets(place):
-        yield from _known_names(walk, target, levels - 1)
+            yield from _declared_names(walk, below, levels - 1)
+    for target in walk.references(subschema):
+        yield from _declared_names(walk, target, levels - 1)
 
 
-def _alternatives(walk: SchemaWalk, asked: _Asked) -> Iterator[str]:
-    _, keyword, limit, value, spot = asked
-    branches = [asked.below(index, node) for index, node in enumerate(limit)]
-    fitting = [index for index, branch in enumerate(branches, 1) if walk.fits(branch, value)]
+def _any_or_one_of(walk: SchemaWalk, check: _KeywordCheck) -> Iterator[str]:
+    _, keyword, limit, value, location = check
+    branches = [check.below(index, node) for index, node in enumerate(limit)]
+    fitting = [index for index, branch in enumerate(branches, 1) if walk.is_valid_at(branch, value)]
     if not fitting:
-        yield from _closest(walk, branches, value, spot)
+        yield from _closest_alternative(walk, branches, value, location)
     elif keyword == "oneOf" and len(fitting) > 1:
         which = " and ".join(map(str, fitting[:5]))
-        shown = walk.display.value(value, spot)
-        yield sentence(spot, f"{named(shown)} fits alternatives {which} of {len(limit)}; exactly one may fit")
+        shown = walk.display.value(value, location)
+        yield format_problem(
+            location, f"{label_value(shown)} fits alternatives {which} of {len(limit)}; exactly one may fit"
+        )
 
 
-def _closest(walk: SchemaWalk, branches: list[Subschema], value: Any, spot: Spot) -> Iterator[str]:
-    """Tell what keeps a value from the closest alternative."""
-    plain = [walk.target(branch) for branch in branches]
-    typed = [branch for branch in plain if _has_type(walk, branch, value)]
-    if not typed:
-        yield _types_in_one(walk, plain, value, spot)
+def _closest_alternative(walk: SchemaWalk, branches: list[Subschema], value: Any, location: Location) -> Iterator[str]:
+    """Yield the problems of the alternative that is closest to `value`."""
+    dereferenced = [walk.dereference(branch) for branch in branches]
+    of_type = [branch for branch in dereferenced if _has_type(walk, branch, value)]
+    if not of_type:
+        yield _type_mismatch(walk, dereferenced, value, location)
         return
-    literals = _literals_in_one(walk, typed, value)
+    literals = _merge_literals(walk, of_type, value)
     if literals is not None:
-        yield mismatch("enum", literals, value, spot, walk.display)
+        yield describe_mismatch("enum", literals, value, location, walk.display)
         return
-    wrong = [_wrong_fields(walk, branch, value) for branch in typed]
-    if common := next(iter(name for name in wrong[0] if all(name in each for each in wrong[1:])), None):
-        allowed = [literal for each in wrong for literal in each[common]]
-        below = walk.display.below(spot, common, declared=True)
-        yield mismatch("enum", allowed, value[common], below, walk.display)
+    mismatches = [_mismatched_fields(walk, branch, value) for branch in of_type]
+    if shared_field := next(
+        iter(name for name in mismatches[0] if all(name in mismatched for mismatched in mismatches[1:])), None
+    ):
+        allowed = [literal for mismatched in mismatches for literal in mismatched[shared_field]]
+        below = walk.display.below(location, shared_field, declared=True)
+        yield describe_mismatch("enum", allowed, value[shared_field], below, walk.display)
         return
-    fewest = min(map(len, wrong))
-    nearest = [branch for branch, each in zip(typed, wrong, strict=True) if len(each) == fewest]
-    told = [list(islice(walk.into(branch, value, spot), _MAX_EXPLORED)) for branch in nearest[:_MAX_EXPLORED]]
-    best = min((each for each in told if each), key=len, default=[])
-    several = f" (the closest of {len(branches)} alternatives)" if len(nearest) > 1 else ""
-    yield from (f"{problem}{several}" for problem in best)
+    fewest = min(map(len, mismatches))
+    nearest = [branch for branch, mismatched in zip(of_type, mismatches, strict=True) if len(mismatched) == fewest]
+    explanations = [
+        list(islice(walk.explain_if_invalid(branch, value, location), _MAX_EXPLORED))
+        for branch in nearest[:_MAX_EXPLORED]
+    ]
+    best = min((mismatched for mismatched in explanations if mismatched), key=len, default=[])
+    hint = f" (the closest of {len(branches)} alternatives)" if len(nearest) > 1 else ""
+    yield from (f"{problem}{hint}" for problem in best)
 
 
 def _has_type(walk: SchemaWalk, branch: Subschema, value: Any) -> bool:
     node = branch.node
     if type(node) is not dict:
         return False
-    return "type" not in node or walk.holds("type", node["type"], value)
+    return "type" not in node or walk.meets_keyword("type", node["type"], value)
 
 
-def _types_in_one(walk: SchemaWalk, branches: list[Subschema], value: Any, spot: Spot) -> str:
+def _type_mismatch(walk: SchemaWalk, branches: list[Subschema], value: Any, location: Location) -> str:
     names: dict[str, None] = {}
     for branch in branches:
-        kinds = branch.node.get("type", []) if type(branch.node) is dict else []
-        names.update(dict.fromkeys(as_list(kinds)))
-    return mismatch("type", list(names) or ["nothing"], value, spot, walk.display)
+        types = branch.node.get("type", []) if type(branch.node) is dict else []
+        names.update(dict.fromkeys(as_list(types)))
+    return describe_mismatch("type", list(names) or ["nothing"], value, location, walk.display)
 
 
-def _literals_of(node: Any) -> list[Any] | None:
+def _literals(node: Any) -> list[Any] | None:
     if type(node) is not dict:
         return None
     if "const" in node:
@@ -375,35 +396,35 @@ def _literals_of(node: Any) -> list[Any] | None:
     return node["enum"] if type(node.get("enum")) is list else None
 
 
-def _literals_in_one(walk: SchemaWalk, branches: list[Subschema], value: Any) -> list[Any] | None:
-    """Join the literals of alternatives that are nothing else."""
+def _merge_literals(walk: SchemaWalk, branches: list[Subschema], value: Any) -> list[Any] | None:
+    """Return the literals of all `branches` in one list, or None if a branch constrains anything else."""
     if type(value) in (dict, list):
         return None
     joined: list[Any] = []
     for branch in branches:
-        literals = _literals_of(branch.node)
-        if literals is None or walk.holds("enum", literals, value):
+        literals = _literals(branch.node)
+        if literals is None or walk.meets_keyword("enum", literals, value):
             return None
         joined += literals
     return joined
 
 
-def _wrong_fields(walk: SchemaWalk, branch: Subschema, value: Any) -> dict[str, list[Any]]:
-    """Find the fields whose literal says that another alternative was meant."""
+def _mismatched_fields(walk: SchemaWalk, branch: Subschema, value: Any) -> dict[str, list[Any]]:
+    """Return the fields of `value` whose literal rules out `branch`, each with the literals that it allows."""
     wrong: dict[str, list[Any]] = {}
     properties = branch.node.get("properties")
     if type(value) is dict and type(properties) is dict:
         for name, node in properties.items():
-            literals = _literals_of(node) if name in value else None
-            if literals is not None and not walk.holds("enum", literals, value[name]):
+            literals = _literals(node) if name in value else None
+            if literals is not None and not walk.meets_keyword("enum", literals, value[name]):
                 wrong[name] = literals
     return wrong
 
 
-_Teller = Callable[[SchemaWalk, _Asked], Iterator[str]]
-_NOTHING_TO_TELL: tuple[type, _Teller] = (object, lambda _walk, _asked: iter(()))
-_TELLERS: Mapping[str, tuple[type, _Teller]] = {
-    **dict.fromkeys(WORDS, (object, _leaf)),
+_ProblemFinder = Callable[[SchemaWalk, _KeywordCheck], Iterator[str]]
+_NO_PROBLEMS: tuple[type, _ProblemFinder] = (object, lambda _walk, _check: iter(()))
+_PROBLEM_FINDERS: Mapping[str, tuple[type, _ProblemFinder]] = {
+    **dict.fromkeys(MISMATCH_MESSAGES, (object, _bound)),
     "required": (dict, _required),
     "dependentRequired": (dict, _dependent),
     "dependentSchemas": (dict, _dependent),
@@ -417,8 +438,8 @@ _TELLERS: Mapping[str, tuple[type, _Teller]] = {
     "additionalItems": (list, _items),
     "contains": (list, _contains),
     "allOf": (object, _all_of),
-    "anyOf": (object, _alternatives),
-    "oneOf": (object, _alternatives),
+    "anyOf": (object, _any_or_one_of),
+    "oneOf": (object, _any_or_one_of),
     "not": (object, _not),
     "if": (object, _if),
     "$ref": (object, _reference),

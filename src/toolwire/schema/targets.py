@@ -1,8 +1,8 @@
-"""What each target can say in a JSON Schema, as tables, and the form of what is told about the rest.
+"""The JSON Schema keywords that each target supports, as tables, and the notes about the keywords that it does not.
 
 Rules of this file:
-- A keyword that is in no table constrains nothing that we know of: it is an annotation.
-- A limit is about the value of a keyword that the target takes otherwise: a known format, a bound of 0 or 1.
+- A keyword that is in no table is an annotation: it has no effect that we know of.
+- A limit restricts the value of a supported keyword: the known formats, or a bound of 0 or 1.
 """
 
 import re
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 Schema = dict[str, Any]
 Action = Literal["dropped", "described", "approximated"]
-"""What became of a keyword that a target does not take."""
+"""What happened to a keyword that a target does not support."""
 
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
 SCALARS = ("string", "number", "integer", "boolean", "null")
@@ -38,13 +38,13 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
 COMBINERS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"})
 TYPED_KEYWORDS: frozenset[str] = frozenset().union(*KEYWORDS_OF.values())
 CONSTRAINTS: frozenset[str] = TYPED_KEYWORDS | COMBINERS | {"type", "enum", "const"}
-SPOKEN: frozenset[str] = CONSTRAINTS | {"default", "example", "examples"}
-_ASKING = (SPOKEN | {"description"}) - {"propertyOrdering"}
+DESCRIBABLE: frozenset[str] = CONSTRAINTS | {"default", "example", "examples"}
+_MODEL_VISIBLE = (DESCRIBABLE | {"description"}) - {"propertyOrdering"}
 IDENTIFIERS = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"}
     | {"$defs", "definitions"}
 )
-_CONSTRAINS_NOTHING: Mapping[str, Any] = {
+_NEUTRAL_VALUES: Mapping[str, Any] = {
     "additionalProperties": True,
     "default": None,
     "minItems": 0,
@@ -56,23 +56,23 @@ _CONSTRAINS_NOTHING: Mapping[str, Any] = {
 }
 
 
-def asks_for_calls(keyword: str, value: Any) -> bool:
-    """Whether a keyword with this value asks the model for other calls than none would."""
-    return keyword in _ASKING and not may_go(keyword, value)
+def changes_calls(keyword: str, value: Any) -> bool:
+    """Return True if a model may make other calls because of `keyword` with this value."""
+    return keyword in _MODEL_VISIBLE and not is_droppable(keyword, value)
 
 
-def may_go(keyword: str, value: Any) -> bool:
-    """Whether a keyword is dropped even where it could be put into words."""
-    return (keyword == "additionalProperties" and value is False) or _constrains_nothing(keyword, value)
+def is_droppable(keyword: str, value: Any) -> bool:
+    """Return True if `keyword` is dropped even where the description could hold it."""
+    return (keyword == "additionalProperties" and value is False) or _is_neutral(keyword, value)
 
 
 class Note(Struct, frozen=True):
-    """One change in a fitted schema: its place, its keyword, and what became of it.
+    """One change in a fitted schema: the path, the keyword, and what happened to it.
 
-    `dropped`: it is gone. `described`: it stands in the description. `approximated`: it is said nearly so.
-    `changes` says whether the schema asks for other calls than it did; a title, an unknown keyword and one that
-    constrains nothing ask for none, nor does a property too many that is not forbidden.
-    A path is written as in a loss: names joined by dots, positions in brackets; the root is the empty path.
+    `dropped`: the keyword is gone. `described`: it moved to the description. `approximated`: a similar constraint
+    replaced it. `changes` is True if a model may make other calls because of the change. It is False for a title, an
+    unknown keyword, a keyword without effect, and for an additional property that is not forbidden.
+    A path is written as in a loss: names joined by dots, indexes in brackets. The path of the root is empty.
     """
 
     path: str
@@ -83,28 +83,28 @@ class Note(Struct, frozen=True):
 
 
 class Fitted(Struct, frozen=True):
-    """A schema that a target understands, and what was changed in it."""
+    """A schema that a target supports, and the changes that were necessary."""
 
     schema: Schema
     notes: tuple[Note, ...] = ()
 
 
-def _constrains_nothing(keyword: str, value: Any) -> bool:
-    """Whether a keyword with this value means the same as no keyword at all."""
-    if keyword not in _CONSTRAINS_NOTHING:
+def _is_neutral(keyword: str, value: Any) -> bool:
+    """Return True if `keyword` with this value has the same effect as no keyword."""
+    if keyword not in _NEUTRAL_VALUES:
         return False
-    idle = _CONSTRAINS_NOTHING[keyword]
-    return type(value) is type(idle) and bool(value == idle)
+    neutral = _NEUTRAL_VALUES[keyword]
+    return type(value) is type(neutral) and bool(value == neutral)
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """What one place for a schema understands, and what it insists on.
+    """A target of schemas: the keywords that it supports, and its other requirements.
 
-    `typed`: every schema says its type, every array its items; `typed_literals`: even beside `enum`, `const`.
-    `closed`, `all_required`: the two halves of strictness. `pure_unions`: nothing constrains beside `anyOf`.
-    `inlined`: no references. `nullable`: null is said by that keyword. `text_literals`: literals are strings.
-    `listed`: an object at the root lists its properties, if only none.
-    `cycle_through`: where a cycle of references must pass, so that it is understood.
+    `typed`: every schema needs a type, every array its items. `typed_literals`: the same beside `enum` and `const`.
+    `closed`, `all_required`: the two parts of strict mode. `pure_unions`: no constraint is allowed beside `anyOf`.
+    `inlined`: references are not supported. `nullable`: null is written as that keyword.
+    `text_literals`: literals must be strings. `listed`: an object at the root must have `properties`, even if empty.
+    `cycle_through`: the members through which a reference cycle must pass to be supported.
     """
 
     name: str
@@ -127,12 +127,12 @@ class Target(Struct, frozen=True, kw_only=True):
     limits: Mapping[str, Callable[[Any], bool]] = {}
 
     def why_dropped(self, keyword: str, value: Any) -> str:
-        """Say why a keyword is not in the fitted schema, not even in words."""
-        if _constrains_nothing(keyword, value):
+        """Return the reason why `keyword` appears neither in the fitted schema nor in its description."""
+        if _is_neutral(keyword, value):
             return "constrains nothing"
         if keyword == "additionalProperties" and value is False:
             return f"{self.name} cannot forbid extra properties"
-        return f"{self.name} has no place for this"
+        return f"{self.name} does not support this"
 
 
 def _is_primitive(value: Any) -> bool:
@@ -143,25 +143,25 @@ def _all_primitive(values: Any) -> bool:
     return all(map(_is_primitive, values))
 
 
-def _looks_nowhere(pattern: str) -> bool:
-    """Whether a pattern has no lookaround, which OpenAI's servers refuse (vercel/ai#21037, 2026-09-17)."""
+def _has_no_lookaround(pattern: str) -> bool:
+    """Return True if `pattern` has no look-around, which OpenAI's servers reject (vercel/ai#21037, 2026-09-17)."""
     return _LOOKAROUND.search(pattern) is None
 
 
 _LOOKAROUND = re.compile(r"(?<!\\)(?:\\\\)*\(\?<?[=!]")
-_LOWER = {name: name for name in TYPES}
-_UPPER = {name: name.upper() for name in TYPES}
+_LOWER_CASE = {name: name for name in TYPES}
+_UPPER_CASE = {name: name.upper() for name in TYPES}
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 _COMMON = frozenset({"type", "title", "description", "enum", "items", "properties", "required", "anyOf"})
 _STRICT = _COMMON | {"const", "format", "minItems", "additionalProperties", "$ref"}
 _NUMERIC = _NUMBER_KEYWORDS - {"format"}
 
 
-def _known_to(formats: set[str]) -> Callable[[Any], bool]:
+def _is_one_of(formats: set[str]) -> Callable[[Any], bool]:
     return lambda value: value in formats
 
 
-def _target(name: str, keywords: frozenset[str], spelling: Mapping[str, str] = _LOWER, **rules: Any) -> Target:
+def _target(name: str, keywords: frozenset[str], spelling: Mapping[str, str] = _LOWER_CASE, **rules: Any) -> Target:
     defs = frozenset() if rules.get("inlined") else {"$defs"}
     root = (rules.pop("root", keywords) - {"anyOf", "$ref"}) | defs
     return Target(
@@ -170,7 +170,7 @@ def _target(name: str, keywords: frozenset[str], spelling: Mapping[str, str] = _
         root_keywords=root,
         spelling=spelling,
         spelled=tuple(spelling.values()),
-        scalars=tuple(spelling[kind] for kind in SCALARS),
+        scalars=tuple(spelling[json_type] for json_type in SCALARS),
         **rules,
     )
 
@@ -187,8 +187,8 @@ _TABLE = (
         pure_unions=True,
         cycle_through=frozenset({"property", "optional", "items"}),
         limits={
-            "format": _known_to(_FORMATS),
-            "pattern": _looks_nowhere,
+            "format": _is_one_of(_FORMATS),
+            "pattern": _has_no_lookaround,
             "enum": _all_primitive,
             "const": _is_primitive,
         },
@@ -200,7 +200,7 @@ _TABLE = (
         closed=True,
         pure_unions=True,
         limits={
-            "format": _known_to(_FORMATS | {"uri"}),
+            "format": _is_one_of(_FORMATS | {"uri"}),
             "minItems": lambda value: value in (0, 1),
             "enum": _all_primitive,
             "const": _is_primitive,
@@ -218,7 +218,7 @@ _TABLE = (
         _COMMON
         | {"default", "example", "format", "maxItems", "maxLength", "maxProperties", "maximum", "minItems"}
         | {"minLength", "minProperties", "minimum", "nullable", "pattern", "propertyOrdering"},
-        _UPPER,
+        _UPPER_CASE,
         typed=True,
         typed_literals=True,
         pure_unions=True,
@@ -237,11 +237,11 @@ _TABLE = (
 )
 BY_NAME: Mapping[str, Target] = {target.name: target for target in _TABLE}
 TARGETS: tuple[str, ...] = tuple(BY_NAME)
-"""The targets that a schema is fitted to."""
+"""The names of the targets that `fit` supports."""
 
 _COMBINED = {"allOf", "anyOf", "oneOf"}
-# What parameters may say at their root where no model is held to them; below it they may say anything. The words of
-# the servers' errors: langchainjs#9804 (2026-01-14), wake-ai#16 (2026-03-19); api.anthropic.com (2026-11-20).
+# The keywords that OpenAI and Anthropic accept at the root of parameters without strict mode. Below the root they
+# accept all. Sources: langchainjs#9804 (2026-01-14), wake-ai#16 (2026-03-19), errors of api.anthropic.com (2026-11-20).
 _ROOTS = (
     _target("openai", CONSTRAINTS - _COMBINED - {"enum", "not"}, listed=True),
     _target("anthropic", CONSTRAINTS - _COMBINED),

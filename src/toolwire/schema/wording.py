@@ -1,10 +1,10 @@
-"""How values are shown and what is said of them: short, not secret, and so that the next call can be right.
+"""The sentences that report invalid arguments: short, without secrets, and precise enough to correct the next call.
 
 Rules of this file:
-- A field is sensitive by its name, at any depth; small and capital letters are the same. Of what stands below
-  one, only the type is said, also where the same text stands elsewhere.
-- Of a list or an object only the size is said: what is in it may be long, and may be secret.
-- A sentence says what was expected and what came.
+- A field is sensitive by its name, at any depth. Upper and lower case are not distinguished. Of a value below a
+  sensitive field only the type is shown, also where the same text occurs in another field.
+- Of a list or an object only the size is shown, because its content may be long or secret.
+- A sentence names what the schema expects and what it received.
 """
 
 import json
@@ -20,31 +20,31 @@ _MAX_DEPTH = 128
 _MAX_VALUES = 1_000_000
 _MAX_BITS = 4096
 _MAX_KEY = 1000
-_NO_JSON, _TOO_MANY, _TOO_DEEP = -1, -2, -3
-_SHOWN = 60
-_SHOWN_OF_A_SCHEMA = 200
-_SHOWN_NAMES = 20
+_NOT_JSON, _TOO_MANY, _TOO_DEEP = -1, -2, -3
+_MAX_SHOWN = 60
+_MAX_SHOWN_SCHEMA = 200
+_MAX_SHOWN_NAMES = 20
 _MAX_SENTENCE = 600
-_COMPARED = 60
+_MAX_COMPARED = 60
 _SCALARS = frozenset({bool, type(None)})
 _MAX_SECRETS = 10_000
-_MAX_LOOKED = 200_000
+_MAX_VISITED = 200_000
 
 
-def weigh(root: Any, depth: int = _MAX_DEPTH) -> int:
-    """Count the values inside a value; `_NO_JSON`, `_TOO_MANY` or `_TOO_DEEP` when it cannot be looked at."""
+def count_values(root: Any, depth: int = _MAX_DEPTH) -> int:
+    """Return the number of JSON values in `root`, or a negative code if it cannot be validated."""
     size, level = 0, [root]
     for _ in range(depth):
         size += len(level)
         below: list[Any] = []
         for item in level:
-            kind = type(item)
-            if kind is dict and (not item or _has_good_keys(item)):
+            item_type = type(item)
+            if item_type is dict and (not item or _has_valid_keys(item)):
                 below += item.values()
-            elif kind is list:
+            elif item_type is list:
                 below += item
-            elif (kind is not str or not item.isascii()) and (kind is dict or _flaw(item)):
-                return _NO_JSON
+            elif (item_type is not str or not item.isascii()) and (item_type is dict or _value_flaw(item)):
+                return _NOT_JSON
             if size + len(below) > _MAX_VALUES:
                 return _TOO_MANY
         if not below:
@@ -53,14 +53,14 @@ def weigh(root: Any, depth: int = _MAX_DEPTH) -> int:
     return _TOO_DEEP
 
 
-def _has_good_keys(value: dict[Any, Any]) -> bool:
+def _has_valid_keys(value: dict[Any, Any]) -> bool:
     for key in value:
-        if type(key) is not str or len(key) > _MAX_KEY or not (key.isascii() or not _flaw_of_text(key)):
+        if type(key) is not str or len(key) > _MAX_KEY or not (key.isascii() or not _text_flaw(key)):
             return False
     return True
 
 
-def _flaw_of_text(text: str) -> str:
+def _text_flaw(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -68,31 +68,35 @@ def _flaw_of_text(text: str) -> str:
     return ""
 
 
-def _flaw(value: Any) -> str:
-    """Say why a value alone is no JSON; nothing if it is."""
-    kind = type(value)
-    if kind is str:
-        return _flaw_of_text(value)
-    if kind is int:
+def _value_flaw(value: Any) -> str:
+    """Describe why `value` itself is not JSON. Return an empty text if it is."""
+    value_type = type(value)
+    if value_type is str:
+        return _text_flaw(value)
+    if value_type is int:
         return f"is an integer of more than {_MAX_BITS:,} bits" if value.bit_length() > _MAX_BITS else ""
-    if kind is float:
+    if value_type is float:
         return "" if math.isfinite(value) else f"is {value}, which is not a JSON number"
-    return "" if kind in _SCALARS or kind in (dict, list) else f"is not a JSON value, but a Python {kind.__name__}"
+    return (
+        ""
+        if value_type in _SCALARS or value_type in (dict, list)
+        else f"is not a JSON value, but a Python {value_type.__name__}"
+    )
 
 
-def _flaw_of_keys(value: Any) -> str:
+def _key_flaw(value: Any) -> str:
     for key in value if type(value) is dict else ():
         if type(key) is not str:
             return f"has a key that is not a string, but a Python {type(key).__name__}"
         if len(key) > _MAX_KEY:
             return f"has a key of more than {_MAX_KEY:,} characters"
-        if flaw := _flaw_of_text(key):
+        if flaw := _text_flaw(key):
             return f"has a key that {flaw}"
     return ""
 
 
-class Spot(Struct, frozen=True):
-    """Where a value stands in the arguments, and whether it must not be shown."""
+class Location(Struct, frozen=True):
+    """The path of a value in the arguments. The value of a `secret` location is never shown."""
 
     path: str = ""
     secret: bool = False
@@ -100,86 +104,89 @@ class Spot(Struct, frozen=True):
     def __str__(self) -> str:
         return f"field {self.path}" if self.path else "arguments"
 
-    def item(self, index: int) -> "Spot":
-        """Go to an item of a list."""
-        return Spot(f"{self.path}[{index}]", self.secret)
+    def item(self, index: int) -> "Location":
+        """Return the location of the list item at `index`."""
+        return Location(f"{self.path}[{index}]", self.secret)
 
-    def field(self, shown: str, *, secret: bool = False) -> "Spot":
-        """Go to a field, by its name as it may be shown."""
-        if not shown or not shown.isprintable() or set(shown) & set(".[] \"'"):
-            return Spot(f"{self.path}[{_written(shown)}]", secret or self.secret)
-        return Spot(f"{self.path}.{shown}" if self.path else shown, secret or self.secret)
+    def field(self, display_name: str, *, secret: bool = False) -> "Location":
+        """Return the location of a field. `display_name` is its name as it may be shown."""
+        if not display_name or not display_name.isprintable() or set(display_name) & set(".[] \"'"):
+            return Location(f"{self.path}[{_to_json(display_name)}]", secret or self.secret)
+        return Location(f"{self.path}.{display_name}" if self.path else display_name, secret or self.secret)
 
 
 class Display:
-    """How the values of some arguments are shown, and which of them are not."""
+    """Formats the values of one call, and hides those that are sensitive."""
 
-    __slots__ = ("_exact", "_names", "_nothing_shown", "_parts")
+    __slots__ = ("_fragments", "_hide_all", "_names", "_secrets")
 
     def __init__(self, arguments: Any, sensitive: Collection[str]) -> None:
         self._names = frozenset(name.casefold() for name in sensitive)
-        texts = _texts_below(arguments, self._names) if self._names else iter(())
-        self._exact = frozenset(islice(texts, _MAX_SECRETS))
-        self._parts = tuple(text for text in self._exact if len(text) > 2)
-        self._nothing_shown = next(texts, None) is not None
+        texts = _sensitive_texts(arguments, self._names) if self._names else iter(())
+        self._secrets = frozenset(islice(texts, _MAX_SECRETS))
+        self._fragments = tuple(text for text in self._secrets if len(text) > 2)
+        self._hide_all = next(texts, None) is not None
 
-    def value(self, value: Any, spot: Spot) -> str:
-        """Show a value, or its type alone."""
-        if spot.secret or (type(value) not in (list, dict) and self._is_secret(value)):
-            return _kind_of(value)
+    def value(self, value: Any, location: Location) -> str:
+        """Format `value`, or only its type if it is hidden or too large to show."""
+        if location.secret or (type(value) not in (list, dict) and self._is_secret(value)):
+            return _type_phrase(value)
         if type(value) in (list, dict):
-            return f"{_kind_of(value)} of {counted(len(value), 'item' if type(value) is list else 'field')}"
-        return _shortened(value)
+            return f"{_type_phrase(value)} of {count_phrase(len(value), 'item' if type(value) is list else 'field')}"
+        return _short_json(value)
 
-    def count(self, number: int, value: Any, spot: Spot) -> str:
-        """Show how many of something a value has, or its type alone."""
-        return _kind_of(value) if spot.secret else f"{number:,}"
+    def count(self, number: int, value: Any, location: Location) -> str:
+        """Format `number`, a size of `value`, or only the type of `value` if the location is secret."""
+        return _type_phrase(value) if location.secret else f"{number:,}"
 
-    def key(self, name: str, spot: Spot, *, declared: bool = False) -> str:
-        """Show the name of a field; one that the schema declares is known to everybody."""
-        if not declared and self.hides(name, spot):
+    def key(self, name: str, location: Location, *, declared: bool = False) -> str:
+        """Format the name of a field. A name that the schema declares is not secret."""
+        if not declared and self.hides(name, location):
             return "(hidden)"
         if not name.isascii():
             name = name.encode("utf-8", "backslashreplace").decode()
-        return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+        return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
 
-    def hides(self, name: str, spot: Spot) -> bool:
-        """Whether the name of an undeclared field must not be shown."""
-        return spot.secret or self._is_secret(name)
+    def hides(self, name: str, location: Location) -> bool:
+        """Return True if the name of an undeclared field must not be shown."""
+        return location.secret or self._is_secret(name)
 
-    def below(self, spot: Spot, name: str, *, declared: bool = False) -> Spot:
-        """Go to a field by its name."""
-        return spot.field(self.key(name, spot, declared=declared), secret=name.casefold() in self._names)
+    def below(self, location: Location, name: str, *, declared: bool = False) -> Location:
+        """Return the location of the field `name` below `location`."""
+        return location.field(self.key(name, location, declared=declared), secret=name.casefold() in self._names)
 
     def _is_secret(self, value: Any) -> bool:
-        if not self._exact or value is None or type(value) is bool:
+        if not self._secrets or value is None or type(value) is bool:
             return False
-        if self._nothing_shown:
+        if self._hide_all:
             return True
         text = value if type(value) is str else str(value)
-        return text in self._exact or any(part in text for part in self._parts)
+        return text in self._secrets or any(part in text for part in self._fragments)
 
 
-def _texts_below(root: Any, names: frozenset[str]) -> Iterator[str]:
-    """Give the texts and numbers below sensitive names; too many, where not everything could be looked at."""
-    waiting: list[tuple[Any, bool]] = [(root, False)]
-    for _ in range(_MAX_LOOKED):
-        if not waiting:
+def _sensitive_texts(root: Any, names: frozenset[str]) -> Iterator[str]:
+    """Yield the texts and numbers below the fields in `names`.
+
+    If `root` is too large to visit, yield more than `_MAX_SECRETS` texts, so that the display hides everything.
+    """
+    pending: list[tuple[Any, bool]] = [(root, False)]
+    for _ in range(_MAX_VISITED):
+        if not pending:
             return
-        value, secret = waiting.pop()
+        value, secret = pending.pop()
         if type(value) is dict:
-            for key, inner in value.items():
+            for key, child in value.items():
                 if secret and type(key) is str:
                     yield key
-                waiting.append((inner, secret or (type(key) is str and key.casefold() in names)))
+                pending.append((child, secret or (type(key) is str and key.casefold() in names)))
         elif type(value) is list:
-            waiting += ((inner, secret) for inner in value)
-        elif secret and value != "" and type(value) in (str, int, float) and not _flaw(value):
+            pending += ((child, secret) for child in value)
+        elif secret and value != "" and type(value) in (str, int, float) and not _value_flaw(value):
             yield str(value)
     yield from map(str, range(_MAX_SECRETS + 1))
 
 
-_KINDS = {
+_TYPE_PHRASES = {
     dict: "an object",
     list: "an array",
     str: "a string",
@@ -190,53 +197,53 @@ _KINDS = {
 }
 
 
-def _kind_of(value: Any) -> str:
-    return _KINDS.get(type(value), f"a Python {type(value).__name__}")
+def _type_phrase(value: Any) -> str:
+    return _TYPE_PHRASES.get(type(value), f"a Python {type(value).__name__}")
 
 
-def _written(value: Any) -> str:
-    """Write a value as JSON; only a text that prints stays as it is."""
+def _to_json(value: Any) -> str:
+    """Write `value` as JSON. Printable text is not escaped."""
     return json.dumps(value, ensure_ascii=not (type(value) is str and value.isprintable()))
 
 
-def _shortened(value: Any, limit: int = _SHOWN) -> str:
-    """Write a value as JSON, its beginning where it is long."""
+def _short_json(value: Any, limit: int = _MAX_SHOWN) -> str:
+    """Write `value` as JSON, cut after `limit` characters."""
     if type(value) is str and len(value) > limit:
-        return f'{_written(value[:limit])[:-1]}..." ({len(value):,} characters)'
-    text = _written(value)
+        return f'{_to_json(value[:limit])[:-1]}..." ({len(value):,} characters)'
+    text = _to_json(value)
     return text if len(text) <= limit or type(value) is str else f"{text[:limit]}..."
 
 
-def counted(number: Any, noun: str) -> str:
-    """Write a number of things."""
+def count_phrase(number: Any, noun: str) -> str:
+    """Write a number with its noun, as `3 items`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}" if type(number) is int else f"{number} {noun}s"
 
 
-def _among(values: list[Any]) -> str:
-    shown = [_shortened(value) for value in values[:_SHOWN_NAMES]]
-    more = [f"and {len(values) - _SHOWN_NAMES} more"] if len(values) > _SHOWN_NAMES else []
-    return f"[{', '.join([*shown, *more])}]"
+def _format_values(values: list[Any]) -> str:
+    texts = [_short_json(value) for value in values[:_MAX_SHOWN_NAMES]]
+    more = [f"and {len(values) - _MAX_SHOWN_NAMES} more"] if len(values) > _MAX_SHOWN_NAMES else []
+    return f"[{', '.join([*texts, *more])}]"
 
 
-def form(schema: Any) -> str:
-    """Write a schema in short, for a reader who knows JSON Schema."""
+def summarize_schema(schema: Any) -> str:
+    """Describe `schema` in a few words, for a reader who knows JSON Schema."""
     match schema:
         case {"const": value, **rest} if not rest:
-            return _shortened(value)
+            return _short_json(value)
         case {"enum": list(values), **rest} if not rest:
-            return f"one of {_among(values)}"
+            return f"one of {_format_values(values)}"
         case {"type": str() | list() as types, **rest} if not rest:
             return f"type {_type_names(types)}"
         case {"required": [str(name)], **rest} if not rest:
             return f"an object with the field {name}"
         case {"pattern": str(pattern), **rest} if not rest:
             return f"text that matches the pattern {pattern}"
-    return _shortened(schema, _SHOWN_OF_A_SCHEMA)
+    return _short_json(schema, _MAX_SHOWN_SCHEMA)
 
 
-def named(shown: str) -> str:
-    """Call what is shown a value: text as it is, the mere type of one in brackets."""
-    return f"value ({shown})" if shown.startswith("a") else f"value {shown}"
+def label_value(display_text: str) -> str:
+    """Write `value X`, or `value (a string)` if `display_text` is only a type."""
+    return f"value ({display_text})" if display_text.startswith("a") else f"value {display_text}"
 
 
 def _type_names(types: Any) -> str:
@@ -244,25 +251,29 @@ def _type_names(types: Any) -> str:
 
 
 def _bound(relation: str) -> Callable[[Any, str, Any], str]:
-    return lambda limit, shown, _value: f"expected a number {relation} {_shortened(limit)}, got {shown}"
+    return lambda limit, display_text, _value: f"expected a number {relation} {_short_json(limit)}, got {display_text}"
 
 
 def _length(relation: str, noun: str) -> Callable[[Any, str, Any], str]:
-    def write(limit: Any, shown: str, value: Any) -> str:
-        got = shown if shown == _kind_of(value) else f"{len(value):,}"
-        return f"expected {relation} {counted(limit, noun)}, got {got}"
+    def write(limit: Any, display_text: str, value: Any) -> str:
+        actual = display_text if display_text == _type_phrase(value) else f"{len(value):,}"
+        return f"expected {relation} {count_phrase(limit, noun)}, got {actual}"
 
     return write
 
 
-def _content(limit: Any, shown: str, _value: Any) -> str:
-    return f"expected text in the form {_shortened(limit)}, got {shown}"
+def _content(limit: Any, display_text: str, _value: Any) -> str:
+    return f"expected text in the form {_short_json(limit)}, got {display_text}"
 
 
-WORDS: Mapping[str, Callable[[Any, str, Any], str]] = {
-    "type": lambda limit, shown, _value: f"expected type {_type_names(limit)}, got {shown}",
-    "enum": lambda limit, shown, _value: f"{named(shown)} not in allowed values {_among(limit)}",
-    "const": lambda limit, shown, _value: f"{named(shown)} not in allowed values {_among([limit])}",
+MISMATCH_MESSAGES: Mapping[str, Callable[[Any, str, Any], str]] = {
+    "type": lambda limit, display_text, _value: f"expected type {_type_names(limit)}, got {display_text}",
+    "enum": lambda limit, display_text, _value: (
+        f"{label_value(display_text)} not in allowed values {_format_values(limit)}"
+    ),
+    "const": lambda limit, display_text, _value: (
+        f"{label_value(display_text)} not in allowed values {_format_values([limit])}"
+    ),
     "minimum": _bound("of at least"),
     "maximum": _bound("of at most"),
     "exclusiveMinimum": _bound("above"),
@@ -270,10 +281,12 @@ WORDS: Mapping[str, Callable[[Any, str, Any], str]] = {
     "multipleOf": _bound("that is a multiple of"),
     "minLength": _length("at least", "character"),
     "maxLength": _length("at most", "character"),
-    "pattern": lambda limit, shown, _value: f"{named(shown)} does not match the pattern {limit[:_SHOWN_OF_A_SCHEMA]}",
+    "pattern": lambda limit, display_text, _value: (
+        f"{label_value(display_text)} does not match the pattern {limit[:_MAX_SHOWN_SCHEMA]}"
+    ),
     "minItems": _length("at least", "item"),
     "maxItems": _length("at most", "item"),
-    "uniqueItems": lambda _limit, _shown, _value: "expected items that all differ, got some twice",
+    "uniqueItems": lambda _limit, _display_text, _value: "expected items that all differ, got some twice",
     "minProperties": _length("at least", "field"),
     "maxProperties": _length("at most", "field"),
     "contentEncoding": _content,
@@ -281,55 +294,58 @@ WORDS: Mapping[str, Callable[[Any, str, Any], str]] = {
 }
 
 
-def sentence(spot: Spot, words: str) -> str:
-    """Say something of one place."""
-    text = f"{spot}: {words}"
+def format_problem(location: Location, words: str) -> str:
+    """Write one problem as `field PATH: words`, cut to the maximum length."""
+    text = f"{location}: {words}"
     return text if len(text) <= _MAX_SENTENCE else f"{text[:_MAX_SENTENCE]}..."
 
 
-def missing_field(spot: Spot, reason: str = "") -> str:
-    """Say that a field is not there."""
-    return f"missing required field: {spot.path}{f' ({reason})' if reason else ''}"
+def describe_missing_field(location: Location, reason: str = "") -> str:
+    """Report that the required field at `location` is missing."""
+    return f"missing required field: {location.path}{f' ({reason})' if reason else ''}"
 
 
-def unknown_field(name: str, spot: Spot, known: Iterable[str], display: Display, *, hint: bool) -> str:
-    """Say that a field is none of those that are known, and which one may have been meant."""
+def describe_unknown_field(name: str, location: Location, known: Iterable[str], display: Display, *, hint: bool) -> str:
+    """Report that `name` is not one of the `known` fields. With `hint`, suggest a similar known name."""
     names = list(dict.fromkeys(known))
-    path = display.below(spot, name).path
-    hint = hint and not display.hides(name, spot)
-    near = get_close_matches(name[:_COMPARED], names[: 10 * _COMPARED], 1, 0.6) if hint else []
-    meant = f"; did you mean {near[0]}?" if near else ""
-    shown = [each if len(each) <= _SHOWN else f"{each[:_SHOWN]}..." for each in names[:_SHOWN_NAMES]]
-    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
-    listed = f"the known fields are {', '.join(shown)}{more}" if names else "no fields are known here"
-    text = f"unknown field: {path}; {listed}{meant}"
+    path = display.below(location, name).path
+    hint = hint and not display.hides(name, location)
+    similar = get_close_matches(name[:_MAX_COMPARED], names[: 10 * _MAX_COMPARED], 1, 0.6) if hint else []
+    suggestion = f"; did you mean {similar[0]}?" if similar else ""
+    listed_names = [
+        known_name if len(known_name) <= _MAX_SHOWN else f"{known_name[:_MAX_SHOWN]}..."
+        for known_name in names[:_MAX_SHOWN_NAMES]
+    ]
+    more = f" and {len(names) - _MAX_SHOWN_NAMES} more" if len(names) > _MAX_SHOWN_NAMES else ""
+    listed = f"the known fields are {', '.join(listed_names)}{more}" if names else "no fields are known here"
+    text = f"unknown field: {path}; {listed}{suggestion}"
     return text if len(text) <= 2 * _MAX_SENTENCE else f"{text[: 2 * _MAX_SENTENCE]}..."
 
 
-def mismatch(keyword: str, limit: Any, value: Any, spot: Spot, display: Display) -> str:
-    """Say that a value is not what one keyword asks for."""
-    write = WORDS[keyword]
-    return sentence(spot, write(limit, display.value(value, spot), value))
+def describe_mismatch(keyword: str, limit: Any, value: Any, location: Location, display: Display) -> str:
+    """Report that `value` violates `keyword`."""
+    write = MISMATCH_MESSAGES[keyword]
+    return format_problem(location, write(limit, display.value(value, location), value))
 
 
-def flaw_of(root: Any, size: int, display: Display, depth: int = _MAX_DEPTH) -> tuple[Spot, str]:
-    """Say why a value cannot be looked at, whose size is below 0: where, and what it is."""
+def describe_flaw(root: Any, size: int, display: Display, depth: int = _MAX_DEPTH) -> tuple[Location, str]:
+    """Return where and why `root` cannot be validated. `size` is the negative result of `count_values`."""
     if size == _TOO_MANY:
-        return Spot(), f"has more than {_MAX_VALUES:,} values"
+        return Location(), f"has more than {_MAX_VALUES:,} values"
     if size == _TOO_DEEP:
-        return Spot(), f"is nested more than {depth} levels deep"
-    level = [(root, Spot())]
+        return Location(), f"is nested more than {depth} levels deep"
+    level = [(root, Location())]
     while level:
-        for value, spot in level:
-            if flaw := _flaw(value) or _flaw_of_keys(value):
-                return spot, flaw
-        level = [inside for value, spot in level for inside in _inside(value, spot, display)]
-    return Spot(), "cannot be read as JSON"
+        for value, location in level:
+            if flaw := _value_flaw(value) or _key_flaw(value):
+                return location, flaw
+        level = [child for value, location in level for child in _located_children(value, location, display)]
+    return Location(), "cannot be read as JSON"
 
 
-def _inside(value: Any, spot: Spot, display: Display) -> list[tuple[Any, Spot]]:
+def _located_children(value: Any, location: Location, display: Display) -> list[tuple[Any, Location]]:
     if type(value) is dict:
-        return [(inner, display.below(spot, key)) for key, inner in value.items()]
+        return [(inner, display.below(location, key)) for key, inner in value.items()]
     if type(value) is list:
-        return [(inner, spot.item(index)) for index, inner in enumerate(value)]
+        return [(inner, location.item(index)) for index, inner in enumerate(value)]
     return []

@@ -1,9 +1,9 @@
-"""What is sensitive, kept out of traces, logs and telemetry; the tool itself gets the original.
+"""Keeps sensitive values out of traces, logs and telemetry. The tools themselves receive the original values.
 
 Rules of this package:
-- A value is hidden for its field's name, for being known as a secret, or for looking like a key.
-- A secret that is known is found again wherever it reappears, also encoded, in text as in values.
-- What cannot be looked through whole is replaced: scrubbing never raises, and never lets through in doubt.
+- A value is hidden because of its field's name, because it is a known secret, or because it looks like a key.
+- A known secret is found wherever it reappears, also encoded, in texts and in values.
+- Scrubbing never raises. Anything that cannot be examined completely is replaced by a mask.
 """
 
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, mask

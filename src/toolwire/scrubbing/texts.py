@@ -1,47 +1,47 @@
-"""Secrets in a text: where they stand, and the text without them.
+"""Secrets in a text: their positions, and the text with masks in their places.
 
 Rules of this file:
-- A text is hidden where it looks like a key, where it is a form of a known secret, and where it is the value
-  of a sensitive name: `name=value`, `"name": "value"`, in URLs, environments, logs and broken JSON; `--name value`
-  where it has a digit or quotes, `<name>value</name>`.
-- A value that has no end is hidden to the end of the text.
-- A key is more than a word: it is long, and where words could look like it, it has a digit.
-- Every repetition is bounded, or cannot be read in two ways: the time is linear in the text.
+- A part of a text is hidden if it looks like a key, if it is a form of a known secret, or if it is the value of a
+  sensitive name. Such values are found as `name=value` and `"name": "value"`, in URLs, environments, logs and broken
+  JSON, as `--name value` if the value has a digit or quotes, and as `<name>value</name>`.
+- A value without an end is hidden to the end of the text.
+- A key is more than a word. It is long, and has a digit where ordinary words could match its pattern.
+- Every repetition of a pattern is bounded or unambiguous, so that the time is linear in the text.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, usual
-from toolwire.scrubbing.forms import HIDDEN, MASK, fold, folded_places, mask
+from toolwire.scrubbing.fields import HEADERS, NO_STATES, Fields, sensitive_name
+from toolwire.scrubbing.forms import HIDDEN, MASK, fold, folded_offsets, mask
 
 Span = tuple[int, int, str]
 
-_NAMED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
-_LONGEST_NAME = 80
+_NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+_MAX_NAME = 80
 _SIGN = re.compile("=>|:=|[=:]")
-# What comes before a value without a sign: the option of a command, the element of a document.
-_MARKED = re.compile(
+# A name whose value has no sign before it: a command-line option, or an XML element.
+_OPTION_OR_ELEMENT = re.compile(
     r"(?<!\S)--([A-Za-z][\w-]{1,60})[ \t]{1,8}(?=[\"']|[^\s\"'0-9]{0,100}[0-9])"
     r"|<([A-Za-z][\w.:-]{0,60})>([^\s<]{1,1000})(?=</)"
 )
 # A name in brackets: `settings["token"] = ...`, `[token] => ...`.
 _SUBSCRIPT = re.compile(r"\[([\"']?[\w.-]{1,60}[\"']?)\]\Z")
-# What stands before a quote belongs to it: `b'...'`, `SecretStr('...')`.
-_OPENING = re.compile(r"\s{0,8}(?:(?:[A-Za-z_][\w.]{0,40}\()?[A-Za-z]{0,2}(?=\\{0,80}[\"']))?(\\{0,80}[\"'])?")
-# How a value ends that has no quotes: after `=`, and after a name in quotes.
-_BARE = re.compile(r"[^\s&;,\"'<>]+")
-_BARE_IN_JSON = re.compile(r"[^\s,}\])\"']+")
-# The type that stands between a name and its value: `token: str | None = "..."`.
-_TYPED = re.compile(r"[ \t]{0,8}[\w.\[\]]{1,60}(?: \| [\w.\[\]]{1,40}){0,4} = (?!=)")
-# What stands for no secret: words of languages, and what a parameter is.
-_WORDS = frozenset(
+# A prefix belongs to the quoted value: `b'...'`, `SecretStr('...')`.
+_VALUE_PREFIX = re.compile(r"\s{0,8}(?:(?:[A-Za-z_][\w.]{0,40}\()?[A-Za-z]{0,2}(?=\\{0,80}[\"']))?(\\{0,80}[\"'])?")
+# A value without quotes, after `=`, and after a quoted name.
+_UNQUOTED = re.compile(r"[^\s&;,\"'<>]+")
+_UNQUOTED_IN_JSON = re.compile(r"[^\s,}\])\"']+")
+# The type annotation between a name and its value: `token: str | None = "..."`.
+_TYPE_ANNOTATION = re.compile(r"[ \t]{0,8}[\w.\[\]]{1,60}(?: \| [\w.\[\]]{1,40}){0,4} = (?!=)")
+# Values that are never secret: keywords, and the types of parameters.
+_HARMLESS_VALUES = frozenset(
     "true false null None True False str bytes bool int float string number boolean object Any undefined".split()
 )
-_LINE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'](?:=\\{0,8}\"[^\"\r\n]*\"?|=\\{0,8}'[^'\r\n]*'?|[^\r\n\"'])*)")
-_OPENED = re.compile(r"\\{0,80}[\"']\Z")
-# What stands for a key in a text that explains one: `Bearer YOUR_KEY`, `<token>`, `$OPENAI_API_KEY`.
-_STAND_IN = re.compile(
+_HEADER_VALUE = re.compile(r"[ \t]{0,8}[\"']?([^\s\"'](?:=\\{0,8}\"[^\"\r\n]*\"?|=\\{0,8}'[^'\r\n]*'?|[^\r\n\"'])*)")
+_OPENING_QUOTE = re.compile(r"\\{0,80}[\"']\Z")
+# Placeholders for keys in documentation: `Bearer YOUR_KEY`, `<token>`, `$OPENAI_API_KEY`.
+_PLACEHOLDER = re.compile(
     r"(?:(?:Bearer|Basic|Token)[ \t]{1,8})?"
     r"(?:(?:[A-Z]{2,20}_){1,4}(?:KEY|TOKEN)|<[A-Za-z _-]{1,40}>|\$[A-Z_]{1,40}|\$?\{[A-Za-z_]{1,40}\}|\.\.\.)"
     r"(?![\w.~+/=-])"
@@ -49,56 +49,58 @@ _STAND_IN = re.compile(
 _BRACKET = re.compile(r"[\[\]{}]|(?<=[\s\[{(,:])\\{0,80}[\"']")
 
 _WORD = "[A-Za-z0-9_-]"
-_APART = "[A-Za-z0-9]"
+_ALPHANUMERIC = "[A-Za-z0-9]"
 _PEM = "[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _BEARER = r"\s{1,8}((?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/=-]{8,}|[A-Za-z0-9._~+/=-]{20,})"
-# A word of a shell, or what is in quotes; no variable, and nothing that stands for a password or is hidden already.
-_WORD_OF_A_SHELL = r"""(?![\"']?[$<]|\[hidden)("(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|(?:[^\s"'`|;&<>\\]|\\(?!["']))+)"""
+# A shell word or a quoted text, but no variable, no placeholder and no mask.
+_SHELL_WORD = r"""(?![\"']?[$<]|\[hidden)("(?:\\.|[^"\\\n])*"?|'[^'\n]*'?|(?:[^\s"'`|;&<>\\]|\\(?!["']))+)"""
 _USERINFO = r"([^\s/?#@:\"'<>]{0,256}:[^\s/?#\"'<>]{0,256}|[^\s/?#@:\"'<>]{16,256})@"
 
 
-def _key(start: str, rest: str, apart: str = "") -> tuple[str, str]:
-    """Write the pattern of a key that is hidden whole; nothing of `apart` may stand before it."""
-    return start, f"({start}(?<!{apart}{start}){rest})" if apart else f"({start}{rest})"
+def _key(start: str, body: str, not_after: str = "") -> tuple[str, str]:
+    """Return the pattern of a key that is hidden entirely. No character of `not_after` may precede it."""
+    return start, f"({start}(?<!{not_after}{start}){body})" if not_after else f"({start}{body})"
 
 
-def _long(*starts: str, of: str = _WORD) -> list[tuple[str, str]]:
-    """Write the patterns of keys that have a start of their own, where a word may begin."""
-    return [_key(start, f"{of}{{20,}}", _APART) for start in starts]
+def _prefixed_keys(*starts: str, of: str = _WORD) -> list[tuple[str, str]]:
+    """Return the patterns of keys that begin with one of `starts`, at the beginning of a word."""
+    return [_key(start, f"{of}{{20,}}", _ALPHANUMERIC) for start in starts]
 
 
-# What keys are called; the plain letters that each begins with, for those are found fast; its pattern, of which
-# group 1 is hidden.
-_KINDS: dict[str, list[tuple[str, str]]] = {
+# The patterns of keys, by label. Each has a literal beginning, which is fast to search for, and a pattern whose group 1
+# is hidden.
+_KEY_PATTERNS: dict[str, list[tuple[str, str]]] = {
     "api key": [
-        _key("sk-", f"(?=[A-Za-z_-]{{0,64}}[0-9]){_WORD}{{16,}}", _APART),
+        _key("sk-", f"(?=[A-Za-z_-]{{0,64}}[0-9]){_WORD}{{16,}}", _ALPHANUMERIC),
         _key("AIza", f"{_WORD}{{30,}}"),
-        _key("AQ", rf"\.{_WORD}{{30,}}", _APART),  # Gemini's since 2026: https://ai.google.dev/gemini-api/docs/api-key
-        *_long("xai-", "nvapi-", "tgp_v1_", "r8_"),
-        *_long("gsk_", "pplx-", "hf_", "fw_", "csk-", "tw-", of=_APART),
+        _key(
+            "AQ", rf"\.{_WORD}{{30,}}", _ALPHANUMERIC
+        ),  # Gemini's since 2026: https://ai.google.dev/gemini-api/docs/api-key
+        *_prefixed_keys("xai-", "nvapi-", "tgp_v1_", "r8_"),
+        *_prefixed_keys("gsk_", "pplx-", "hf_", "fw_", "csk-", "tw-", of=_ALPHANUMERIC),
         *(_key(start, "(?:live|test)_[A-Za-z0-9]{10,}") for start in ("sk_", "rk_")),
         # Google's in a query: https://cloud.google.com/docs/authentication/api-keys-use
         ("key=", r"(?<=[?&;])key=((?=[^\s&#\"'<>]{0,200}[0-9])[\w.~%+/=-]{16,})"),
     ],
-    "access key": [_key(start, "[A-Z0-9]{16}(?![A-Za-z0-9])", _APART) for start in ("AKIA", "ASIA")],
+    "access key": [_key(start, "[A-Z0-9]{16}(?![A-Za-z0-9])", _ALPHANUMERIC) for start in ("AKIA", "ASIA")],
     "token": [
         _key("gh", "[pousr]_[A-Za-z0-9]{20,}"),
         _key("xox", "[abeoprs]-[A-Za-z0-9-]{10,}"),
         _key("xapp-", "[A-Za-z0-9-]{10,}"),
-        _key("gl", rf"(?:pat|rt|dt|ptt|cbt|ft|imt|agent|soat|oas)-{_WORD}{{20,}}", _APART),
-        *_long("github_pat_", "GOCSPX-", "pypi-AgE", "dckr_pat_"),
-        *_long("npm_", of=_APART),
+        _key("gl", rf"(?:pat|rt|dt|ptt|cbt|ft|imt|agent|soat|oas)-{_WORD}{{20,}}", _ALPHANUMERIC),
+        *_prefixed_keys("github_pat_", "GOCSPX-", "pypi-AgE", "dckr_pat_"),
+        *_prefixed_keys("npm_", of=_ALPHANUMERIC),
         # Telegram's: https://core.telegram.org/bots/api#authorizing-your-bot (2026-11-26).
         (":AA", rf"(?<![0-9])([0-9]{{8,10}}:AA{_WORD}{{33}})(?!{_WORD})"),
         _key("ya29", rf"\.{_WORD}{{20,}}"),
-        _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _APART),
+        _key("SG", rf"\.{_WORD}{{16,64}}\.{_WORD}{{16,64}}", _ALPHANUMERIC),
         *((start, start + _BEARER) for start in ("Bearer", "bearer", "BEARER")),
     ],
     # The option is -p with the password behind it: https://dev.mysql.com/doc/refman/8.4/en/password-security-user.html
     "password": [
         (
             start,
-            rf"(?<![\w.-]){start}[\w-]{{0,20}}(?![\w-])[^\n|;&]{{0,200}}?[\s\"']-p(?!\d{{1,5}}:\d){_WORD_OF_A_SHELL}",
+            rf"(?<![\w.-]){start}[\w-]{{0,20}}(?![\w-])[^\n|;&]{{0,200}}?[\s\"']-p(?!\d{{1,5}}:\d){_SHELL_WORD}",
         )
         for start in ("mysql", "mariadb")
     ],
@@ -106,26 +108,28 @@ _KINDS: dict[str, list[tuple[str, str]]] = {
     "private key": [_key("-----BEGIN ", rf"{_PEM}.*?(?:-----END {_PEM}|\Z)")],
     "userinfo": [("://", f"://{_USERINFO}")],
 }
-_PATTERNS = [(start, name, re.compile(pattern, re.DOTALL)) for name, keys in _KINDS.items() for start, pattern in keys]
-# No key is shorter, but in an address; and none is so short that it has none of these.
+_PATTERNS = [
+    (start, name, re.compile(pattern, re.DOTALL)) for name, keys in _KEY_PATTERNS.items() for start, pattern in keys
+]
+# No key is shorter, except in a URL. A key that is shorter than `_PLAIN_KEY` contains one of `_KEY_SIGN`.
 SHORTEST_KEY, _PLAIN_KEY = 9, 20
-_SIGNS = re.compile(r"[-_:. ]")
-# What each text has that names the field of a value.
-SIGNED = re.compile("[:=<]|--")
+_KEY_SIGN = re.compile(r"[-_:. ]")
+# Every text that names the field of a value contains one of these.
+NAME_SIGN = re.compile("[:=<]|--")
 
 
-def spans(text: str, fields: Fields, forms: Sequence[str], loose: Sequence[str] = ()) -> list[Span]:
-    """Find what has to be hidden, in order; what overlaps is one. `loose` are forms of folded texts."""
-    found = [*keys_in(text), *_known(text, forms)] if forms else list(keys_in(text))
+def find_secrets(text: str, fields: Fields, forms: Sequence[str], loose: Sequence[str] = ()) -> list[Span]:
+    """Return the secrets in `text`, in order. Overlapping ones are merged. `loose` are forms for folded text."""
+    secrets = [*find_keys(text), *_find_forms(text, forms)] if forms else list(find_keys(text))
     if loose and len(text) >= len(loose[-1]):
-        found += _known_loosely(text, loose)
-    if fields.hinted(text):
-        found += (*_named(text, fields), *_marked(text, fields))
-    if len(found) < 2:
-        return found
-    found.sort(key=lambda span: (span[0], -span[1]))
+        secrets += _find_folded_forms(text, loose)
+    if fields.may_occur_in(text):
+        secrets += (*_values_of_names(text, fields), *_values_of_markup(text, fields))
+    if len(secrets) < 2:
+        return secrets
+    secrets.sort(key=lambda span: (span[0], -span[1]))
     joined: list[Span] = []
-    for start, end, name in found:
+    for start, end, name in secrets:
         if joined and start < joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]), joined[-1][2])
         else:
@@ -133,138 +137,141 @@ def spans(text: str, fields: Fields, forms: Sequence[str], loose: Sequence[str] 
     return joined
 
 
-def without(text: str, hidden: Sequence[Span]) -> str:
-    """Give the text with masks where something has to be hidden."""
-    pieces, place = [], 0
+def replace_with_masks(text: str, hidden: Sequence[Span]) -> str:
+    """Return `text` with masks in place of the `hidden` spans."""
+    pieces, position = [], 0
     for start, end, name in hidden:
-        pieces += [text[place:start], mask(name)]
-        place = end
-    return "".join([*pieces, text[place:]]) if pieces else text
+        pieces += [text[position:start], mask(name)]
+        position = end
+    return "".join([*pieces, text[position:]]) if pieces else text
 
 
-def keys_in(text: str) -> Iterator[Span]:
-    """Find what looks like a key: where it begins, where it ends, and what it is."""
+def find_keys(text: str) -> Iterator[Span]:
+    """Yield the start, the end and the label of each part of `text` that looks like a key."""
     size = len(text)
-    if (size < SHORTEST_KEY and "://" not in text) or (size < _PLAIN_KEY and not _SIGNS.search(text)):
+    if (size < SHORTEST_KEY and "://" not in text) or (size < _PLAIN_KEY and not _KEY_SIGN.search(text)):
         return
     for start, name, pattern in _PATTERNS:
         if start in text:
-            for found in pattern.finditer(text):
-                yield found.start(1), found.end(1), name
+            for match in pattern.finditer(text):
+                yield match.start(1), match.end(1), name
 
 
-def _known(text: str, forms: Sequence[str]) -> Iterator[Span]:
+def _find_forms(text: str, forms: Sequence[str]) -> Iterator[Span]:
     for form in forms:
-        place = text.find(form) if len(form) <= len(text) else -1
-        while place >= 0:
+        start = text.find(form) if len(form) <= len(text) else -1
+        while start >= 0:
             if form not in HIDDEN:
-                yield place, place + len(form), ""
-            place = text.find(form, place + len(form))
+                yield start, start + len(form), ""
+            start = text.find(form, start + len(form))
 
 
-def _known_loosely(text: str, forms: Sequence[str]) -> Iterator[Span]:
-    """Find forms in a text whatever its case, its white space and the spelling of its characters."""
+def _find_folded_forms(text: str, forms: Sequence[str]) -> Iterator[Span]:
+    """Yield the occurrences of `forms` in the folded text, as spans of the original text."""
     folded = fold(text)
-    present = [form for form in forms if form in folded]
-    if present:
-        starts, ends = folded_places(text)
-        for start, end, name in _known(folded, present):
+    occurring = [form for form in forms if form in folded]
+    if occurring:
+        starts, ends = folded_offsets(text)
+        for start, end, name in _find_forms(folded, occurring):
             yield starts[start], ends[end - 1], name
 
 
-def _named(text: str, fields: Fields) -> Iterator[Span]:
-    """Find the values of sensitive names."""
-    past = 0
+def _values_of_names(text: str, fields: Fields) -> Iterator[Span]:
+    """Yield the values of sensitive names."""
+    covered_to = 0
     for sign in _SIGN.finditer(text):
-        at = sign.start()
-        if at < past:
+        sign_start = sign.start()
+        if sign_start < covered_to:
             continue
-        before = text[max(0, at - _LONGEST_NAME) : at].rstrip(" \t")
-        inner = _SUBSCRIPT.search(before) if before[-1:] == "]" and sign[0] != ":" else None
-        key = (before if inner is None else inner[1]).rstrip("\"'").rstrip("\\")
-        name = key[len(key.rstrip(_NAMED)) :] if key.isascii() else _last_name(key)
-        label, whole = fields.below(NOWHERE, name)[0] if name else None, True
+        prefix = text[max(0, sign_start - _MAX_NAME) : sign_start].rstrip(" \t")
+        subscript = _SUBSCRIPT.search(prefix) if prefix[-1:] == "]" and sign[0] != ":" else None
+        key = (prefix if subscript is None else subscript[1]).rstrip("\"'").rstrip("\\")
+        name = key[len(key.rstrip(_NAME_CHARACTERS)) :] if key.isascii() else _trailing_name(key)
+        label, hide_whole = fields.below(NO_STATES, name)[0] if name else None, True
         if label is None and name:
-            label, whole = usual(name), False
+            label, hide_whole = sensitive_name(name), False
         if label is None:
             continue
-        quoted = len(key) < len(before) and sign[0] == ":"
+        quoted = len(key) < len(prefix) and sign[0] == ":"
         if label in HEADERS and sign[0] == ":" and not quoted:
-            value = _line(text, sign.end(), _OPENED.search(key, 0, len(key) - len(name)))
+            value = _header_value(text, sign.end(), _OPENING_QUOTE.search(key, 0, len(key) - len(name)))
         else:
-            value = _value(text, sign.end(), quoted=quoted, whole=whole)
-        typed = _TYPED.match(text, sign.end()) if sign[0] == ":" and not quoted else None
-        assigned = None if typed is None else _value(text, typed.end(), quoted=False, whole=whole)
+            value = _find_value(text, sign.end(), quoted=quoted, whole=hide_whole)
+        annotation = _TYPE_ANNOTATION.match(text, sign.end()) if sign[0] == ":" and not quoted else None
+        assigned = None if annotation is None else _find_value(text, annotation.end(), quoted=False, whole=hide_whole)
         for start, end in filter(None, (value, assigned)):
             yield start, end, label
-            past = end if end - start > _LONGEST_NAME or (start, end) == value else past
+            covered_to = end if end - start > _MAX_NAME or (start, end) == value else covered_to
 
 
-def _marked(text: str, fields: Fields) -> Iterator[Span]:
-    """Find the values of sensitive options and elements."""
-    for found in _MARKED.finditer(text):
-        name = found[1] or found[2]
-        label = fields.below(NOWHERE, name)[0] or usual(name)
-        if label is None or (found[2] and MASK.match(found[3])):
+def _values_of_markup(text: str, fields: Fields) -> Iterator[Span]:
+    """Yield the values of sensitive command-line options and XML elements."""
+    for match in _OPTION_OR_ELEMENT.finditer(text):
+        name = match[1] or match[2]
+        label = fields.below(NO_STATES, name)[0] or sensitive_name(name)
+        if label is None or (match[2] and MASK.match(match[3])):
             continue
-        value = found.span(3) if found[2] else _value(text, found.end(), quoted=False, whole=False)
+        value = match.span(3) if match[2] else _find_value(text, match.end(), quoted=False, whole=False)
         if value is not None:
             yield *value, label
 
 
-def _last_name(key: str) -> str:
+def _trailing_name(key: str) -> str:
     start = len(key)
     while start and (key[start - 1].isalnum() or key[start - 1] in "_.-"):
         start -= 1
     return key[start:]
 
 
-def _line(text: str, at: int, opened: re.Match[str] | None) -> tuple[int, int] | None:
-    """Find the value of a header: the rest of its line with what is in quotes there, or the rest of its own quotes."""
-    found = _LINE.match(text, at)
-    if found is None or MASK.match(text, found.start(1)) or _STAND_IN.match(text, found.start(1)):
+def _header_value(text: str, position: int, opening_quote: re.Match[str] | None) -> tuple[int, int] | None:
+    """Return the value of a header.
+
+    It is the rest of the line, including quoted parts, or the rest of the quotes that the header itself is in.
+    """
+    match = _HEADER_VALUE.match(text, position)
+    if match is None or MASK.match(text, match.start(1)) or _PLACEHOLDER.match(text, match.start(1)):
         return None
-    start, end = found.span(1)
-    return start, min(end, _closing(text, start, opened[0])) if opened else end
+    start, end = match.span(1)
+    return start, min(end, _closing_quote(text, start, opening_quote[0])) if opening_quote else end
 
 
-def _value(text: str, at: int, *, quoted: bool, whole: bool) -> tuple[int, int] | None:
-    """Find the value that begins here; one in brackets is a value if it is to be hidden whole."""
-    opening = _OPENING.match(text, at)
-    start = opening.end() if opening is not None else at
+def _find_value(text: str, position: int, *, quoted: bool, whole: bool) -> tuple[int, int] | None:
+    """Return the value that begins at `position`. A value in brackets counts only if `whole` is true."""
+    prefix = _VALUE_PREFIX.match(text, position)
+    start = prefix.end() if prefix is not None else position
     if MASK.match(text, start):
         return None
-    if opening is not None and opening[1]:
-        end = _closing(text, start, opening[1])
+    if prefix is not None and prefix[1]:
+        end = _closing_quote(text, start, prefix[1])
         return (start, end) if end > start else None
     if text[start : start + 1] in ("{", "["):
-        return (start, _bracketed(text, start)) if whole else None
-    bare = (_BARE_IN_JSON if quoted else _BARE).match(text, start)
-    if bare is None or bare[0].rstrip(")]}") in _WORDS or bare[0][0] == "=":
+        return (start, _bracket_end(text, start)) if whole else None
+    unquoted = (_UNQUOTED_IN_JSON if quoted else _UNQUOTED).match(text, start)
+    if unquoted is None or unquoted[0].rstrip(")]}") in _HARMLESS_VALUES or unquoted[0][0] == "=":
         return None
-    return bare.span()
+    return unquoted.span()
 
 
-def _closing(text: str, start: int, quote: str) -> int:
-    """Find the quote that closes: one that is escaped once more does not."""
+def _closing_quote(text: str, start: int, quote: str) -> int:
+    """Return the offset of the closing quote. A quote with more backslashes is part of the value."""
     end = text.find(quote, start)
     while end > start:
-        before = text[max(start, end - 100) : end]
-        if (len(before) - len(before.rstrip("\\"))) % (2 * len(quote)) == 0:
+        preceding = text[max(start, end - 100) : end]
+        if (len(preceding) - len(preceding.rstrip("\\"))) % (2 * len(quote)) == 0:
             return end
         end = text.find(quote, end + 1)
     return len(text) if end < 0 else end
 
 
-def _bracketed(text: str, start: int) -> int:
-    """Find where what is in brackets ends; brackets in quotes are text."""
-    depth, place = 0, start
-    while (found := _BRACKET.search(text, place)) is not None:
-        place = found.end()
-        if found[0][-1] in "\"'":
-            place = _closing(text, place, found[0]) + len(found[0])
+def _bracket_end(text: str, start: int) -> int:
+    """Return the end of the bracketed text. Brackets in quotes do not count."""
+    depth, position = 0, start
+    while (match := _BRACKET.search(text, position)) is not None:
+        position = match.end()
+        if match[0][-1] in "\"'":
+            position = _closing_quote(text, position, match[0]) + len(match[0])
             continue
-        depth += 1 if found[0] in "[{" else -1
+        depth += 1 if match[0] in "[{" else -1
         if depth <= 0:
-            return place
+            return position
     return len(text)

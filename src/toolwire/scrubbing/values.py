@@ -1,9 +1,9 @@
-"""Values with what is sensitive hidden: nested, in JSON inside of text, in bytes.
+"""Values without their sensitive parts: nested values, JSON inside of text, and bytes.
 
 Rules of this file:
-- A value is never changed. What has nothing to hide is given back as it is.
-- What stood in a sensitive field is hidden wherever else it stands in the same value.
-- What is too deep, too large, circular or cannot be read is replaced; the rest stays.
+- A value is never changed. A value with nothing to hide is returned as the same object.
+- The content of a sensitive field is hidden wherever else it occurs in the same value.
+- A value that is too deep, too large, circular or unreadable is replaced by a mask. The rest stays.
 """
 
 import contextlib
@@ -13,241 +13,250 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from toolwire.scrubbing.fields import HEADERS, NOWHERE, Fields, States, declared_as, usual
+from toolwire.scrubbing.fields import HEADERS, NO_STATES, Fields, PathStates, declared_fields, sensitive_name
 from toolwire.scrubbing.forms import HIDDEN, LONG, SHORTEST, UNREADABLE, Known, forms_of, loose_forms_of, mask
-from toolwire.scrubbing.texts import SHORTEST_KEY, SIGNED, keys_in, spans, without
+from toolwire.scrubbing.texts import NAME_SIGN, SHORTEST_KEY, find_keys, find_secrets, replace_with_masks
 
-_DEEPEST = 64
-MOST_NODES = 300_000
-_MOST_NAMES = 100
-_PLAIN_NAME = 40
-_MOST_TEXT = 16 * 1024 * 1024
+_MAX_DEPTH = 64
+_MAX_NODES = 300_000
+_MAX_NAMES = 100
+_MAX_PLAIN_NAME = 40
+_MAX_TEXT = 16 * 1024 * 1024
 _CIRCULAR, _TOO_DEEP = mask("circular"), mask("too deep")
-_PLAIN = (int, float, bool, type(None))
-_SAFE = (bool, date, time, timedelta, type(None))
-_WORDS = (str, bytes, bytearray, memoryview)
+_NON_TEXT_TYPES = (int, float, bool, type(None))
+_HARMLESS_TYPES = (bool, date, time, timedelta, type(None))
+_TEXT_TYPES = (str, bytes, bytearray, memoryview)
 _PAIR = 2
-# How a map names a value that it holds.
+# The keys by which a map names its own value: `{"name": "TOKEN", "value": "..."}`.
 _NAMES, _VALUES = ("name", "key", "Name", "Key"), ("value", "Value")
-ENDINGS = {"{": "}", "[": "]", '"': '"'}
+_CLOSING_CHARACTERS = {"{": "}", "[": "]", '"': '"'}
 
 
 def scrub(value: Any, fields: Collection[str] = (), secrets: Collection[str] = ()) -> Any:
-    """Give the value with sensitive fields, known secrets and what looks like a key hidden.
+    """Return `value` with its sensitive fields, known secrets and key-like texts replaced by masks. Never raises.
 
-    Secrets that are `Known` learn those of the value.
+    If `secrets` is a `Known`, it learns the secrets that are found in `value`.
     """
     try:
-        return _clean(value, fields, secrets, secrets if isinstance(secrets, Known) else None)
-    except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
-        return _replaced(value, secrets)
+        return _scrub_twice(value, fields, secrets, secrets if isinstance(secrets, Known) else None)
+    except Exception:  # noqa: BLE001 - fail closed: show nothing
+        return _placeholder(value, secrets)
 
 
 def scrub_text(text: str, secrets: Collection[str] = (), fields: Collection[str] = ()) -> str:
-    """Take known secrets, the values of sensitive names and what looks like a key out of a text."""
+    """Return `text` with known secrets, values of sensitive names and key-like texts masked. Never raises."""
     try:
-        return str(_clean(str(text), fields, secrets))
-    except Exception:  # noqa: BLE001 - whatever it is, nothing gets through
+        return str(_scrub_twice(str(text), fields, secrets))
+    except Exception:  # noqa: BLE001 - fail closed: show nothing
         return UNREADABLE
 
 
-def _clean(value: Any, fields: Collection[str], secrets: Collection[str], learning: Known | None = None) -> Any:
-    """Hide what is sensitive, then what stood in sensitive fields wherever else it stands."""
-    walk = _ValueWalk(declared_as(*fields), forms_of(secrets), loose_forms_of(secrets))
+def _scrub_twice(value: Any, fields: Collection[str], secrets: Collection[str], learning: Known | None = None) -> Any:
+    """Hide the sensitive parts, then the content of sensitive fields wherever else it occurs."""
+    walk = _ValueWalk(declared_fields(*fields), forms_of(secrets), loose_forms_of(secrets))
     clean = walk.value(value)
-    more = [secret for secret in walk.found if len(secret) >= LONG]
-    if more and learning is not None:
-        learning.learn(more)
-    return _ValueWalk(walk.fields, forms_of(more), loose_forms_of(more)).value(clean) if more else clean
+    learned = [secret for secret in walk.hidden_values if len(secret) >= LONG]
+    if learned and learning is not None:
+        learning.learn(learned)
+    return _ValueWalk(walk.fields, forms_of(learned), loose_forms_of(learned)).value(clean) if learned else clean
 
 
-def _replaced(value: Any, secrets: Collection[str]) -> Any:
-    """Give what stands for a value that cannot be shown: of a map, the names that are plain words stay."""
-    if type(value) is not dict or len(value) > _MOST_NAMES:
+def _placeholder(value: Any, secrets: Collection[str]) -> Any:
+    """Return the replacement for a value that cannot be scrubbed. A map keeps the names that are plain words."""
+    if type(value) is not dict or len(value) > _MAX_NAMES:
         return UNREADABLE
-    names = [name for name in value if type(name) is str and name.isidentifier() and len(name) < _PLAIN_NAME]
-    shown = [name for name in names if not any(secret in name for secret in secrets if secret)]
-    return {name: UNREADABLE for name in shown if not any(keys_in(name))}
+    names = [name for name in value if type(name) is str and name.isidentifier() and len(name) < _MAX_PLAIN_NAME]
+    safe_names = [name for name in names if not any(secret in name for secret in secrets if secret)]
+    return {name: UNREADABLE for name in safe_names if not any(find_keys(name))}
 
 
 def secrets_of(value: Any, fields: Collection[str]) -> list[str]:
-    """List the texts and numbers that stand in sensitive fields, the longest first."""
-    walk = _ValueWalk(declared_as(*fields))
-    with contextlib.suppress(Exception):  # what was found until then is told
+    """Return the texts and numbers in sensitive fields of `value`, the longest first. Never raises."""
+    walk = _ValueWalk(declared_fields(*fields))
+    with contextlib.suppress(Exception):  # the secrets found so far still count
         walk.value(value)
-    return sorted((one for one in walk.found if len(one) >= SHORTEST), key=lambda one: (-len(one), one))
+    return sorted((text for text in walk.hidden_values if len(text) >= SHORTEST), key=lambda text: (-len(text), text))
 
 
 class _ValueWalk:
-    """One walk through a value; what it hides by a field's name is in `found`."""
+    """One walk through a value. `hidden_values` collects the content of the sensitive fields."""
 
     def __init__(self, fields: Fields, forms: Sequence[str] = (), loose: Sequence[str] = ()) -> None:
         self.fields = fields
         self.forms = forms
         self.loose = loose
-        self.found: set[str] = set()
+        self.hidden_values: set[str] = set()
         self._nodes = 0
         self._text = 0
-        self._above: set[int] = set()
+        self._ancestors: set[int] = set()
         self._keys: dict[str, tuple[str, str | None]] = {}
 
-    def value(self, value: Any, depth: int = 0, states: States = NOWHERE) -> Any:
+    def value(self, value: Any, depth: int = 0, states: PathStates = NO_STATES) -> Any:
         self._nodes += 1
-        if self._nodes > MOST_NODES:
+        if self._nodes > _MAX_NODES:
             raise OverflowError("too many values")
-        kind = type(value)
-        if kind is str:
+        value_type = type(value)
+        if value_type is str:
             return self.text(value, depth)
-        if kind is dict or kind is list:
-            return self._deeper(value, depth, states)
-        if not self.forms and kind in _PLAIN:
+        if value_type is dict or value_type is list:
+            return self._container(value, depth, states)
+        if not self.forms and value_type in _NON_TEXT_TYPES:
             return value
         match value:
             case str():
                 return self.text(value, depth)
             case int() | float() | Decimal() if not isinstance(value, bool):
                 return HIDDEN if self.forms and str(value) in self.forms else value
-            case _ if isinstance(value, _SAFE):
+            case _ if isinstance(value, _HARMLESS_TYPES):
                 return value
             case bytes() | bytearray() | memoryview():
-                return self._bytes(value)
-        return self._deeper(value, depth, states)
+                return self._scrub_bytes(value)
+        return self._container(value, depth, states)
 
-    def _deeper(self, value: Any, depth: int, states: States) -> Any:
-        if depth > _DEEPEST:
+    def _container(self, value: Any, depth: int, states: PathStates) -> Any:
+        if depth > _MAX_DEPTH:
             return _TOO_DEEP
-        if id(value) in self._above:
+        if id(value) in self._ancestors:
             return _CIRCULAR
-        self._above.add(id(value))
+        self._ancestors.add(id(value))
         try:
             match value:
                 case dict() | Mapping():
-                    return self._mapping(value, depth + 1, states)
+                    return self._scrub_mapping(value, depth + 1, states)
                 case list() | tuple():
-                    return self._items(value, depth + 1, states)
+                    return self._scrub_items(value, depth + 1, states)
                 case set() | frozenset():
                     items = list(value)
-                    clean = self._items(items, depth + 1, states)
+                    clean = self._scrub_items(items, depth + 1, states)
                     return value if clean is items else clean
-            return self._object(value, depth + 1, states)
+            return self._scrub_object(value, depth + 1, states)
         finally:
-            self._above.discard(id(value))
+            self._ancestors.discard(id(value))
 
-    def _mapping(self, value: Mapping[Any, Any], depth: int, states: States) -> Any:
+    def _scrub_mapping(self, value: Mapping[Any, Any], depth: int, states: PathStates) -> Any:
         clean: dict[Any, Any] = {}
         changed = False
-        for key, inner in value.items():
+        for key, member in value.items():
             spelling = key.decode(errors="replace") if isinstance(key, bytes) else str(key)
-            shown, name = self._key(spelling)
-            label, below = self.fields.below(states, spelling)
-            if spelling in _VALUES and (named := _name_beside(value)) is not None:
-                label, name = label or self.fields.below(states, named)[0], usual(named)
-            new = self._below(inner, depth, label, below, name)
-            changed = changed or new is not inner or shown is not spelling
-            if shown is not spelling:  # two names may look the same now
-                key = shown if shown not in clean else f"{shown} {len(clean)}"  # noqa: PLW2901 - as it is shown
-            clean[key] = new
+            clean_key, name = self._scrub_key(spelling)
+            label, states_below = self.fields.below(states, spelling)
+            if spelling in _VALUES and (given_name := _name_in_map(value)) is not None:
+                label, name = label or self.fields.below(states, given_name)[0], sensitive_name(given_name)
+            clean_member = self._scrub_member(member, depth, label, states_below, name)
+            changed = changed or clean_member is not member or clean_key is not spelling
+            if clean_key is not spelling:  # two masked names may be equal
+                key = clean_key if clean_key not in clean else f"{clean_key} {len(clean)}"  # noqa: PLW2901
+            clean[key] = clean_member
         return clean if changed else value
 
-    def _key(self, spelling: str) -> tuple[str, str | None]:
-        """Give how a key is shown, and what it names that is sensitive without being declared."""
-        known = self._keys.get(spelling)
-        if known is None:
-            known = self._keys[spelling] = (self.text(spelling, _DEEPEST), usual(spelling))
-        return spelling if known[0] == spelling else known[0], known[1]
+    def _scrub_key(self, spelling: str) -> tuple[str, str | None]:
+        """Return the key as it may be shown, and its built-in sensitive name, if any."""
+        cached = self._keys.get(spelling)
+        if cached is None:
+            cached = self._keys[spelling] = (self.text(spelling, _MAX_DEPTH), sensitive_name(spelling))
+        return spelling if cached[0] == spelling else cached[0], cached[1]
 
-    def _items(self, value: Iterable[Any], depth: int, states: States) -> Any:
+    def _scrub_items(self, value: Iterable[Any], depth: int, states: PathStates) -> Any:
         clean, changed = [], False
-        header = _header_in(value)
-        for index, inner in enumerate(value):
-            label, below = self.fields.inside(states, index)
-            new = self._below(inner, depth, label, below, header if index else None)
-            changed = changed or new is not inner
-            clean.append(new)
+        header = _header_of_pair(value)
+        for index, item in enumerate(value):
+            label, states_below = self.fields.inside(states, index)
+            clean_item = self._scrub_member(item, depth, label, states_below, header if index else None)
+            changed = changed or clean_item is not item
+            clean.append(clean_item)
         return (tuple(clean) if isinstance(value, tuple) else clean) if changed else value
 
-    def _below(self, inner: Any, depth: int, label: str | None, states: States, name: str | None) -> Any:
-        """Give what stands in a field or in a list; what is in a value of the caller's own fails alone."""
-        if label is None and name is not None and (_is_said(inner) or (name in HEADERS and _are_words(inner))):
+    def _scrub_member(self, member: Any, depth: int, label: str | None, states: PathStates, name: str | None) -> Any:
+        """Return the scrubbed member of a map or a list.
+
+        At the top level, a member that cannot be read is replaced alone, so that the others can still be shown.
+        """
+        if (
+            label is None
+            and name is not None
+            and (_is_text_or_number(member) or (name in HEADERS and _are_texts(member)))
+        ):
             label = name
         if label is not None:
-            self._keep(inner)
-            return inner if _is_mask(inner) else mask(label)
+            self._record_hidden(member)
+            return member if _is_mask(member) else mask(label)
         if depth > 1:
-            return self.value(inner, depth, states)
+            return self.value(member, depth, states)
         try:
-            return self.value(inner, depth, states)
+            return self.value(member, depth, states)
         except Exception:  # noqa: BLE001 - the other values can still be shown
             return UNREADABLE
 
-    def _keep(self, value: Any) -> None:
-        """Note what is hidden, to find it elsewhere."""
-        waiting, seen = [(value, 0)], 0
-        while waiting and seen < MOST_NODES:
-            one, depth = waiting.pop()
-            seen += 1
-            match one:
-                case str() if not _is_mask(one):
-                    self.found.add(one)
+    def _record_hidden(self, value: Any) -> None:
+        """Record a hidden value, so that it is found elsewhere."""
+        pending, count = [(value, 0)], 0
+        while pending and count < _MAX_NODES:
+            item, depth = pending.pop()
+            count += 1
+            match item:
+                case str() if not _is_mask(item):
+                    self.hidden_values.add(item)
                 case bytes() | bytearray() | memoryview():
-                    self.found.add(bytes(one).decode(errors="replace"))
+                    self.hidden_values.add(bytes(item).decode(errors="replace"))
                 case str() | bool() | None:
                     pass
-                case Mapping() if depth < _DEEPEST:
-                    waiting += [(inner, depth + 1) for inner in one.values()]
-                case list() | tuple() | set() | frozenset() if depth < _DEEPEST:
-                    waiting += [(inner, depth + 1) for inner in one]
+                case Mapping() if depth < _MAX_DEPTH:
+                    pending += [(child, depth + 1) for child in item.values()]
+                case list() | tuple() | set() | frozenset() if depth < _MAX_DEPTH:
+                    pending += [(child, depth + 1) for child in item]
                 case _:
-                    with contextlib.suppress(Exception):  # it is hidden, whatever it says
-                        inner = _fields_of(one)
-                        waiting += [(inner, depth + 1)] if inner else []
-                        self.found |= set() if inner else {str(one)}
+                    with contextlib.suppress(Exception):  # it is hidden in any case
+                        child = _fields_of(item)
+                        pending += [(child, depth + 1)] if child else []
+                        self.hidden_values |= set() if child else {str(item)}
 
-    def _object(self, value: Any, depth: int, states: States) -> Any:
-        """Give an object as it is, if nothing that it says is sensitive; else what of it may be text."""
+    def _scrub_object(self, value: Any, depth: int, states: PathStates) -> Any:
+        """Return an object unchanged if none of its fields or texts is sensitive, else its scrubbed fields or text."""
         fields = _fields_of(value)
-        clean = self._mapping(fields, depth, states) if fields else fields
+        clean = self._scrub_mapping(fields, depth, states) if fields else fields
         if clean is not fields:
             return clean
         text = str(value)
-        shown = self.text(text, depth)
-        same = shown is text and self.text(repr(value), depth) == repr(value)
-        return value if same else shown
+        clean_text = self.text(text, depth)
+        unchanged = clean_text is text and self.text(repr(value), depth) == repr(value)
+        return value if unchanged else clean_text
 
-    def _bytes(self, value: Any) -> Any:
+    def _scrub_bytes(self, value: Any) -> Any:
         text = bytes(value).decode(errors="surrogateescape")
-        clean = self.text(text, _DEEPEST)
+        clean = self.text(text, _MAX_DEPTH)
         return value if clean is text else clean.encode(errors="surrogateescape")
 
     def text(self, text: str, depth: int) -> str:
-        """Give a text without what is sensitive in it; JSON is read, and written anew if it has to be."""
+        """Return the scrubbed text. JSON is parsed, and rewritten if something is hidden or a name occurs twice."""
         self._text += len(text)
-        if self._text > _MOST_TEXT:
+        if self._text > _MAX_TEXT:
             raise OverflowError("too much text")
-        if len(text) < SHORTEST or (len(text) < SHORTEST_KEY and not (self.forms or SIGNED.search(text))):
+        if len(text) < SHORTEST or (len(text) < SHORTEST_KEY and not (self.forms or NAME_SIGN.search(text))):
             return text
-        if depth < _DEEPEST and self._is_json(text):
+        if depth < _MAX_DEPTH and self._is_json(text):
             try:
-                read, doubled = _read_json(text)
+                parsed, has_duplicates = _read_json(text)
             except ValueError:
                 pass
             except RecursionError:
                 return _TOO_DEEP
             else:
-                clean = self.value(read, depth + 1)
-                if clean is not read or doubled:
+                clean = self.value(parsed, depth + 1)
+                if clean is not parsed or has_duplicates:
                     return json.dumps(clean, ensure_ascii=False)
-        hidden = spans(text, self.fields, self.forms, self.loose)
+        hidden = find_secrets(text, self.fields, self.forms, self.loose)
         for start, end, name in hidden:
             if name in self.fields.labels:
-                self._keep(text[start:end])
-        return without(text, hidden) if hidden else text
+                self._record_hidden(text[start:end])
+        return replace_with_masks(text, hidden) if hidden else text
 
     def _is_json(self, text: str) -> bool:
         stripped = text.strip()
-        if not stripped or ENDINGS.get(stripped[0]) != stripped[-1] or len(stripped) < SHORTEST:
+        if not stripped or _CLOSING_CHARACTERS.get(stripped[0]) != stripped[-1] or len(stripped) < SHORTEST:
             return False
-        return "\\u" in text or "\\/" in text or '"value"' in text or '"Value"' in text or self.fields.hinted(text)
+        return (
+            "\\u" in text or "\\/" in text or '"value"' in text or '"Value"' in text or self.fields.may_occur_in(text)
+        )
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
@@ -255,42 +264,42 @@ def _fields_of(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def _is_said(value: Any) -> bool:
-    """Whether a value is a text that is not empty, or a number."""
-    if isinstance(value, _WORDS):
+def _is_text_or_number(value: Any) -> bool:
+    """Return True if `value` is a non-empty text, or a number."""
+    if isinstance(value, _TEXT_TYPES):
         return len(value) > 0
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _are_words(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(one, _WORDS) for one in value)
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, _TEXT_TYPES) for one in value)
 
 
-def _name_beside(value: Mapping[Any, Any]) -> str | None:
-    """Give the name of a map that says one, and its value: `{"name": "DB_PASSWORD", "value": "..."}`."""
+def _name_in_map(value: Mapping[Any, Any]) -> str | None:
+    """Return the name that a map has for its own value: `{"name": "DB_PASSWORD", "value": "..."}`."""
     return next((name for key in _NAMES if isinstance(name := value.get(key), str)), None)
 
 
-def _header_in(value: Any) -> str | None:
-    """Name what a pair says of which the first is the name of a header: `("authorization", "...")`."""
-    if len(value) != _PAIR or not isinstance(value, list | tuple) or not _are_words(value):
+def _header_of_pair(value: Any) -> str | None:
+    """Return the sensitive name of a pair that is a header: `("authorization", "...")`."""
+    if len(value) != _PAIR or not isinstance(value, list | tuple) or not _are_texts(value):
         return None
     name = value[0] if isinstance(value[0], str) else bytes(value[0]).decode(errors="replace")
-    found = usual(name)
-    return found if found in HEADERS or "-" in name else None
+    sensitive = sensitive_name(name)
+    return sensitive if sensitive in HEADERS or "-" in name else None
 
 
 def _read_json(text: str) -> tuple[Any, bool]:
-    """Read JSON: the value, and whether a name stood twice in an object: then a value is lost."""
-    doubled = False
+    """Parse JSON. Return the value, and whether an object had a duplicate name, by which a value was lost."""
+    has_duplicates = False
 
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal doubled
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_duplicates
         members = dict(pairs)
-        doubled = doubled or len(members) < len(pairs)
+        has_duplicates = has_duplicates or len(members) < len(pairs)
         return members
 
-    return json.loads(text, object_pairs_hook=made), doubled
+    return json.loads(text, object_pairs_hook=build), has_duplicates
 
 
 def _is_mask(value: Any) -> bool:

@@ -54,7 +54,7 @@ class Settling:
     def may_take_out_of(self, name: str) -> bool:
         """Whether a call of this tool may have a null that is to be taken out."""
         tool = self._tools.get(self._names.get(name, name))
-        return tool is not None and tool.plain_parameters is not None and self._pruner(tool).lets_out
+        return tool is not None and tool.plain_parameters is not None and self._pruner(tool).has_optional_properties
 
     def _pruner(self, tool: Tool) -> NullPruner:
         if tool.name not in self._pruners:

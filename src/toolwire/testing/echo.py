@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from toolwire.encoding.errors import kind_of_status
-from toolwire.schema.document import pointed_at
+from toolwire.schema.document import resolve_pointer
 from toolwire.testing.steps import Fail, ScriptStep, Turn, results_of, words_of
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments
@@ -101,7 +101,7 @@ def example(schema: Any, root: Any = None, depth: int = 0) -> Any:
     for key in ("examples", "enum"):
         if type(schema.get(key)) is list and schema[key]:
             return schema[key][0]
-    if (target := pointed_at(root, schema.get("$ref"))) is not None:
+    if (target := resolve_pointer(root, schema.get("$ref"))) is not None:
         return example(target, root, depth + 1)
     for key in ("anyOf", "oneOf", "allOf"):
         if type(schema.get(key)) is list and schema[key] and "properties" not in schema:

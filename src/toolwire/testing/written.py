@@ -185,7 +185,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dic
         place = field.removeprefix("scenario.").removeprefix(inside)
         place = place.removeprefix("[0].") if inside and type(root.value) is dict else place
         problems.add(root.find(place), field, problem.reason, problem)
-    problems.refuse()
+    problems.raise_collected()
     raise AssertionError
 
 

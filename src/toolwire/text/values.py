@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolwire.schema.document import pointed_at
+from toolwire.schema.document import resolve_pointer
 from toolwire.text.json_text import value_of
 
 _ALIASES = {
@@ -38,7 +38,7 @@ def _resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
     """Follow a reference inside of a tool's schema."""
     if type(schema) is not dict:
         return {}
-    place = pointed_at(root, schema.get("$ref")) if depth <= _DEEPEST else None
+    place = resolve_pointer(root, schema.get("$ref")) if depth <= _DEEPEST else None
     return schema if place is None else _resolved(place, root, depth + 1)
 
 

@@ -16,7 +16,7 @@ import typing_extensions as te
 from tests.resolvers.functions import annotation_shapes as shapes
 from tests.resolvers.functions.test_annotations import normal, schema_of, signature_of
 from toolwire.errors import InvalidField
-from toolwire.resolvers.functions.annotations import start, type_at
+from toolwire.resolvers.functions.annotations import read_annotation, start_walk
 
 
 class Plain(msgspec.Struct):
@@ -297,8 +297,8 @@ def test_names_in_definitions_are_plain() -> None:
 
 
 def test_definitions_are_shared_by_several_annotations() -> None:
-    walk = start()
-    types = [type_at(annotation, walk) for annotation in (shapes.Point, list[shapes.Point], shapes.Unit)]
+    walk = start_walk()
+    types = [read_annotation(annotation, walk) for annotation in (shapes.Point, list[shapes.Point], shapes.Unit)]
     assert [one.schema for one in types] == [
         {"$ref": "#/$defs/Point"},
         {"type": "array", "items": {"$ref": "#/$defs/Point"}},
@@ -345,7 +345,7 @@ def test_the_schema_that_is_given_out_is_the_callers_own() -> None:
     one["$defs"]["Point"]["properties"].clear()
     one["items"]["x"] = 1
     assert schema_of(list[shapes.Point])["$defs"]["Point"]["properties"]
-    walk = start()
-    made = type_at(Literal["a"], walk)
-    walk.definitions.whole(made.schema)["const"] = "b"
+    walk = start_walk()
+    made = read_annotation(Literal["a"], walk)
+    walk.definitions.standalone(made.schema)["const"] = "b"
     assert made.schema["const"] == "a"

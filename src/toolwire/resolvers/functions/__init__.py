@@ -1,4 +1,4 @@
-"""Tools from Python: what a function's annotations and docstring say, as a declared tool."""
+"""Tools from Python functions: annotations and docstring become the declaration of a tool."""
 
 from toolwire.resolvers.functions.declare import FunctionTool, ToolOptions, tool
 from toolwire.resolvers.functions.signature import Signature, read_signature

@@ -1,13 +1,14 @@
-"""From an annotation to JSON Schema (draft 2020-12), and to the reading of such JSON.
+"""The conversion of a Python annotation to a JSON Schema (draft 2020-12), and to a reader for such JSON.
 
 Rules of this file:
-- What the schema takes, the annotation's Python value can be made of; what cannot be said is InvalidSchema.
-- Classes and named aliases go to `$defs`. An object of named fields takes no others, so that none is lost.
-- A class of single values is known by its qualified name, so that nothing is imported that the annotation did
-  not import. Text is read as its format says, and no more loosely: a date-time is one of RFC 3339.
-- Of a Literal and an Enum the model sees the values, and the function gets the members. Equal is what JSON
-  Schema calls equal: 1 and 1.0 are, 1 and true are not.
-- pydantic writes and reads its own classes; it is never imported here.
+- Every JSON value that the schema accepts can be read as the annotation's Python value. An annotation without a JSON
+  form raises InvalidSchema.
+- Classes and named aliases go to `$defs`. An object with named fields accepts no others, so that no field is lost.
+- A class of single values is recognized by its qualified name, so that no module is imported that the program did not
+  import. Text is read strictly by its format: a date-time is one of RFC 3339.
+- For a Literal and an Enum, the model sees the values and the function receives the members. Values are equal if JSON
+  Schema calls them equal: 1 and 1.0 are, 1 and true are not.
+- pydantic's own classes are converted and read by pydantic, which is never imported here.
 """
 
 import json
@@ -27,70 +28,74 @@ from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from toolwire.resolvers.functions import foreign
-from toolwire.resolvers.functions.classes import class_of_fields, has_fields
-from toolwire.resolvers.functions.constraints import annotated
+from toolwire.resolvers.functions.classes import has_fields, type_of_fields_class
+from toolwire.resolvers.functions.constraints import apply_metadata
 from toolwire.resolvers.functions.json_types import (
-    NUMBERS,
-    PLAIN,
+    NUMBER_TYPES,
     PREFIX,
-    TEXT,
+    SCALAR_TYPES,
+    STRING_TYPE,
     Definitions,
     JsonType,
     Read,
     Schema,
     UnreadableValue,
     array_reader,
-    kind_in_schema,
     object_reader,
-    of_kind,
-    places_reader,
     read_text,
-    union_of,
-    wrong,
+    schema_type_of,
+    single_type,
+    tuple_reader,
+    union_type,
+    wrong_type,
 )
-from toolwire.resolvers.functions.walk import Namespace, Walk, namespace_of_module
+from toolwire.resolvers.functions.walk import Namespace, Walk, module_namespace
 
-_Handler = Callable[[Any, Walk], JsonType]
+_TypeBuilder = Callable[[Any, Walk], JsonType]
 
 
 def json_type_of(annotation: Any, *, path: str = "") -> JsonType:
-    """Give the type of an annotation; its schema stands alone, with its `$defs`."""
-    walk = start(path)
-    made = type_at(annotation, walk)
-    return replace(made, schema=walk.definitions.whole(made.schema))
+    """Return the type of `annotation`. Its schema stands alone, with its `$defs`."""
+    walk = start_walk(path)
+    json_type = read_annotation(annotation, walk)
+    return replace(json_type, schema=walk.definitions.standalone(json_type.schema))
 
 
-def start(path: str = "", namespace: Namespace | None = None) -> Walk:
-    """Give a walk to start from; the classes that are met go to its definitions."""
-    return Walk(_read, Definitions(), path, namespace or Namespace())
+def start_walk(path: str = "", namespace: Namespace | None = None) -> Walk:
+    """Return a new walk. The schemas of classes go to its definitions."""
+    return Walk(_build_type, Definitions(), path, namespace or Namespace())
 
 
-def type_at(annotation: Any, walk: Walk) -> JsonType:
-    """Give the type of an annotation at a place."""
+def read_annotation(annotation: Any, walk: Walk) -> JsonType:
+    """Return the type of `annotation`. Raise `InvalidSchema` if it is nested without end."""
     try:
-        return _read(annotation, walk)
+        return _build_type(annotation, walk)
     except RecursionError:
         raise walk.refuse("the annotation is nested too deeply, or without end") from None
 
 
-def _read(annotation: Any, walk: Walk) -> JsonType:
+def _build_type(annotation: Any, walk: Walk) -> JsonType:
     annotation = walk.namespace.bind(walk.evaluate(annotation))
     origin = get_origin(annotation) or annotation
     try:
-        handler = PLAIN.get(origin) or _ORIGINS.get(origin)
+        handler = SCALAR_TYPES.get(origin) or _BUILDERS.get(origin)
     except TypeError:
-        raise walk.refuse(f"{annotation!r} is not an annotation; {_CLASSES}") from None
+        raise walk.refuse(f"{annotation!r} is not an annotation; {_CLASS_ADVICE}") from None
     if isinstance(handler, JsonType):
         return handler
-    if handler is None and getattr(origin, "_name", None) in _WRAPPERS:
+    if handler is None and getattr(origin, "_name", None) in _QUALIFIERS:
         return walk.type_of(next(iter(get_args(annotation)), Any))
-    handler = handler or _SPECIAL.get(type(origin).__name__) or (_class if isinstance(origin, type) else _refuse)
+    handler = (
+        handler
+        or _BUILDERS_BY_CLASS_NAME.get(type(origin).__name__)
+        or (_class_type if isinstance(origin, type) else _reject)
+    )
     return handler(annotation, walk)
 
 
-# Words around an annotation that say nothing of its values.
-_WRAPPERS = frozenset({"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"})
-_INSTEAD = {
+# Qualifiers that do not change the values of an annotation.
+_QUALIFIERS = frozenset({"Required", "NotRequired", "ReadOnly", "Final", "ClassVar"})
+_ADVICE = {
     "Callable": "a model sends JSON, which has no functions; take a name (Literal or Enum) and look it up",
     "type": "a model sends JSON, which has no classes; take a name (Literal or Enum) and look it up",
     **dict.fromkeys(
@@ -100,33 +105,35 @@ _INSTEAD = {
     **dict.fromkeys(("Never", "NoReturn"), "no value fits it, so that the tool could never be called"),
     **dict.fromkeys(("Awaitable", "Coroutine"), "arguments are values; nothing can be awaited"),
 }
-_CLASSES = "use a dataclass, a TypedDict, a NamedTuple, a msgspec Struct or a pydantic model"
+_CLASS_ADVICE = "use a dataclass, a TypedDict, a NamedTuple, a msgspec Struct or a pydantic model"
 
 
-def _refuse(annotation: Any, walk: Walk) -> JsonType:
+def _reject(annotation: Any, walk: Walk) -> JsonType:
     origin = get_origin(annotation) or annotation
     name = getattr(origin, "__name__", None) or getattr(origin, "_name", None) or ""
-    known = getattr(origin, "__module__", "") in ("builtins", "collections.abc", "typing", "typing_extensions")
-    shown = annotation.__qualname__ if isinstance(annotation, type) else repr(annotation)
-    raise walk.refuse(f"{shown} has no JSON Schema: {_INSTEAD.get(name, _CLASSES) if known else _CLASSES}")
+    is_builtin = getattr(origin, "__module__", "") in ("builtins", "collections.abc", "typing", "typing_extensions")
+    annotation_text = annotation.__qualname__ if isinstance(annotation, type) else repr(annotation)
+    raise walk.refuse(
+        f"{annotation_text} has no JSON Schema: {_ADVICE.get(name, _CLASS_ADVICE) if is_builtin else _CLASS_ADVICE}"
+    )
 
 
-def _class(annotation: Any, walk: Walk) -> JsonType:
+def _class_type(annotation: Any, walk: Walk) -> JsonType:
     origin = get_origin(annotation) or annotation
     if origin is Decimal:
         return _DECIMAL
-    if (text := _written_as_text(origin)) is not None:
+    if (text := _text_type(origin)) is not None:
         return text
     if foreign.is_pydantic(annotation):
         return foreign.pydantic_type(annotation, walk)
     if issubclass(origin, Enum):
-        return _enumeration(origin, walk)
-    return (class_of_fields if has_fields(origin) else _refuse)(annotation, walk)
+        return _enum_type(origin, walk)
+    return (type_of_fields_class if has_fields(origin) else _reject)(annotation, walk)
 
 
-# Classes that JSON writes as text: the keywords of the schema, and the words for what is right.
+# Classes that are text in JSON: the keywords of the schema, and the description for errors.
 _BASE64 = ({"contentEncoding": "base64"}, "base64")
-_TEXTS: dict[str, tuple[dict[str, str], str]] = {
+_TEXT_FORMATS: dict[str, tuple[dict[str, str], str]] = {
     "datetime.datetime": ({"format": "date-time"}, "a date-time such as 2030-01-31T12:00:00Z"),
     "datetime.date": ({"format": "date"}, "a date such as 2030-01-31"),
     "datetime.time": ({"format": "time"}, "a time such as 12:00:00"),
@@ -141,22 +148,22 @@ _TEXTS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-def _written_as_text(kind: type) -> JsonType | None:
-    """Give the type of a class of single values; nothing if it is none."""
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    make = Path if name == "os.PathLike" else kind
-    keywords, expected = _TEXTS.get(name, ({"format": "path"}, "a path"))
-    if name not in _TEXTS and not issubclass(make, PurePath):
+def _text_type(cls: type) -> JsonType | None:
+    """Return the type of a class that is written as text in JSON, or None for any other class."""
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    constructor = Path if name == "os.PathLike" else cls
+    keywords, expected = _TEXT_FORMATS.get(name, ({"format": "path"}, "a path"))
+    if name not in _TEXT_FORMATS and not issubclass(constructor, PurePath):
         return None
 
     def read(value: Any) -> Any:
         text = read_text(value)
         try:
-            return convert(text, make, dec_hook=lambda kind, text: kind(text))
+            return convert(text, constructor, dec_hook=lambda cls, text: cls(text))
         except (ValidationError, ValueError, ArithmeticError):
             raise UnreadableValue(f"must be {expected}") from None
 
-    return of_kind("string", read, plain=False, **keywords)
+    return single_type("string", read, plain=False, **keywords)
 
 
 def _read_decimal(value: Any) -> Decimal:
@@ -172,36 +179,38 @@ def _read_decimal(value: Any) -> Decimal:
         return Decimal(int(value))
     if isinstance(value, float) and math.isfinite(value):
         return Decimal(repr(value))
-    raise wrong("a finite number", value)
+    raise wrong_type("a finite number", value)
 
 
 _DECIMALS = (
-    JsonType({"type": "number"}, _read_decimal, NUMBERS, plain=False),
-    of_kind("string", _read_decimal, plain=False),
+    JsonType({"type": "number"}, _read_decimal, NUMBER_TYPES, plain=False),
+    single_type("string", _read_decimal, plain=False),
 )
-_DECIMAL = JsonType({"anyOf": [one.schema for one in _DECIMALS]}, _read_decimal, NUMBERS | {"string"}, False, _DECIMALS)
+_DECIMAL = JsonType(
+    {"anyOf": [one.schema for one in _DECIMALS]}, _read_decimal, NUMBER_TYPES | {"string"}, False, _DECIMALS
+)
 
 
-def _enumeration(kind: type[Enum], walk: Walk) -> JsonType:
-    """Give the type of an Enum: one of the values of its members."""
-    members = list(kind)
+def _enum_type(cls: type[Enum], walk: Walk) -> JsonType:
+    """Return the type of an Enum: one of the values of its members."""
+    members = list(cls)
     if not members:
-        raise walk.refuse(f"{kind.__name__} has no members; an Enum is the list of the values to choose from")
+        raise walk.refuse(f"{cls.__name__} has no members; an Enum is the list of the values to choose from")
 
     def build() -> JsonType:
-        described = walk.docstring(kind).description
+        described = walk.docstring(cls).description
         keywords = {"description": described} if described else {}
-        return _one_of(members, walk, many=True, **keywords)
+        return _literal_type(members, walk, as_enum=True, **keywords)
 
-    return walk.definitions.named(kind, build)
+    return walk.definitions.named(cls, build)
 
 
-def _one_of(members: list[Any], walk: Walk, *, many: bool = False, **keywords: Any) -> JsonType:
-    values = [_value_of(member, walk) for member in members]
-    kinds = {kind_in_schema(value) for value in values}
-    schema: Schema = {"const": values[0]} if len(values) == 1 and not many else {"enum": values}
-    if len(kinds) == 1:
-        schema["type"] = next(iter(kinds))
+def _literal_type(members: list[Any], walk: Walk, *, as_enum: bool = False, **keywords: Any) -> JsonType:
+    values = [_json_value(member, walk) for member in members]
+    json_types = {schema_type_of(value) for value in values}
+    schema: Schema = {"const": values[0]} if len(values) == 1 and not as_enum else {"enum": values}
+    if len(json_types) == 1:
+        schema["type"] = next(iter(json_types))
     table = {(isinstance(value, bool), value): member for value, member in zip(values, members, strict=True)}
     if len(table) < len(members):
         raise walk.refuse("two of the values are the same in JSON, which cannot tell them apart")
@@ -213,58 +222,62 @@ def _one_of(members: list[Any], walk: Walk, *, many: bool = False, **keywords: A
         except (KeyError, TypeError):
             raise UnreadableValue(f"must be one of {listed}") from None
 
-    return JsonType(schema | keywords, read, frozenset(kinds | NUMBERS if kinds & NUMBERS else kinds))
+    return JsonType(
+        schema | keywords, read, frozenset(json_types | NUMBER_TYPES if json_types & NUMBER_TYPES else json_types)
+    )
 
 
-def _value_of(member: Any, walk: Walk) -> Any:
-    """Give the plain value of a member, which may be the member of another Enum."""
+def _json_value(member: Any, walk: Walk) -> Any:
+    """Return the plain value of an Enum member or a literal."""
     value: Any = member.value if isinstance(member, Enum) else member
-    kind: Any = next((kind for kind in (str, bool, int, float, NoneType) if isinstance(value, kind)), None)
-    if kind is None or (kind is float and not math.isfinite(value)):
+    plain_type: Any = next(
+        (plain_type for plain_type in (str, bool, int, float, NoneType) if isinstance(value, plain_type)), None
+    )
+    if plain_type is None or (plain_type is float and not math.isfinite(value)):
         raise walk.refuse(
             f"the value {value!r} is not JSON; a Literal or an Enum has strings, numbers, booleans or None"
         )
-    return value if value is None else kind(value)
+    return value if value is None else plain_type(value)
 
 
-def _array(make: Any, keywords: Schema, annotation: Any, walk: Walk) -> JsonType:
+def _array_type(constructor: Any, keywords: Schema, annotation: Any, walk: Walk) -> JsonType:
     element = walk.type_of(next(iter(get_args(annotation)), Any), "[]")
-    return of_kind("array", array_reader(element.read, make), items=element.schema, **keywords)
+    return single_type("array", array_reader(element.read, constructor), items=element.schema, **keywords)
 
 
-def _tuple(annotation: Any, walk: Walk) -> JsonType:
-    """Give the type of a tuple: of one kind of element, or of one kind in each place."""
-    inner = get_args(annotation)
-    if annotation in (tuple, typing.Tuple) or inner[1:] == (Ellipsis,):  # noqa: UP006 - it is asked for
-        return _array(tuple, {}, annotation, walk)
-    if any(getattr(one, "__unpacked__", False) or "Unpack" in repr(one) for one in inner):
+def _tuple_type(annotation: Any, walk: Walk) -> JsonType:
+    """Return the type of a tuple, with one type for all elements, or one for each."""
+    arguments = get_args(annotation)
+    if annotation in (tuple, typing.Tuple) or arguments[1:] == (Ellipsis,):  # noqa: UP006 - a program may use it
+        return _array_type(tuple, {}, annotation, walk)
+    if any(getattr(one, "__unpacked__", False) or "Unpack" in repr(one) for one in arguments):
         raise walk.refuse("a tuple with an unpacked part has no JSON Schema; use tuple[X, ...] or a class")
-    places = [walk.type_of(one, f"[{number}]") for number, one in enumerate(inner)]
-    keywords: Schema = {"prefixItems": [place.schema for place in places]} if places else {}
-    read = places_reader([place.read for place in places], len(places), tuple)
-    return of_kind("array", read, **keywords, minItems=len(places), maxItems=len(places))
+    elements = [walk.type_of(one, f"[{number}]") for number, one in enumerate(arguments)]
+    keywords: Schema = {"prefixItems": [element.schema for element in elements]} if elements else {}
+    read = tuple_reader([element.read for element in elements], len(elements), tuple)
+    return single_type("array", read, **keywords, minItems=len(elements), maxItems=len(elements))
 
 
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)
 
 
-def _map(make: Any, annotation: Any, walk: Walk) -> JsonType:
+def _map_type(constructor: Any, annotation: Any, walk: Walk) -> JsonType:
     key, value = get_args(annotation) or (Any, Any)
-    keys = TEXT if key in (str, Any, object) else walk.at("{}").type_of(key)
-    inner = walk.type_of(value, "{}")
-    names, read_key = _keys(keys, walk)
-    if make is defaultdict:
+    keys = STRING_TYPE if key in (str, Any, object) else walk.at("{}").type_of(key)
+    value_type = walk.type_of(value, "{}")
+    names, read_key = _key_reader(keys, walk)
+    if constructor is defaultdict:
         factory = getattr(value, "__origin__", value)
         if factory not in (list, dict, set, int, float, str):
             raise walk.refuse("a defaultdict of these values has no known default; use dict")
-        make = partial(defaultdict, factory)
+        constructor = partial(defaultdict, factory)
     keywords: Schema = {"propertyNames": names} if names else {}
-    read = object_reader({}, (read_key, inner.read), (), make)
-    return of_kind("object", read, additionalProperties=inner.schema or True, **keywords)
+    read = object_reader({}, (read_key, value_type.read), (), constructor)
+    return single_type("object", read, additionalProperties=value_type.schema or True, **keywords)
 
 
-def _keys(keys: JsonType, walk: Walk) -> tuple[Schema, Read]:
-    """Give what is said of the names of properties, and how they are read."""
+def _key_reader(keys: JsonType, walk: Walk) -> tuple[Schema, Read]:
+    """Return the schema for the keys of a map, and their reader."""
     if keys.kinds == {"string"}:
         return {name: value for name, value in keys.schema.items() if name != "type"}, keys.read
     if keys.schema.get("type") != "integer":
@@ -273,7 +286,7 @@ def _keys(keys: JsonType, walk: Walk) -> tuple[Schema, Read]:
         )
 
     def read_key(value: Any) -> Any:
-        if not _WHOLE.fullmatch(read_text(value)):
+        if not _INTEGER.fullmatch(read_text(value)):
             raise UnreadableValue("must have whole numbers as keys")
         try:
             return keys.read(int(value))
@@ -281,72 +294,72 @@ def _keys(keys: JsonType, walk: Walk) -> tuple[Schema, Read]:
             raise UnreadableValue("has a key of too many digits") from None
 
     listed = keys.schema.get("enum", [keys.schema["const"]] if "const" in keys.schema else None)
-    pattern: Schema = {"pattern": f"^{_WHOLE.pattern}$"}
+    pattern: Schema = {"pattern": f"^{_INTEGER.pattern}$"}
     return (pattern if listed is None else {"enum": [str(value) for value in listed]}), read_key
 
 
-def _union(annotation: Any, walk: Walk) -> JsonType:
+def _union_type(annotation: Any, walk: Walk) -> JsonType:
     members = get_args(annotation)
     if not members:
         raise walk.refuse(f"{annotation!r} does not say which types it takes; write Optional[X], Union[X, Y] or X | Y")
-    present = [member for member in members if getattr(member, "__qualname__", "") != "UnsetType"]
-    return union_of([walk.type_of(member) for member in present], walk.definitions)
+    given_members = [member for member in members if getattr(member, "__qualname__", "") != "UnsetType"]
+    return union_type([walk.type_of(member) for member in given_members], walk.definitions)
 
 
-def _new_type(annotation: Any, walk: Walk) -> JsonType:
+def _new_type_type(annotation: Any, walk: Walk) -> JsonType:
     module = getattr(annotation, "__module__", None)
-    return walk.seen_from(namespace_of_module(module, {}, walk.namespace)).type_of(annotation.__supertype__)
+    return walk.with_namespace(module_namespace(module, {}, walk.namespace)).type_of(annotation.__supertype__)
 
 
-def _type_variable(variable: Any, walk: Walk) -> JsonType:
+def _type_variable_type(variable: Any, walk: Walk) -> JsonType:
     if variable.__constraints__:
-        return union_of([walk.type_of(one) for one in variable.__constraints__], walk.definitions)
+        return union_type([walk.type_of(one) for one in variable.__constraints__], walk.definitions)
     default = getattr(variable, "__default__", None)
-    stands_for = variable.__bound__ if variable.__bound__ is not None else default
-    named = isinstance(stands_for, type | ForwardRef | str) or get_origin(stands_for) is not None
-    return walk.type_of(stands_for if named else Any)
+    substitute = variable.__bound__ if variable.__bound__ is not None else default
+    is_type = isinstance(substitute, type | ForwardRef | str) or get_origin(substitute) is not None
+    return walk.type_of(substitute if is_type else Any)
 
 
-def _alias(annotation: Any, walk: Walk) -> JsonType:
+def _alias_type(annotation: Any, walk: Walk) -> JsonType:
     alias = get_origin(annotation) or annotation
     try:
         value = alias.__value__
     except NameError as problem:
         raise walk.refuse(f"the name {problem.name!r} of the alias {alias.__name__} is not known") from problem
     bound = dict(zip(getattr(alias, "__type_params__", ()), get_args(annotation), strict=False))
-    outer = namespace_of_module(getattr(alias, "__module__", None), {alias.__name__: alias}, walk.namespace)
-    inner = walk.seen_from(Namespace(outer.maps, outer.qualname, outer.own, bound))
-    made = walk.definitions.named(annotation, lambda: inner.type_of(value))
-    if walk.definitions.schemas[made.schema["$ref"].removeprefix(PREFIX)] == made.schema:
+    namespace = module_namespace(getattr(alias, "__module__", None), {alias.__name__: alias}, walk.namespace)
+    inner = walk.with_namespace(Namespace(namespace.maps, namespace.qualname, namespace.body, bound))
+    json_type = walk.definitions.named(annotation, lambda: inner.type_of(value))
+    if walk.definitions.schemas[json_type.schema["$ref"].removeprefix(PREFIX)] == json_type.schema:
         raise walk.refuse(f"the alias {alias.__name__} stands for itself")
-    return made
+    return json_type
 
 
-def _annotated(annotation: Any, walk: Walk) -> JsonType:
+def _annotated_type(annotation: Any, walk: Walk) -> JsonType:
     inner, *metadata = get_args(annotation)
     if foreign.needs_pydantic(metadata):
-        return annotated(foreign.pydantic_type(annotation, walk), foreign.beside(metadata), walk)
-    return annotated(walk.type_of(inner), metadata, walk)
+        return apply_metadata(foreign.pydantic_type(annotation, walk), foreign.metadata_beside_pydantic(metadata), walk)
+    return apply_metadata(walk.type_of(inner), metadata, walk)
 
 
-_UNIQUE = {"uniqueItems": True}
-_ORIGINS: dict[Any, _Handler] = {
-    Annotated: _annotated,
-    Literal: lambda annotation, walk: _one_of(list(get_args(annotation)), walk),
-    **dict.fromkeys((Union, UnionType, typing.Optional), _union),
-    tuple: _tuple,
-    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence), partial(_array, None, {})),
-    **dict.fromkeys((abc.Collection, abc.Iterable, abc.Reversible), partial(_array, None, {})),
-    deque: partial(_array, deque, {}),
-    **dict.fromkeys((set, abc.MutableSet), partial(_array, set, _UNIQUE)),
-    **dict.fromkeys((frozenset, abc.Set), partial(_array, frozenset, _UNIQUE)),
-    **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), partial(_map, None)),
-    OrderedDict: partial(_map, OrderedDict),
-    defaultdict: partial(_map, defaultdict),
+_UNIQUE_ITEMS = {"uniqueItems": True}
+_BUILDERS: dict[Any, _TypeBuilder] = {
+    Annotated: _annotated_type,
+    Literal: lambda annotation, walk: _literal_type(list(get_args(annotation)), walk),
+    **dict.fromkeys((Union, UnionType, typing.Optional), _union_type),
+    tuple: _tuple_type,
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence), partial(_array_type, None, {})),
+    **dict.fromkeys((abc.Collection, abc.Iterable, abc.Reversible), partial(_array_type, None, {})),
+    deque: partial(_array_type, deque, {}),
+    **dict.fromkeys((set, abc.MutableSet), partial(_array_type, set, _UNIQUE_ITEMS)),
+    **dict.fromkeys((frozenset, abc.Set), partial(_array_type, frozenset, _UNIQUE_ITEMS)),
+    **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), partial(_map_type, None)),
+    OrderedDict: partial(_map_type, OrderedDict),
+    defaultdict: partial(_map_type, defaultdict),
 }
-_SPECIAL: dict[str, _Handler] = {
-    NewType.__name__: _new_type,
-    "TypeVar": _type_variable,
-    "TypeAliasType": _alias,
+_BUILDERS_BY_CLASS_NAME: dict[str, _TypeBuilder] = {
+    NewType.__name__: _new_type_type,
+    "TypeVar": _type_variable_type,
+    "TypeAliasType": _alias_type,
     "InitVar": lambda annotation, walk: walk.type_of(annotation.type),
 }

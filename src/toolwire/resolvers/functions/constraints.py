@@ -1,9 +1,9 @@
-"""The metadata of Annotated: descriptions; constraints of annotated_types, msgspec.Meta and pydantic's Field.
+"""The metadata of Annotated: descriptions, and the constraints of annotated_types, msgspec.Meta and pydantic's Field.
 
 Rules of this file:
-- A constraint becomes a keyword where one says it of the JSON; otherwise it is checked when a value is read.
-- It goes to those alternatives of a union to which it can apply; one that applies to nothing is an error.
-- Metadata that nobody here knows is somebody else's, and is passed over, as PEP 593 has it.
+- A constraint becomes a keyword if JSON Schema has one for it. Otherwise it is checked when a value is read.
+- In a union, a constraint applies to the alternatives that it fits. A constraint that fits nothing is an error.
+- Unknown metadata belongs to another library and is ignored, as PEP 593 requires.
 """
 
 import inspect
@@ -18,20 +18,20 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolwire.resolvers.functions.json_types import (
-    NOTES,
-    NUMBERS,
+    ANNOTATION_KEYWORDS,
+    NUMBER_TYPES,
     JsonType,
     Read,
     Schema,
     UnreadableValue,
-    union_of,
+    union_type,
 )
 from toolwire.resolvers.functions.walk import Walk
 from toolwire.types.frozen import copied
 
 
 class _Constraint(Struct, frozen=True):
-    """What is asked of a value: the check in Python, the words, the keyword for each kind of JSON."""
+    """A constraint: its check in Python, its words for errors, and its keyword for each JSON type."""
 
     name: str
     check: Callable[[Any], bool]
@@ -39,72 +39,72 @@ class _Constraint(Struct, frozen=True):
     keywords: dict[str, tuple[str, Any]] = {}
 
 
-# For each constraint its keyword, or how the keywords of a length begin; the check of a value; the words.
+# For each constraint: its keyword, or the beginning of the keywords for a length; the check; the words for errors.
 _CONSTRAINTS: dict[str, tuple[str, Callable[[Any, Any], bool], str]] = {
     "gt": ("exclusiveMinimum", operator.gt, "above {}"),
     "ge": ("minimum", operator.ge, "at least {}"),
     "lt": ("exclusiveMaximum", operator.lt, "below {}"),
     "le": ("maximum", operator.le, "at most {}"),
-    "min_length": ("min", lambda made, least: len(made) >= least, "at least {} long"),
-    "max_length": ("max", lambda made, most: len(made) <= most, "at most {} long"),
-    "multiple_of": ("multipleOf", lambda made, step: not made % step, "a multiple of {}"),
-    "pattern": ("pattern", lambda made, pattern: re.search(pattern, str(made)) is not None, "text that matches {}"),
-    "tz": ("", lambda made, aware: (made.tzinfo is not None) is aware, "{} a time zone"),
+    "min_length": ("min", lambda value, least: len(value) >= least, "at least {} long"),
+    "max_length": ("max", lambda value, most: len(value) <= most, "at most {} long"),
+    "multiple_of": ("multipleOf", lambda value, step: not value % step, "a multiple of {}"),
+    "pattern": ("pattern", lambda value, pattern: re.search(pattern, str(value)) is not None, "text that matches {}"),
+    "tz": ("", lambda value, aware: (value.tzinfo is not None) is aware, "{} a time zone"),
 }
 _LENGTH_OF = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
-def annotated(made: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
-    """Give the type of Annotated."""
+def apply_metadata(json_type: JsonType, metadata: Iterable[Any], walk: Walk) -> JsonType:
+    """Return the type of an `Annotated` from the type of its content. Raise `InvalidSchema` for a wrong constraint."""
     constraints: list[_Constraint] = []
     predicates: list[_Constraint] = []
-    notes: Schema = {}
-    for item in _opened(metadata):
+    annotations: Schema = {}
+    for item in _flatten_metadata(metadata):
         if isinstance(item, str):
-            before = notes.get("description")
-            notes["description"] = inspect.cleandoc(item) if before is None else f"{before} {item}"
+            description = annotations.get("description")
+            annotations["description"] = inspect.cleandoc(item) if description is None else f"{description} {item}"
         elif isinstance(getattr(item, "documentation", None), str):
-            notes["description"] = inspect.cleandoc(item.documentation)
-        elif isinstance(item, Meta) or _is_of(item, "pydantic") or _is_of(item, "annotated_types"):
+            annotations["description"] = inspect.cleandoc(item.documentation)
+        elif isinstance(item, Meta) or _is_from(item, "pydantic") or _is_from(item, "annotated_types"):
             constraints += _constraints_in(item, walk)
-            notes |= _notes_in(item)
-            if callable(getattr(item, "func", None)) and _is_of(item, "annotated_types"):
+            annotations |= _annotations_in(item)
+            if callable(getattr(item, "func", None)) and _is_from(item, "annotated_types"):
                 predicates.append(_predicate(item.func))
     for constraint in constraints:
-        limited = _limited(made, constraint, walk)
-        if limited is None:
-            raise walk.refuse(f"{constraint.name} does not apply to {made.schema.get('type', 'this')}")
-        made = limited
+        constrained = _constrain(json_type, constraint, walk)
+        if constrained is None:
+            raise walk.refuse(f"{constraint.name} does not apply to {json_type.schema.get('type', 'this')}")
+        json_type = constrained
     for predicate in predicates:
-        made = replace(made, read=_checked(made.read, predicate))
-    return replace(made, schema=made.schema | notes) if notes else made
+        json_type = replace(json_type, read=_checked(json_type.read, predicate))
+    return replace(json_type, schema=json_type.schema | annotations) if annotations else json_type
 
 
-def _is_of(item: Any, package: str) -> bool:
-    return any(kind.__module__.partition(".")[0] == package for kind in type(item).__mro__)
+def _is_from(item: Any, package: str) -> bool:
+    return any(cls.__module__.partition(".")[0] == package for cls in type(item).__mro__)
 
 
-def _opened(metadata: Iterable[Any]) -> Iterator[Any]:
-    """Give each item; a group (Interval, Len) and a Field are what they consist of."""
+def _flatten_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
+    """Yield each item of the metadata. A group (Interval, Len) and a Field are replaced by their items."""
     for item in metadata:
         if getattr(item, "__is_annotated_types_grouped_metadata__", False) is True:
-            yield from _opened(item)
+            yield from _flatten_metadata(item)
         else:
             yield item
             inner = getattr(item, "metadata", None)
-            if isinstance(inner, list) and _is_of(item, "pydantic"):
-                yield from _opened(inner)
+            if isinstance(inner, list) and _is_from(item, "pydantic"):
+                yield from _flatten_metadata(inner)
 
 
-def _notes_in(item: Any) -> Schema:
-    """Give what an item says for the reader of the schema."""
-    told = {name: getattr(item, name, None) for name in NOTES}
-    notes = {name: copied(value) for name, value in told.items() if value is not None and not callable(value)}
+def _annotations_in(item: Any) -> Schema:
+    """Return the annotation keywords of an item, such as its description and examples."""
+    values = {name: getattr(item, name, None) for name in ANNOTATION_KEYWORDS}
+    annotations = {name: copied(value) for name, value in values.items() if value is not None and not callable(value)}
     for name in ("extra_json_schema", "json_schema_extra"):
         extra = getattr(item, name, None)
         if isinstance(extra, dict):
-            notes |= copied(extra)
-    return notes
+            annotations |= copied(extra)
+    return annotations
 
 
 def _constraints_in(item: Any, walk: Walk) -> Iterator[_Constraint]:
@@ -119,69 +119,69 @@ def _constraints_in(item: Any, walk: Walk) -> Iterator[_Constraint]:
 
 def _constraint(name: str, value: Any, walk: Walk) -> _Constraint:
     keyword, check, words = _CONSTRAINTS[name]
-    shown, keywords = value, {}
+    display, keywords = value, {}
     match name:
         case "min_length" | "max_length":
             if not isinstance(value, int) or value < 0:
                 raise walk.refuse(f"{name} must be a whole number of at least 0, not {value!r}")
-            keywords = {kind: (keyword + suffix, value) for kind, suffix in _LENGTH_OF.items()}
+            keywords = {json_type: (keyword + suffix, value) for json_type, suffix in _LENGTH_OF.items()}
         case "pattern":
-            value = shown = value.pattern if isinstance(value, re.Pattern) else value
+            value = display = value.pattern if isinstance(value, re.Pattern) else value
             try:
                 re.compile(value)
             except re.error as problem:
                 raise walk.refuse(f"the pattern {value!r} is not valid: {problem}") from problem
             keywords = {"string": (keyword, value)}
         case "tz":
-            shown = "with" if value else "without"
+            display = "with" if value else "without"
         case _:
-            keywords = _for_numbers(keyword, value, walk)
-    return _Constraint(name, lambda made: check(made, value), words.format(shown), keywords)
+            keywords = _number_keywords(keyword, value, walk)
+    return _Constraint(name, lambda result: check(result, value), words.format(display), keywords)
 
 
-def _for_numbers(keyword: str, value: Any, walk: Walk) -> dict[str, tuple[str, Any]]:
-    """Give the keyword for numbers; a bound that is no number (a date) has none."""
+def _number_keywords(keyword: str, value: Any, walk: Walk) -> dict[str, tuple[str, Any]]:
+    """Return the keyword for numbers, or nothing if the bound is not a number, such as a date."""
     if isinstance(value, Decimal):
         value = int(value) if value == value.to_integral_value() else float(value)
     if not isinstance(value, int | float):
         return {}
     if not math.isfinite(value) or isinstance(value, bool):
         raise walk.refuse(f"{value!r} is not a bound; leave it out, or give a finite number")
-    return dict.fromkeys(NUMBERS, (keyword, value))
+    return dict.fromkeys(NUMBER_TYPES, (keyword, value))
 
 
 def _predicate(condition: Any) -> _Constraint:
     negated = type(condition).__name__ == "Not"
     name = getattr(condition.func if negated else condition, "__name__", "its condition")
     words = f"what {name} is {'false' if negated else 'true'} of"
-    return _Constraint(name, lambda made: bool(condition(made)), words)
+    return _Constraint(name, lambda result: bool(condition(result)), words)
 
 
-def _limited(one: JsonType, constraint: _Constraint, walk: Walk) -> JsonType | None:
-    """Put the constraint on a type; nothing if it cannot apply."""
-    if one.alternatives:
-        limited = [_limited(alternative, constraint, walk) for alternative in one.alternatives]
-        if not any(limited):
+def _constrain(json_type: JsonType, constraint: _Constraint, walk: Walk) -> JsonType | None:
+    """Return the type with the constraint, or None if it cannot apply."""
+    if json_type.alternatives:
+        constrained = [_constrain(alternative, constraint, walk) for alternative in json_type.alternatives]
+        if not any(constrained):
             return None
-        pairs = zip(limited, one.alternatives, strict=True)
-        return union_of([after or before for after, before in pairs], walk.definitions)
-    kinds = one.kinds if one.plain else one.kinds & NUMBERS
-    keywords = dict(constraint.keywords[kind] for kind in sorted(kinds) if kind in constraint.keywords)
-    if not keywords and (one.plain or one.kinds <= {"null", "boolean"}):
+        pairs = zip(constrained, json_type.alternatives, strict=True)
+        return union_type([changed or original for changed, original in pairs], walk.definitions)
+    types = json_type.kinds if json_type.plain else json_type.kinds & NUMBER_TYPES
+    keywords = dict(constraint.keywords[type_name] for type_name in sorted(types) if type_name in constraint.keywords)
+    if not keywords and (json_type.plain or json_type.kinds <= {"null", "boolean"}):
         return None
-    read = one.read if one.plain else _checked(one.read, constraint)
-    return replace(one, schema=one.schema | keywords, read=read)
+    read = json_type.read if json_type.plain else _checked(json_type.read, constraint)
+    return replace(json_type, schema=json_type.schema | keywords, read=read)
 
 
 def _checked(read: Read, constraint: _Constraint) -> Read:
     def read_checked(value: Any) -> Any:
-        made = read(value)
+        result = read(value)
         try:
-            passed = constraint.check(made)
+            is_valid = constraint.check(result)
         except Exception as problem:
             raise UnreadableValue(f"must be {constraint.words}: {problem}") from problem
-        if not passed:
+        if not is_valid:
             raise UnreadableValue(f"must be {constraint.words}")
-        return made
+        return result
 
     return read_checked

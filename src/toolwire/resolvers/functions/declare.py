@@ -1,9 +1,10 @@
-"""`@tool`: a function, a method or a class, declared as a tool by what it says of itself.
+"""`@tool`: declares a function, a method or a class as a tool.
 
 Rules of this file:
-- What is declared is called as before. Its name, docstring and annotations are the declaration, unless said.
-- A first parameter called `self` or `cls` is the object of a method, and no argument of the tool.
-- What cannot be declared is an error where it is declared, not where it is first called.
+- A declared function is called as before. The declaration consists of its name, docstring and annotations, unless
+  options replace them.
+- A first parameter named `self` or `cls` is the object of a method, and no argument of the tool.
+- An error in the declaration is raised where the tool is declared, not when it is first called.
 """
 
 import functools
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from toolwire.errors import InvalidField
-from toolwire.resolvers.effects import Effects, checked_effects
+from toolwire.resolvers.effects import Effects, check_effects
 from toolwire.resolvers.functions.signature import Signature, read_signature
 from toolwire.types import Tool
 
@@ -29,16 +30,17 @@ else:
     P = ParamSpec("P")
     R_co = TypeVar("R_co", covariant=True)
 
-# What is used as it was: classes, and methods of classes.
+# Classes, and methods of classes, keep their type.
 C = TypeVar("C", bound="type[Any] | staticmethod[..., Any] | classmethod[Any, ..., Any]")
 Q = ParamSpec("Q")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class FunctionTool(Generic[P, R_co]):
-    """A function that is a tool as well, and is called as before.
+    """A function that is also a tool. It is called as before.
 
-    `tool` is its declaration, `signature` says how its arguments are passed, `bound` whether it has its object.
+    `tool` is its declaration, and `signature` describes how arguments are passed to it. `bound` is False for a method
+    without its object.
     """
 
     __name__: str
@@ -62,7 +64,7 @@ class FunctionTool(Generic[P, R_co]):
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R_co:
-        """Call the function as if it were no tool."""
+        """Call the function directly."""
         return self.function(*arguments, **keywords)
 
     @overload
@@ -82,25 +84,25 @@ class FunctionTool(Generic[P, R_co]):
         return f"<tool {self.tool.name!r}>"
 
     def definition(self) -> Tool:
-        """Give the declaration."""
+        """Return the declaration."""
         return self.tool
 
     def to_openai_format(self) -> dict[str, Any]:
-        """Write the declaration in the most widely known spelling."""
+        """Return the declaration in the format of OpenAI's Chat Completions."""
         return self.tool.to_openai_format()
 
     def execute(self, arguments: dict[str, Any], context: object = None) -> R_co:
-        """Call the function with the arguments of a call that is valid."""
+        """Call the function with the valid arguments of a tool call."""
         positional, keywords = self.signature.bind(arguments, context)
         return self.function(*positional, **keywords)
 
     def sensitive_fields(self) -> list[str]:
-        """List the fields that are kept out of logs and traces."""
+        """Return the fields that are kept out of logs and traces."""
         return list(self.sensitive)
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of `@tool(...)`; the name, the docstring and the annotations give the others."""
+    """The options of `@tool(...)`. By default the name, the docstring and the annotations are used."""
 
     name: str | None
     """The name by which the model calls the tool."""
@@ -109,29 +111,29 @@ class ToolOptions(TypedDict, total=False):
     parameters: dict[str, Any] | None
     """The JSON Schema of the arguments."""
     context: str | None
-    """The parameter that gets the context of the session and is no argument of the tool (`"context"`)."""
+    """The parameter that receives the context of the session and is no argument of the tool (`"context"`)."""
     sensitive: Collection[str]
     """The fields that are kept out of logs and traces."""
     strict: bool | None
-    """Whether the provider has to keep to the schema."""
+    """Whether the provider must enforce the schema (strict mode)."""
     custom: bool
-    """Whether the tool takes the model's text as it is."""
+    """Whether the tool receives the model's text unparsed (a custom tool)."""
     parallel: bool | None
     """Whether a call may run at the same time as its neighbours."""
     timeout: float | None
-    """The seconds that a call may take."""
+    """The maximum duration of a call, in seconds."""
     output_limit: int | None
-    """The characters that a result may have; the rest is cut."""
+    """The maximum length of a result, in characters. The rest is cut off."""
     effects: Effects | None
-    """What it means to run a call twice: `none`, `idempotent`, `once` (the usual), or `checkable(probe)`."""
+    """The effect of running a call twice: `none`, `idempotent`, `once` (the default), or `checkable(probe)`."""
     metadata: dict[str, Any] | None
-    """Anything else about the tool, for programs; no model sees it."""
+    """Further data about the tool for programs. It is not sent to the model."""
     preview: Callable[..., object] | None
-    """Shows a person who approves a call what it would do; it takes the tool's arguments."""
+    """A function of the tool's arguments that returns a preview of the call, for the person who approves it."""
 
 
-class _Declaring(Protocol):
-    """What `tool(...)` gives when it is called with options alone: it declares a function or a class."""
+class _ToolDecorator(Protocol):
+    """The result of `tool(...)` with options only: a decorator for a function or a class."""
 
     @overload
     def __call__(self, given: C, /) -> C: ...  # type: ignore[overload-overlap]
@@ -144,33 +146,37 @@ def tool(given: C, /, **options: Unpack[ToolOptions]) -> C: ...  # type: ignore[
 @overload
 def tool(given: Callable[P, R_co], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R_co]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> _Declaring: ...
+def tool(**options: Unpack[ToolOptions]) -> _ToolDecorator: ...
 def tool(given: Any = None, /, **options: Any) -> Any:
-    """Declare a function, a method or a class as a tool; `ToolOptions` lists the options."""
+    """Declare a function, a method or a class as a tool.
+
+    `ToolOptions` lists the options. Raises `InvalidField` for a wrong option, and `InvalidSchema` for a signature
+    that has no JSON Schema.
+    """
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         raise InvalidField(unknown[0], f"is not an option; there are: {', '.join(sorted(_OPTIONS))}", path="tool")
     if given is None:
-        return lambda later: _declare(later, **options)
+        return lambda target: _declare(target, **options)
     return _declare(given, **options)
 
 
-_RUNNING = ("parallel", "timeout", "output_limit")
+_EXECUTION_OPTIONS = ("parallel", "timeout", "output_limit")
 _OPTIONS = frozenset(ToolOptions.__annotations__)
 
 
-def _declare(declared: Any, **options: Any) -> Any:
-    if inspect.isclass(declared):
-        return _declare_class(declared, options)
-    if isinstance(declared, FunctionTool):
-        declared = declared.function
-    plain = declared.__func__ if isinstance(declared, staticmethod | classmethod) else declared
-    missing = isinstance(declared, classmethod) or _has_object(plain)
-    function = plain if isinstance(declared, staticmethod) else declared
-    signature = read_signature(plain, context=options.get("context", "context"), skip=int(missing))
-    made = _tool_of(getattr(plain, "__name__", None), signature, options)
+def _declare(target: Any, **options: Any) -> Any:
+    if inspect.isclass(target):
+        return _declare_class(target, options)
+    if isinstance(target, FunctionTool):
+        target = target.function
+    unwrapped = target.__func__ if isinstance(target, staticmethod | classmethod) else target
+    is_unbound = isinstance(target, classmethod) or _has_object(unwrapped)
+    function = unwrapped if isinstance(target, staticmethod) else target
+    signature = read_signature(unwrapped, context=options.get("context", "context"), skip=int(is_unbound))
+    declaration = _tool_of(getattr(unwrapped, "__name__", None), signature, options)
     sensitive = tuple(options.get("sensitive", ()))
-    return FunctionTool(function, made, signature, sensitive, options.get("preview"), bound=not missing)
+    return FunctionTool(function, declaration, signature, sensitive, options.get("preview"), bound=not is_unbound)
 
 
 def _has_object(function: Any) -> bool:
@@ -187,9 +193,9 @@ def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) ->
         if amount is not None and (type(amount) not in (int, float) or not amount > 0):
             raise InvalidField(limit, f"must be a number above 0, not {amount!r}", path="tool")
     metadata = dict(options.get("metadata") or {})
-    metadata |= {key: options[key] for key in _RUNNING if options.get(key) is not None}
+    metadata |= {key: options[key] for key in _EXECUTION_OPTIONS if options.get(key) is not None}
     if options.get("effects") is not None:
-        metadata["effects"] = checked_effects(options["effects"])
+        metadata["effects"] = check_effects(options["effects"])
     custom = bool(options.get("custom"))
     parameters = options.get("parameters") or signature.parameters
     return Tool(
@@ -202,21 +208,21 @@ def _tool_of(name: str | None, signature: Signature, options: dict[str, Any]) ->
     )
 
 
-def _declare_class(kind: type, options: dict[str, Any]) -> type:
-    """Declare a class by its `execute`; one that has a `definition` is declared already."""
-    execute = getattr(kind, "execute", None)
+def _declare_class(cls: type, options: dict[str, Any]) -> type:
+    """Declare a class by its `execute` method. A class with a `definition` is already declared."""
+    execute = getattr(cls, "execute", None)
     if execute is None:
-        raise InvalidField("execute", "is missing: the tool needs it to run", path=kind.__name__)
-    if getattr(kind, "definition", None) is not None:
+        raise InvalidField("execute", "is missing: the tool needs it to run", path=cls.__name__)
+    if getattr(cls, "definition", None) is not None:
         if options:
-            raise InvalidField("definition", "is complete: pass no options with it", path=kind.__name__)
-        return kind
-    skip = not isinstance(inspect.getattr_static(kind, "execute"), staticmethod | classmethod)
+            raise InvalidField("definition", "is complete: pass no options with it", path=cls.__name__)
+        return cls
+    skip = not isinstance(inspect.getattr_static(cls, "execute"), staticmethod | classmethod)
     signature = read_signature(execute, context=options.get("context", "context"), skip=int(skip))
-    doc = inspect.cleandoc(kind.__doc__) if kind.__doc__ else None
-    made = _tool_of(_HUMP.sub("_", kind.__name__).lower(), signature, {"description": doc, **options})
-    kind.definition = staticmethod(lambda: made)  # type: ignore[attr-defined]
-    kind.__signature_of_tool__ = signature  # type: ignore[attr-defined]
+    doc = inspect.cleandoc(cls.__doc__) if cls.__doc__ else None
+    declaration = _tool_of(_WORD_START.sub("_", cls.__name__).lower(), signature, {"description": doc, **options})
+    cls.definition = staticmethod(lambda: declaration)  # type: ignore[attr-defined]
+    cls.__signature_of_tool__ = signature  # type: ignore[attr-defined]
     if "sensitive" in options:
-        kind.sensitive_fields = tuple(options["sensitive"])  # type: ignore[attr-defined]
-    return kind
+        cls.sensitive_fields = tuple(options["sensitive"])  # type: ignore[attr-defined]
+    return cls

@@ -1,9 +1,9 @@
-"""Classes and metadata of pydantic, whose schema and reading are pydantic's own.
+"""Classes and metadata of pydantic, which writes their schemas and reads their values itself.
 
 Rules of this file:
-- pydantic is used if the program has imported it; then its classes can be met, and otherwise they cannot.
-- Arguments are given to it as JSON, so that its strict models read them as JSON.
-- Titles that pydantic made up from names are left out: they cost tokens and say nothing.
+- pydantic is used only if the program has imported it. Otherwise its classes cannot occur.
+- Arguments are passed to it as JSON, so that its strict models read them as JSON.
+- Titles that pydantic generates from names are removed, because they cost tokens without information.
 """
 
 import json
@@ -14,73 +14,73 @@ from typing import Any, get_origin
 import msgspec
 
 from toolwire.resolvers.functions.json_types import (
-    KINDS,
-    NUMBERS,
+    JSON_TYPES,
+    NUMBER_TYPES,
     PREFIX,
     JsonType,
     Schema,
     UnreadableValue,
-    plain_name,
-    renamed,
+    reference_name,
+    rename_references,
 )
 from toolwire.resolvers.functions.walk import Walk
 
-_MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
+_PYDANTIC_ATTRIBUTES = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 
 
 def is_pydantic(annotation: Any) -> bool:
-    """Whether pydantic knows the class, and is there."""
-    kind = get_origin(annotation) or annotation
-    return "pydantic" in sys.modules and any(hasattr(kind, mark) for mark in _MARKS)
+    """Return True if pydantic is imported and handles this class."""
+    cls = get_origin(annotation) or annotation
+    return "pydantic" in sys.modules and any(hasattr(cls, attribute) for attribute in _PYDANTIC_ATTRIBUTES)
 
 
 def is_field(item: Any) -> bool:
-    """Whether it is what pydantic's Field() gives."""
-    kind = type(item)
-    return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic")
+    """Return True if `item` is the result of pydantic's `Field()`."""
+    cls = type(item)
+    return cls.__name__ == "FieldInfo" and cls.__module__.startswith("pydantic")
 
 
 def needs_pydantic(metadata: Sequence[Any]) -> bool:
-    """Whether metadata of Annotated can only be understood by pydantic: validators, discriminators."""
+    """Return True if the metadata of Annotated needs pydantic: validators and discriminators."""
     return "pydantic" in sys.modules and any(
         item.discriminator is not None
         if is_field(item)
-        else type(item).__module__.startswith("pydantic.") or hasattr(item, _MARKS[0])
+        else type(item).__module__.startswith("pydantic.") or hasattr(item, _PYDANTIC_ATTRIBUTES[0])
         for item in metadata
     )
 
 
-def beside(metadata: Sequence[Any]) -> list[Any]:
-    """Give the metadata that pydantic does not read."""
+def metadata_beside_pydantic(metadata: Sequence[Any]) -> list[Any]:
+    """Return the metadata that pydantic does not read."""
     return [item for item in metadata if isinstance(item, str) or hasattr(item, "documentation")]
 
 
 def pydantic_type(annotation: Any, walk: Walk) -> JsonType:
-    """Give the type of what pydantic writes and reads."""
+    """Return the type of an annotation whose schema and reader come from pydantic."""
     from pydantic.json_schema import GenerateJsonSchema  # noqa: PLC0415 - it is imported already, or not used
 
     untitled = type("Untitled", (GenerateJsonSchema,), {"field_title_should_be_set": lambda _self, _schema: False})
     try:
         adapter = sys.modules["pydantic"].TypeAdapter(annotation)
-        whole = adapter.json_schema(schema_generator=untitled, mode="validation")
+        root = adapter.json_schema(schema_generator=untitled, mode="validation")
     except Exception as problem:
         raise walk.refuse(f"pydantic has no JSON Schema for {annotation!r}: {problem}") from problem
-    definitions = whole.pop("$defs", {})
-    kind = definitions.get(str(whole.get("$ref")).removeprefix(PREFIX), whole).get("type")
-    kinds = frozenset({kind}) if isinstance(kind, str) else KINDS
-    if isinstance(annotation, type) and "$ref" not in whole:
-        name = plain_name(annotation.__name__)
-        definitions[name] = whole
-        whole = {"$ref": PREFIX + name}
+    definitions = root.pop("$defs", {})
+    json_type = definitions.get(str(root.get("$ref")).removeprefix(PREFIX), root).get("type")
+    json_types = frozenset({json_type}) if isinstance(json_type, str) else JSON_TYPES
+    if isinstance(annotation, type) and "$ref" not in root:
+        name = reference_name(annotation.__name__)
+        definitions[name] = root
+        root = {"$ref": PREFIX + name}
     bodies = {
-        name: {key: value for key, value in body.items() if key != "title" or plain_name(str(value)) != name}
+        name: {key: value for key, value in body.items() if key != "title" or reference_name(str(value)) != name}
         for name, body in definitions.items()
     }
-    schema: Schema = renamed(whole, walk.definitions.adopt(bodies))
-    return JsonType(schema, _reading(adapter), NUMBERS if kind == "number" else kinds, plain=False)
+    schema: Schema = rename_references(root, walk.definitions.adopt(bodies))
+    return JsonType(schema, _reader(adapter), NUMBER_TYPES if json_type == "number" else json_types, plain=False)
 
 
-def _reading(adapter: Any) -> Any:
+def _reader(adapter: Any) -> Any:
     invalid = sys.modules["pydantic"].ValidationError
 
     def read(value: Any) -> Any:

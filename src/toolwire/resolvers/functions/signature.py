@@ -1,13 +1,14 @@
-"""What a function takes, as the parameters of a tool, and how the arguments of a call are given to it.
+"""The signature of a function as the parameters of a tool, and the binding of a call's arguments to it.
 
 Rules of this file:
-- Only what a model may give is in the schema: not the context, not the call's key, not what a partial has fixed,
-  not `self`.
-- Names are data: a key that is no parameter is refused, and no key reaches what the schema does not show.
-- Defaults are Python's own: one that is told in the schema is never written into the arguments, and one is
-  filled in only where a later one needs a place.
-- What the function gets is its own: changing it changes no call. A name is given by keyword where Python
-  allows it.
+- The schema has only the parameters that the model sets. It leaves out the context, the call's key, `self`, and the
+  parameters that a partial has fixed.
+- Argument names come from the model. A name that is no parameter is rejected, and no name can reach a parameter that
+  is not in the schema.
+- Defaults are applied by Python. A default in the schema is never written into the arguments, unless a later
+  positional argument needs it.
+- The function receives its own copies, so that it cannot change the call. Arguments are passed by keyword where
+  Python allows it.
 """
 
 import functools
@@ -19,8 +20,8 @@ from typing import Annotated, Any, get_args, get_origin
 from msgspec import NODEFAULT, Struct
 
 from toolwire.errors import InvalidField, InvalidSchema
-from toolwire.resolvers.functions.annotations import start, type_at
-from toolwire.resolvers.functions.constraints import annotated
+from toolwire.resolvers.functions.annotations import read_annotation, start_walk
+from toolwire.resolvers.functions.constraints import apply_metadata
 from toolwire.resolvers.functions.docstrings import Docstring, read_docstring
 from toolwire.resolvers.functions.foreign import is_field
 from toolwire.resolvers.functions.json_types import (
@@ -29,10 +30,10 @@ from toolwire.resolvers.functions.json_types import (
     Schema,
     UnreadableValue,
     array_reader,
-    default_in,
+    default_keyword,
     nullable,
 )
-from toolwire.resolvers.functions.walk import Walk, layers, namespace_of_function
+from toolwire.resolvers.functions.walk import Walk, function_namespace, unwrap_callable
 from toolwire.waiting.call_keys import CallKey, current_key
 from toolwire.wire.arguments import kind_of
 
@@ -42,14 +43,14 @@ _NAMED = (*_POSITIONAL, _Parameter.KEYWORD_ONLY)
 
 
 class Signature(Struct, frozen=True):
-    """What a function takes: the schema of its parameters, its description, and what gets the context.
+    """The signature of a function: the schema of its parameters, its description, and the context parameter.
 
-    `keys` are the parameters that get the call's key.
-    The rest says how arguments are given to it. `reads` reads each parameter, and `required` must be there.
-    `positional` are the names that have a place, with their defaults; the first `fixed` have no keyword.
-    `rest` takes what goes to `*args`, `extra` what goes to `**kwargs` (never the names in `hidden`), `packed`
-    what these unpack from a TypedDict. `supplied` are defaults that the function itself does not know.
-    It is `by_keyword` if nothing needs a place.
+    `keys` are the parameters that receive the call's key.
+    The other fields are for binding. `reads` has the reader of each parameter, and `required` the required ones.
+    `positional` are the names with a position and their defaults, of which the first `fixed` cannot be keywords.
+    `rest` names the argument for `*args`. `extra` reads those for `**kwargs`, except for the names in `hidden`.
+    `packed` reads those of an unpacked TypedDict. `supplied` are defaults that the function itself does not have.
+    It is `by_keyword` if no argument needs a position.
     """
 
     parameters: Schema
@@ -68,22 +69,22 @@ class Signature(Struct, frozen=True):
     keys: tuple[str, ...] = ()
 
     def bind(self, arguments: dict[str, Any], context: Any = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Give what the function is called with: `function(*args, **keywords)`.
+        """Return the positional and keyword arguments for the function: `function(*args, **keywords)`.
 
-        The arguments are valid by the schema. One that cannot be read all the same (the 30th of February) is
-        InvalidField; its `field` names the place.
+        The arguments must be valid by the schema. Raises `InvalidField` for a value that still cannot be read,
+        such as February 30. Its `field` is the path of the value.
         """
-        made: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         reads = self.reads
         name = ""
         try:
             for name, value in arguments.items():
                 read = reads.get(name)
-                made[name] = read(value) if read is not None else self._other(name, value)
+                values[name] = read(value) if read is not None else self._read_extra(name, value)
             if self.packed is not None:
                 name = ""
                 names, read_packed = self.packed
-                made |= read_packed({name: value for name, value in arguments.items() if name in names})
+                values |= read_packed({name: value for name, value in arguments.items() if name in names})
         except UnreadableValue as problem:
             raise _invalid(problem.inside(name) if name else problem) from problem.__cause__
         except RecursionError:
@@ -92,75 +93,79 @@ class Signature(Struct, frozen=True):
             if isinstance(arguments, Mapping):
                 raise
             raise InvalidField("arguments", f"must be an object, not {kind_of(arguments)}") from None
-        if not self.required <= made.keys():
-            raise _invalid(UnreadableValue("must be given", min(self.required - made.keys())))
+        if not self.required <= values.keys():
+            raise _invalid(UnreadableValue("must be given", min(self.required - values.keys())))
         if self.context is not None:
-            made[self.context] = context
+            values[self.context] = context
         for name in self.keys:
-            made[name] = current_key()
-        return ((), made) if self.by_keyword else self._placed(made)
+            values[name] = current_key()
+        return ((), values) if self.by_keyword else self._assign_positions(values)
 
-    def _other(self, name: str, value: Any) -> Any:
+    def _read_extra(self, name: str, value: Any) -> Any:
         if self.packed is not None and name in self.packed[0]:
             return value
         if self.extra is None or name in self.hidden or not isinstance(name, str):
             raise UnreadableValue(f"is not a parameter; there are: {', '.join(self.reads) or 'none'}")
         return self.extra(value)  # noqa: S610 - no database is near
 
-    def _placed(self, made: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Move from the keywords what needs a place."""
+    def _assign_positions(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Move the arguments that need a position from the keywords."""
         for name, default in self.supplied.items():
-            if name not in made:
-                made[name] = default()
-        rest = made.pop(self.rest, ()) if self.rest is not None else ()
-        placed = self.positional if rest else self.positional[: self.fixed]
-        last = max((place for place, (name, _) in enumerate(placed) if name in made), default=-1)
-        wanted = placed if rest else placed[: last + 1]
-        return (*(made.pop(name, default) for name, default in wanted), *rest), made
+            if name not in values:
+                values[name] = default()
+        variadic = values.pop(self.rest, ()) if self.rest is not None else ()
+        candidates = self.positional if variadic else self.positional[: self.fixed]
+        last_given = max((index for index, (name, _) in enumerate(candidates) if name in values), default=-1)
+        passed = candidates if variadic else candidates[: last_given + 1]
+        return (*(values.pop(name, default) for name, default in passed), *variadic), values
 
 
 def _invalid(problem: UnreadableValue) -> InvalidField:
-    place = problem.place() or "arguments"
-    error = InvalidField(place, problem.reason)
-    error.path = place
+    path = problem.path() or "arguments"
+    error = InvalidField(path, problem.reason)
+    error.path = path
     return error
 
 
 def read_signature(function: Any, *, context: str | None = "context", skip: int = 0) -> Signature:
-    """Read what a function takes; the first `skip` parameters are not the model's, and `bind` omits them."""
+    """Return the signature of `function`.
+
+    The first `skip` parameters are not the model's, and `bind` leaves them out. Raises `InvalidSchema` if a parameter
+    has no JSON Schema.
+    """
     if isinstance(function, classmethod):
         function, skip = function.__func__, skip + 1
-    name = getattr(layers(function)[-1], "__name__", type(function).__name__)
-    shown = _parameters(function, name)[skip:]
-    named = [parameter for parameter in shown if parameter.kind in _NAMED]
-    context = context if any(parameter.name == context for parameter in named) else None
-    reader = _Reader(start(name, namespace_of_function(function)), read_docstring(_documentation(function)))
-    keys = tuple(one.name for one in named if one.name != context and reader.is_key(one))
-    for parameter in shown:
+    name = getattr(unwrap_callable(function)[-1], "__name__", type(function).__name__)
+    visible = _parameters(function, name)[skip:]
+    nameable = [parameter for parameter in visible if parameter.kind in _NAMED]
+    context = context if any(parameter.name == context for parameter in nameable) else None
+    reader = _ParameterReader(start_walk(name, function_namespace(function)), read_docstring(_docstring_of(function)))
+    keys = tuple(one.name for one in nameable if one.name != context and reader.is_key(one))
+    for parameter in visible:
         if parameter.name != context and parameter.name not in keys:
-            reader.take(parameter)
-    fixed = sum(parameter.kind is _Parameter.POSITIONAL_ONLY for parameter in named)
-    rest = next((parameter.name for parameter in shown if parameter.kind is _Parameter.VAR_POSITIONAL), None)
+            reader.add(parameter)
+    fixed = sum(parameter.kind is _Parameter.POSITIONAL_ONLY for parameter in nameable)
+    variadic = next((parameter.name for parameter in visible if parameter.kind is _Parameter.VAR_POSITIONAL), None)
     return Signature(
         reader.schema(),
         reader.docstring.description,
         context,
         reader.reads,
         frozenset(reader.required) & reader.reads.keys(),
-        tuple((parameter.name, parameter.default) for parameter in named if parameter.kind in _POSITIONAL),
+        tuple((parameter.name, parameter.default) for parameter in nameable if parameter.kind in _POSITIONAL),
         fixed,
-        rest,
+        variadic,
         None if reader.extra is None else reader.extra.read,
         reader.packed,
-        _own_names(function) | {context or ""},
+        _hidden_names(function) | {context or ""},
         reader.supplied,
-        by_keyword=not (fixed or rest or reader.supplied),
+        by_keyword=not (fixed or variadic or reader.supplied),
         keys=keys,
     )
 
 
 def _parameters(function: Any, name: str) -> list[_Parameter]:
-    """List the parameters that a caller can give; what a partial has fixed stays fixed."""
+    """Return the parameters that a caller can set. Those that a partial has fixed are left out."""
     options: Any = {}
     if sys.version_info >= (3, 14):
         from annotationlib import Format  # noqa: PLC0415 - it came with this version
@@ -179,7 +184,7 @@ def _parameters(function: Any, name: str) -> list[_Parameter]:
     return [parameter for parameter in parameters.values() if parameter.name not in fixed]
 
 
-def _documentation(function: Any) -> str | None:
+def _docstring_of(function: Any) -> str | None:
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -190,13 +195,13 @@ def _documentation(function: Any) -> str | None:
     return inspect.getdoc(type(function).__call__) or type(function).__doc__
 
 
-def _own_names(function: Any) -> frozenset[str]:
-    """Name what `**kwargs` must never bring: names of the function that are not the model's."""
-    codes = [code for layer in layers(function) if (code := getattr(layer, "__code__", None))]
+def _hidden_names(function: Any) -> frozenset[str]:
+    """Return the names that `**kwargs` must never contain: parameters that are not the model's."""
+    codes = [code for layer in unwrap_callable(function) if (code := getattr(layer, "__code__", None))]
     return frozenset(name for code in codes for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
-class _Reader:
+class _ParameterReader:
     def __init__(self, walk: Walk, docstring: Docstring) -> None:
         self.walk: Walk = walk
         self.docstring: Docstring = docstring
@@ -213,63 +218,68 @@ class _Reader:
             return annotation is CallKey
         return "CallKey" in annotation and self.walk.at(f".{parameter.name}").evaluate(annotation) is CallKey
 
-    def take(self, parameter: _Parameter) -> None:
+    def add(self, parameter: _Parameter) -> None:
         walk = self.walk.at(f".{parameter.name}")
         annotation = Any if parameter.annotation is _Parameter.empty else parameter.annotation
         if isinstance(annotation, str):
             annotation = walk.evaluate(annotation)
         packed = parameter.kind is _Parameter.VAR_KEYWORD and getattr(get_origin(annotation), "_name", None) == "Unpack"
-        made = type_at(get_args(annotation)[0] if packed else annotation, walk)
+        json_type = read_annotation(get_args(annotation)[0] if packed else annotation, walk)
         if packed:
-            body = self.walk.definitions.schemas[next(iter(made.schema.values())).rpartition("/")[2]]
+            body = self.walk.definitions.schemas[next(iter(json_type.schema.values())).rpartition("/")[2]]
             self.properties |= body["properties"]
             self.required += body.get("required", [])
-            self.packed = frozenset(body["properties"]), made.read
+            self.packed = frozenset(body["properties"]), json_type.read
         elif parameter.kind is _Parameter.VAR_KEYWORD:
-            self.extra = made
+            self.extra = json_type
         elif parameter.kind is _Parameter.VAR_POSITIONAL:
-            self._add(parameter.name, {"type": "array", "items": made.schema}, array_reader(made.read))
+            self._add(parameter.name, {"type": "array", "items": json_type.schema}, array_reader(json_type.read))
         else:
-            self._take_one(parameter, made, _field_of(annotation, parameter.default), walk)
+            self._add_parameter(parameter, json_type, _pydantic_field(annotation, parameter.default), walk)
 
-    def _take_one(self, parameter: _Parameter, made: JsonType, field: Any, walk: Walk) -> None:
+    def _add_parameter(self, parameter: _Parameter, json_type: JsonType, field: Any, walk: Walk) -> None:
         if field is parameter.default:
-            made = annotated(made, [field], walk)
+            json_type = apply_metadata(json_type, [field], walk)
         default, factory = self._default_of(field, parameter, walk)
         if default is None:
-            made = nullable(made, walk.definitions)
+            json_type = nullable(json_type, walk.definitions)
         if default is NODEFAULT and factory is None:
             self.required.append(parameter.name)
-        self._add(parameter.name, made.schema | default_in(default, factory), made.read)
+        self._add(parameter.name, json_type.schema | default_keyword(default, factory), json_type.read)
 
     def _default_of(self, field: Any, parameter: _Parameter, walk: Walk) -> tuple[Any, Any]:
-        """Give the default of a parameter, or what makes it; that of a Field is supplied in each call."""
-        own = NODEFAULT if parameter.default is _Parameter.empty else parameter.default
+        """Return the default of a parameter, or its factory.
+
+        The default of a pydantic Field is supplied at each call.
+        """
+        default = NODEFAULT if parameter.default is _Parameter.empty else parameter.default
         if field is None:
-            return own, None
+            return default, None
         if field.alias not in (None, parameter.name):
             raise walk.refuse(f"a parameter has no alias; call it {field.alias}, or leave the alias out")
-        if own is not NODEFAULT and own is not field:
-            return own, None
+        if default is not NODEFAULT and default is not field:
+            return default, None
         if field.is_required():
             return NODEFAULT, None
         self.supplied[parameter.name] = lambda: field.get_default(call_default_factory=True)
         return (NODEFAULT if field.default_factory else field.default), field.default_factory
 
     def _add(self, name: str, schema: Schema, read: Read) -> None:
-        words = self.docstring.parameters.get(name)
-        self.properties[name] = schema | ({"description": words} if words and "description" not in schema else {})
+        description = self.docstring.parameters.get(name)
+        self.properties[name] = schema | (
+            {"description": description} if description and "description" not in schema else {}
+        )
         self.reads[name] = read
 
     def schema(self) -> Schema:
         required = {"required": self.required} if self.required else {}
-        closing = False if self.extra is None else self.extra.schema or True
-        schema = {"type": "object", "properties": self.properties, **required, "additionalProperties": closing}
-        return self.walk.definitions.whole(schema)
+        additional = False if self.extra is None else self.extra.schema or True
+        schema = {"type": "object", "properties": self.properties, **required, "additionalProperties": additional}
+        return self.walk.definitions.standalone(schema)
 
 
-def _field_of(annotation: Any, default: Any) -> Any:
-    """Find pydantic's Field of a parameter: its default, or in its Annotated."""
+def _pydantic_field(annotation: Any, default: Any) -> Any:
+    """Return the pydantic Field of a parameter, from its default or its Annotated."""
     if is_field(default):
         return default
     metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
