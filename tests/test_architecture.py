@@ -309,7 +309,7 @@ CACHES = {
     "text.rows._names": "a data file",
     "text.rows._tables": "a data file",
     "text.rows.rows": "a data file",
-    "text.rows.turns_of": "a data file",
+    "text.rows.turn_marks": "a data file",
     "text.shapes.parameters._passed": "the marks of a format",
     "text.writing._escaping": "the marks of a format",
     "traces.tables.table": "the tables of a database",

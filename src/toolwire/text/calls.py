@@ -80,7 +80,7 @@ class Parsed(Struct, frozen=True):
 Offer = Mapping[str, Tool | None]
 
 
-def offer_of(tools: Iterable[Any] | None) -> Offer | None:
+def make_offer(tools: Iterable[Any] | None) -> Offer | None:
     """Give the tools that may be called by their names; None where any may."""
     if tools is None:
         return None
@@ -96,13 +96,13 @@ def _derive_id(*parts: object) -> str:
     return f"call_{base64.urlsafe_b64encode(hashlib.sha256(text).digest()[:9]).decode()}"
 
 
-class Answer:
+class CallBuilder:
     """The calls of one answer, one after the other: counted, named, and of tools that were offered.
 
     No id is made that a call of the conversation had `earlier`.
     """
 
-    __slots__ = ("_earlier", "_limit", "_offer", "_seed", "_taken", "count")
+    __slots__ = ("_earlier", "_limit", "_offer", "_seed", "_used_ids", "count")
 
     def __init__(
         self,
@@ -115,26 +115,26 @@ class Answer:
         self._seed = seed
         self._limit = limit
         self._earlier = earlier
-        self._taken: set[str] = set()
+        self._used_ids: set[str] = set()
         self.count: int = 0
 
-    def take(self, call_id: str | None) -> None:
-        """Count a call that was read elsewhere."""
+    def register(self, call_id: str | None) -> None:
+        """Count a call that was read misplaced_arguments."""
         self.count += 1
         if call_id is not None:
-            self._taken.add(call_id)
+            self._used_ids.add(call_id)
 
-    def identify(self, given: str | None, text: str) -> str:
+    def assign_id(self, given: str | None, text: str) -> str:
         """Give a call's id, its own if no other call of the answer has it, and count the call."""
         call_id, turn = given or "", 0
-        while not call_id or call_id in self._taken or (turn and call_id in self._earlier):
+        while not call_id or call_id in self._used_ids or (turn and call_id in self._earlier):
             call_id, turn = _derive_id(self._seed, self.count, turn, text), turn + 1
-        self.take(call_id)
+        self.register(call_id)
         return call_id
 
-    def admit(self, name: str, arguments: Any, given: str | None, text: str) -> ToolCall | CallError:
+    def build(self, name: str, arguments: Any, given: str | None, text: str) -> ToolCall | CallError:
         """Give a call of these words, or what is wrong with it."""
-        place, call_id = self.count, self.identify(given, text)
+        place, call_id = self.count, self.assign_id(given, text)
         refusal = self._refusal(name, text, place, call_id)
         if refusal is not None:
             return refusal
@@ -146,12 +146,12 @@ class Answer:
         return call if tool is None or not tool.custom else _free(call)
 
     def check(self, call: ToolCall) -> ToolCall | CallError:
-        """Give a call that was read elsewhere, if it may be one."""
+        """Give a call that was read misplaced_arguments, if it may be one."""
         place, text = self.count, call.raw if call.raw is not None else format_arguments(call.plain_arguments)
         if call.id is None:
-            call = replace(call, id=self.identify(None, f"{call.name}\0{text}"))
+            call = replace(call, id=self.assign_id(None, f"{call.name}\0{text}"))
         else:
-            self.take(call.id)
+            self.register(call.id)
         return self._refusal(call.name, text, place, call.id) or call
 
     def _refusal(self, name: str, text: str, place: int, call_id: str | None) -> CallError | None:
@@ -164,12 +164,12 @@ class Answer:
             return CallError("unknown_tool", reason, text, name, place, call_id)
         return None
 
-    def refuse(
+    def make_error(
         self, code: _ErrorCode, message: str, text: str, name: str | None = None, given: str | None = None
     ) -> CallError:
         """Say what is wrong with what should have been a call."""
         place = self.count
-        return CallError(code, message, text, name, place, self.identify(given, text))
+        return CallError(code, message, text, name, place, self.assign_id(given, text))
 
 
 def _read_arguments(given: Any) -> tuple[dict[str, Any], str | None, str | None]:
@@ -192,22 +192,22 @@ def _free(call: ToolCall) -> ToolCall:
     return call
 
 
-def elsewhere(given: Iterable[str], keys: Sequence[str], known: Collection[str]) -> str:
+def misplaced_arguments(given: Iterable[str], keys: Sequence[str], known: Collection[str]) -> str:
     """Say that a call has none of the keys of arguments, but one that nobody knows: they may stand there."""
     other = next((key for key in given if key not in known), None)
     return "" if other is None else f"arguments stand under {keys[0]!r}, not under {other!r}"
 
 
-def read_object(given: Mapping[str, Any], text: str, answer: Answer, *keys: str) -> ToolCall | CallError:
+def read_object(given: Mapping[str, Any], text: str, builder: CallBuilder, *keys: str) -> ToolCall | CallError:
     """Read a call from an object whose arguments stand under one of these keys, or nowhere."""
     name, call_id = given.get("name"), given.get("id")
     if type(name) is not str or not name:
         wrong = "has no name" if name in (None, "") else f"must have a text as its name, not {kind_of(name)}"
-        return answer.refuse("missing_tool_name", f"the call {wrong}; {SHAPE}", text)
+        return builder.make_error("missing_tool_name", f"the call {wrong}; {SHAPE}", text)
     if call_id is not None and type(call_id) is not str:
         reason = f"id must be a text, not {kind_of(call_id)}"
-        return answer.refuse("unrecognised_tool_call", reason, text, name)
+        return builder.make_error("unrecognised_tool_call", reason, text, name)
     key = next((key for key in keys if key in given), None)
-    if key is None and (reason := elsewhere(given, keys, ("name", "id", "type"))):
-        return answer.refuse("unrecognised_tool_call", reason, text, name, call_id)
-    return answer.admit(name, {} if key is None else given[key], call_id, text)
+    if key is None and (reason := misplaced_arguments(given, keys, ("name", "id", "type"))):
+        return builder.make_error("unrecognised_tool_call", reason, text, name, call_id)
+    return builder.build(name, {} if key is None else given[key], call_id, text)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolwire.streams.accumulation import accumulate
 from toolwire.text.format import format
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 from toolwire.types import Response, Text, Thinking
 from toolwire.types.readable import readable
 
@@ -75,19 +75,19 @@ def cases_of(name: Any) -> list[Case]:
     return msgspec.json.decode(file.read_bytes(), type=_Cases).cases if file.is_file() else []
 
 
-def ours(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> _Parser:
+def own_parser(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> _Parser:
     """Give our own parser of a format; `cut` says in which pieces it gets the text."""
     known = format(name)
 
     def parse(text: str, tools: list[dict[str, Any]]) -> Expected:
         stream = known.decode_stream(tools)
         events = [event for piece in cut(text) for event in stream.feed(piece)]
-        return said(accumulate([*events, *stream.close()]))
+        return _to_expected(accumulate([*events, *stream.close()]))
 
     return parse
 
 
-def said(response: Response) -> Expected:
+def _to_expected(response: Response) -> Expected:
     """Give what a response says as the cases have it."""
     parts = response.message.parts
     return Expected(
@@ -100,12 +100,12 @@ def said(response: Response) -> Expected:
 
 def check(name: str, parser: _Parser | None = None) -> Iterator[_Difference]:
     """Judge a parser by the cases of a format, and give each difference."""
-    parse = parser or ours(name)
+    parse = parser or own_parser(name)
     for case in cases_of(name):
-        yield from differences(case, parse(case.text, tools_of_cases()))
+        yield from compare(case, parse(case.text, tools_of_cases()))
 
 
-def differences(case: Case, got: Expected) -> Iterator[_Difference]:
+def compare(case: Case, got: Expected) -> Iterator[_Difference]:
     """Compare what was read with what a case says."""
     for field in ("content", "thinking", "calls", "broken"):
         wanted, given = getattr(case.expected, field), getattr(got, field)
@@ -114,4 +114,4 @@ def differences(case: Case, got: Expected) -> Iterator[_Difference]:
 
 
 def _squeezed(value: Any) -> Any:
-    return "".join(value.split()) if isinstance(value, str) else json_of(value)
+    return "".join(value.split()) if isinstance(value, str) else dump_json(value)

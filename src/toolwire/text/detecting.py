@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, MissingFields
+from toolwire.text.block_items import section_ends
 from toolwire.text.format import Format, format
-from toolwire.text.heard import exits_of
-from toolwire.text.rows import Row, core, rows, squeezed, turns_of
+from toolwire.text.rows import Row, bare_mark, normalize_name, rows, turn_marks
 from toolwire.text.templates import from_response_template
 from toolwire.types import Text
 
@@ -52,13 +52,13 @@ def detect(
 
 
 def _by_model(model: str) -> Guess:
-    name = squeezed(model)
+    name = normalize_name(model)
     return _best({row.name: max((len(part) for part in row.models if _is_in(part, name)), default=0) for row in _all()})
 
 
 def _is_in(part: str, name: str) -> bool:
     """Whether a part stands in a name; what follows may be no more of its number, nor make it a count of parameters."""
-    return re.search(rf"{re.escape(squeezed(part))}(?!\d|\d*b(?:-|$))", name) is not None
+    return re.search(rf"{re.escape(normalize_name(part))}(?!\d|\d*b(?:-|$))", name) is not None
 
 
 def _all() -> Iterable[Row]:
@@ -121,15 +121,15 @@ def _covers(others: frozenset[str], marks: frozenset[str]) -> bool:
 def _telltales(row: Row) -> frozenset[str]:
     if row.telltales:
         return frozenset(row.telltales)
-    begins = [core(begin) for begin, _ in (*row.sections, *((row.wrap,) if row.wrap else ()))]
-    given = [*begins, *map(core, row.call[:1]), *map(core, row.argument[:1]), core(row.value)]
+    begins = [bare_mark(begin) for begin, _ in (*row.sections, *((row.wrap,) if row.wrap else ()))]
+    given = [*begins, *map(bare_mark, row.call[:1]), *map(bare_mark, row.argument[:1]), bare_mark(row.value)]
     return frozenset(mark for mark in given if len(mark) > 2)
 
 
 def _familiar(row: Row, text: str) -> int:
     """Say how much of what stands around the turns and thoughts of a format is in a template."""
-    turns = [core(mark) for pair in turns_of(row.turns).values() for mark in pair]
-    marks = [*turns, *map(core, row.thinking or ()), *row.noise, *exits_of(row).values()]
+    turns = [bare_mark(mark) for pair in turn_marks(row.turns).values() for mark in pair]
+    marks = [*turns, *map(bare_mark, row.thinking or ()), *row.noise, *section_ends(row).values()]
     return sum(mark in text for mark in marks if mark)
 
 

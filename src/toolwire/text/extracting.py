@@ -25,10 +25,10 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
 from toolwire.text import native
-from toolwire.text.calls import MAX_CALLS, Answer, Parsed, offer_of
-from toolwire.text.quoting import Given
+from toolwire.text.calls import MAX_CALLS, CallBuilder, Parsed, make_offer
+from toolwire.text.quoting import GivenTexts
 from toolwire.text.tagged.blocks import read_text
-from toolwire.text.tagged.keeping import calls_in_text
+from toolwire.text.tagged.call_blocks import calls_in_text
 from toolwire.types import Message, Response, Text, ToolCall
 
 _CAPABILITY = "native_tool_calls"
@@ -57,7 +57,7 @@ def extract(
     own = native.parse(response, offered, seed=seed, limit=limit)
     if own.calls or own.errors:
         return replace(own, protocol="text_tagged") if calls_in_text(message) else own
-    found = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit, given=Given(given))
+    found = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit, given=GivenTexts(given))
     return own if _has(capabilities, _CAPABILITY) and not (found.calls or found.errors) else found
 
 
@@ -89,14 +89,14 @@ def _read_texts(
     cut: bool,
     seed: str,
     limit: int,
-    given: Given,
+    given: GivenTexts,
 ) -> Parsed:
     """Read each text of a message on its own; the last one may have been cut off."""
-    offer = offer_of(tools)
-    answer = Answer(offer, seed, limit)
+    offer = make_offer(tools)
+    builder = CallBuilder(offer, seed, limit)
     parts = message.parts
     read = [
-        read_text(part.text, answer, offer, readers, whole=not (cut and place == len(parts) - 1), given=given)
+        read_text(part.text, builder, offer, readers, whole=not (cut and place == len(parts) - 1), given=given)
         for place, part in enumerate(parts)
         if type(part) is Text
     ]

@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import Any
 
 from toolwire.streams.accumulation import accumulate
-from toolwire.text.calls import Answer, offer_of
-from toolwire.text.reader import Listener, Marked, TextStream
-from toolwire.text.rows import Row, row_of
+from toolwire.text.calls import CallBuilder, make_offer
+from toolwire.text.reader import FormatMarks, TextReader, TextStream
+from toolwire.text.rows import Row, resolve_row
 from toolwire.text.tagged.writer import TaggedWriter
 from toolwire.text.writing import FormatWriter, Written
 from toolwire.types import Context, Request, Response, Tool, ToolCall, ToolResult
@@ -18,7 +18,7 @@ class Format:
 
     def __init__(self, row: Row) -> None:
         self.row: Row = row
-        self.marked: Marked = _marked(row) if row.template is None else Marked(row)
+        self.marks: FormatMarks = _marked(row) if row.template is None else FormatMarks(row)
 
     def __repr__(self) -> str:
         return f"<Format {self.name}>"
@@ -37,8 +37,8 @@ class Format:
         given: a block that stands there is a quotation. `seed` keeps ids apart that are made for equal calls of
         different answers. With `thinking`, the text begins inside of a thought, as some templates have it.
         """
-        offer = offer_of(tools)
-        return TextStream(Listener(self.marked, Answer(offer, seed), offer, given, thinking=thinking))
+        offer = make_offer(tools)
+        return TextStream(TextReader(self.marks, CallBuilder(offer, seed), offer, given, thinking=thinking))
 
     def decode(self, text: str, tools: Iterable[Any] | None = None, *, whole: bool = True, **settings: Any) -> Response:
         """Read a text at once; one that was cut off is not `whole`. The settings are those of `decode_stream`."""
@@ -48,7 +48,7 @@ class Format:
     def encode_tools(self, tools: Iterable[Any]) -> Written:
         """Write what a system prompt says of tools."""
         writer, declared = self._writer(), Context(tools=list(tools)).tools
-        return self._written(writer, writer.telling(declared))
+        return self._written(writer, writer.write_tools(declared))
 
     def encode_call(self, call: ToolCall | Mapping[str, Any], tools: Iterable[Any] = ()) -> Written:
         """Write one call."""
@@ -58,13 +58,13 @@ class Format:
         """Write calls that were made together. With `tools`, what their schemas say of values is tried as well."""
         writer = self._writer(tools)
         made = [call if isinstance(call, ToolCall) else ToolCall.new(call) for call in calls]
-        return self._written(writer, writer.calls(made))
+        return self._written(writer, writer.write_calls(made))
 
     def encode_result(self, result: ToolResult | Mapping[str, Any]) -> Written:
         """Write what came of a call."""
         writer = self._writer()
         made = result if isinstance(result, ToolResult) else ToolResult.new(result)
-        return self._written(writer, writer.result(made))
+        return self._written(writer, writer.write_result(made))
 
     def encode_context(
         self, context: Context | Request | Mapping[str, Any] | list[Any], *, ask: bool = False
@@ -77,26 +77,26 @@ class Format:
         elif not isinstance(context, Context):
             context = Context(messages=list(context))
         writer = self._writer(context.tools)
-        return self._written(writer, writer.context(context, ask=ask))
+        return self._written(writer, writer.write_context(context, ask=ask))
 
     def escape(self, text: str) -> str:
         """Give words in which no mark of this format begins anything."""
-        return self._writer().words(text)
+        return self._writer().write_text(text)
 
     def _writer(self, tools: Iterable[Any] = ()) -> FormatWriter:
         declared = Context(tools=list(tools)).tools
         writer = TaggedWriter if self.row.shape == "tagged" else FormatWriter
-        return writer(self.marked, [tool for tool in declared if isinstance(tool, Tool)])
+        return writer(self.marks, [tool for tool in declared if isinstance(tool, Tool)])
 
     def _written(self, writer: FormatWriter, text: str) -> Written:
-        return Written(text, tuple(writer.losing.losses))
+        return Written(text, tuple(writer.ledger.losses))
 
 
 @lru_cache(64)
-def _marked(row: Row) -> Marked:
-    return Marked(row)
+def _marked(row: Row) -> FormatMarks:
+    return FormatMarks(row)
 
 
 def format(given: str | Mapping[str, Any]) -> Format:
     """Give the format of a name, or of a table like those of `formats.toml`; an unknown name is `UnknownFormat`."""
-    return Format(row_of(given))
+    return Format(resolve_row(given))

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolwire.text.cursor import Cursor, FindPattern, Reading
+from toolwire.text.cursor import Cursor, PatternSearch, ReadSteps
 
 _DEEPEST = 200
-_TOKENS = FindPattern(r"[^\s\w+\-.]")
-_STRING = FindPattern(r'"|\\.')
+_TOKENS = PatternSearch(r"[^\s\w+\-.]")
+_STRING = PatternSearch(r'"|\\.')
 _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _CLOSES = {"{": "}", "[": "]"}
 _KEY, _FIRST_KEY, _COLON, _VALUE, _FIRST_VALUE, _NEXT, _WRONG = range(7)
@@ -25,7 +25,7 @@ End = Literal["whole", "cut", "malformed", "deep"]
 _decoder = json.JSONDecoder()
 
 
-def skim(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None) -> Reading:
+def skip_value(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None) -> ReadSteps:
     """Go to the end of the object or list that begins with `opening`, and say how it ended.
 
     What does not fit is not taken: it may begin something else. With `first_keys`, an object that begins with another
@@ -40,7 +40,7 @@ def skim(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None)
         fits = not word or (state in _VALUES and _SCALAR.fullmatch(word) is not None)
         state = _step(_NEXT if word else state, found.mark, stack) if fits else _WRONG
         if state == _WRONG or len(stack) > _DEEPEST:
-            cursor.give_back(cursor.length - 1)
+            cursor.rewind_to(cursor.length - 1)
             return "malformed" if state == _WRONG else "deep"
         if found.mark == '"':
             text = yield from _string()
@@ -53,7 +53,7 @@ def skim(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None)
     return "whole"
 
 
-def _string() -> Reading:
+def _string() -> ReadSteps:
     parts = []
     while True:
         found = yield _STRING
@@ -85,14 +85,14 @@ def _step(state: int, mark: str, stack: list[str]) -> int:
     return _WRONG
 
 
-def skim_object(cursor: Cursor) -> Reading:
+def skip_object(cursor: Cursor) -> ReadSteps:
     """Go to the end of an object whose brace was taken; give its text, and how it ended."""
     begin = cursor.length - 1
-    end: End = yield from skim(cursor, "{")
-    return cursor.text()[begin:], end
+    end: End = yield from skip_value(cursor, "{")
+    return cursor.block_text()[begin:], end
 
 
-def fields_of(text: str) -> dict[str, Any] | None:
+def raw_fields(text: str) -> dict[str, Any] | None:
     """Give the fields of an object, each in its own spelling; None where it is no object."""
     try:
         raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -101,7 +101,7 @@ def fields_of(text: str) -> dict[str, Any] | None:
         return None
 
 
-def value_of(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Read a value; raises ValueError."""
     try:
         return msgspec.json.decode(text)
@@ -109,7 +109,7 @@ def value_of(text: str) -> Any:
         raise ValueError(str(problem)) from None
 
 
-def items_of(text: str, begins: re.Pattern[str]) -> list[tuple[str, bool]]:
+def split_items(text: str, begins: re.Pattern[str]) -> list[tuple[str, bool]]:
     """Split the objects of a list, and say of each whether it is whole; a bad one does not take others with it."""
     items, place = [], text.find("{")
     while place >= 0:

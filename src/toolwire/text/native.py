@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from toolwire.errors import InvalidField
-from toolwire.text.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of, read_object
+from toolwire.text.calls import MAX_CALLS, CallBuilder, CallError, Parsed, make_offer, read_object
 from toolwire.types import Message, Response, ToolCall
 from toolwire.wire.arguments import kind_of
 
@@ -25,9 +25,9 @@ def parse(given: Any, tools: Iterable[Any] | None = None, *, seed: str = "", lim
 
     With `tools`, a call of any other is an error. `seed` keeps the ids apart that are made for equal calls.
     """
-    answer = Answer(offer_of(tools), seed, limit)
+    builder = CallBuilder(make_offer(tools), seed, limit)
     entries, text = _entries_of(given)
-    read = [_read(entry, answer) for entry in entries if not _is_no_call(entry)]
+    read = [_read(entry, builder) for entry in entries if not _is_no_call(entry)]
     calls = [call for call in read if isinstance(call, ToolCall)]
     return Parsed(calls, [error for error in read if isinstance(error, CallError)], text, "native")
 
@@ -72,21 +72,21 @@ def _is_no_call(entry: Any) -> bool:
     return isinstance(kind, str) and kind in _NO_CALLS
 
 
-def _read(entry: Any, answer: Answer) -> ToolCall | CallError:
+def _read(entry: Any, builder: CallBuilder) -> ToolCall | CallError:
     """Read one call in whichever shape it is."""
     text = _written(entry)
     match entry:
         case ToolCall():
-            return _read_already(entry, answer)
+            return _read_already(entry, builder)
         case {"function": Mapping() as function}:
-            return read_object({**function, "id": entry.get("id")}, text, answer, "arguments")
+            return read_object({**function, "id": entry.get("id")}, text, builder, "arguments")
         case {"type": "tool_use"}:
-            return read_object(_picked(entry, "input"), text, answer, "input")
+            return read_object(_picked(entry, "input"), text, builder, "input")
         case {"name": _, "arguments": _} | {"name": _, "input": _}:
-            return read_object(_picked(entry, "arguments", "input"), text, answer, "arguments", "input")
+            return read_object(_picked(entry, "arguments", "input"), text, builder, "arguments", "input")
         case {"arguments": _} | {"input": _}:
-            return answer.refuse("missing_tool_name", f"the call has no name; {_EXPECTED}", text)
-    return answer.refuse("unrecognised_tool_call", _EXPECTED, text)
+            return builder.make_error("missing_tool_name", f"the call has no name; {_EXPECTED}", text)
+    return builder.make_error("unrecognised_tool_call", _EXPECTED, text)
 
 
 def _picked(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:
@@ -94,12 +94,12 @@ def _picked(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: entry[key] for key in ("id", "name", *keys) if key in entry}
 
 
-def _read_already(call: ToolCall, answer: Answer) -> ToolCall | CallError:
+def _read_already(call: ToolCall, builder: CallBuilder) -> ToolCall | CallError:
     if not call.runs:
         text = call.raw or ""
         code: Any = "invalid_arguments" if call.complete else "incomplete"
-        return answer.refuse(code, call.error or "the call was cut off", text, call.name, call.id)
-    return answer.check(call)
+        return builder.make_error(code, call.error or "the call was cut off", text, call.name, call.id)
+    return builder.check(call)
 
 
 def _written(entry: Any) -> str:

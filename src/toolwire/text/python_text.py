@@ -10,12 +10,12 @@ import ast
 import re
 from typing import Any
 
-from toolwire.text.cursor import FindPattern, Reading
-from toolwire.text.json_text import value_of
+from toolwire.text.cursor import PatternSearch, ReadSteps
+from toolwire.text.json_text import parse_json
 
 _DEEPEST = 200
-_TOKENS = FindPattern(r"[{}\[\]()\"']")
-_ENDS = {quote: FindPattern(rf"{quote}|\\.") for quote in "\"'"}
+_TOKENS = PatternSearch(r"[{}\[\]()\"']")
+_ENDS = {quote: PatternSearch(rf"{quote}|\\.") for quote in "\"'"}
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _WORD = re.compile(r"[^\s,:=()\[\]{}'\"]+")
@@ -24,7 +24,7 @@ _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None"
 _BREAKS = {"\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
-def skim_python(opening: str) -> Reading:
+def skip_python(opening: str) -> ReadSteps:
     """Go to the end of what a bracket opens, and say how it ended."""
     stack = [_CLOSES[opening]]
     while stack:
@@ -32,7 +32,7 @@ def skim_python(opening: str) -> Reading:
         if found.end:
             return "cut"
         if found.mark in _ENDS:
-            if (yield from _skim_string(found.mark)):
+            if (yield from _skip_string(found.mark)):
                 return "cut"
         elif found.mark in _CLOSES:
             stack.append(_CLOSES[found.mark])
@@ -41,7 +41,7 @@ def skim_python(opening: str) -> Reading:
     return "whole"
 
 
-def _skim_string(quote: str) -> Reading:
+def _skip_string(quote: str) -> ReadSteps:
     while True:
         found = yield _ENDS[quote]
         if found.end or found.mark == quote:
@@ -141,13 +141,13 @@ def _unquoted(text: str) -> str:
 
 
 def _number(word: str) -> Any:
-    value = value_of(word.lstrip("+").replace("_", "") if word[:1] != "0" or "." in word else word.lstrip("0") or "0")
+    value = parse_json(word.lstrip("+").replace("_", "") if word[:1] != "0" or "." in word else word.lstrip("0") or "0")
     if type(value) not in {int, float}:
         raise ValueError(f"no value: {word[:40]}")
     return value
 
 
-def read_python(text: str) -> Any:
+def parse_python(text: str) -> Any:
     """Read one literal; raises ValueError."""
     literals = _Literals(text)
     value = literals.value()
@@ -156,7 +156,7 @@ def read_python(text: str) -> Any:
     return value
 
 
-def calls_in(text: str) -> list[tuple[str, str]]:
+def split_calls(text: str) -> list[tuple[str, str]]:
     """Split `f(a=1), g()` into names and what stands between the brackets; a part that is no call has no name."""
     calls, at = [], 0
     for begin, end in _parts(text):
@@ -184,7 +184,7 @@ def _parts(text: str) -> list[tuple[int, int]]:
     return [*parts, (begin, len(text))]
 
 
-def keywords_of(part: str) -> dict[str, Any]:
+def parse_keywords(part: str) -> dict[str, Any]:
     """Read the arguments of one call, which are given by name; raises ValueError."""
     literals = _Literals(part[part.index("(") + 1 :])
     given: dict[str, Any] = {}

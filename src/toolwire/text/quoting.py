@@ -25,7 +25,7 @@ _FENCED = re.compile(r"(?:`{3,}|~{3,})(?:json)?\s*(.*?)\s*(?:`{3,}|~{3,})?", re.
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
-class Given:
+class GivenTexts:
     """The texts that a model was given; they are looked through when there is a block to look for."""
 
     def __init__(self, texts: Iterable[str]) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.streams.accumulation import tell
-from toolwire.text.calls import Answer, CallError, Offer
-from toolwire.text.cursor import Cursor, Find, Reading
-from toolwire.text.heard import Heard, Scene, entries_of, exits_of
-from toolwire.text.quoting import Given
-from toolwire.text.rows import Row, core, spelled, turns_of
+from toolwire.text.block_items import BlockItem, ReadState, section_begins, section_ends
+from toolwire.text.calls import CallBuilder, CallError, Offer
+from toolwire.text.cursor import Cursor, MarkSearch, ReadSteps
+from toolwire.text.quoting import GivenTexts
+from toolwire.text.rows import Row, bare_mark, mark_spellings, turn_marks
 from toolwire.text.shapes import ENGINES
 from toolwire.types import (
     Choice,
@@ -40,25 +40,25 @@ _STRUCK = "</s>"
 _NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
 
 
-Found = str | Thinking | ToolCall | None
+TextItem = str | Thinking | ToolCall | None
 """What is heard in a text: words, a piece of a thought, a call, or (None) that what was told last is over."""
 
 
-class _Hearing:
+class _ItemCollector:
     """What was heard since it was last taken."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer: Answer = answer
-        self.found: list[Found] = []
+    def __init__(self, builder: CallBuilder) -> None:
+        self.builder: CallBuilder = builder
+        self.found: list[TextItem] = []
         self.ends_with_call = False
 
-    def say(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Hear some words."""
         if text:
             self.found.append(text)
             self.ends_with_call = False
 
-    def think(self, text: str) -> None:
+    def add_thought(self, text: str) -> None:
         """Hear some of a thought."""
         if text:
             self.found.append(Thinking(text))
@@ -68,12 +68,12 @@ class _Hearing:
         """Hear that words or a thought are over."""
         self.found.append(None)
 
-    def call(self, call: ToolCall) -> None:
+    def add_call(self, call: ToolCall) -> None:
         """Hear a whole call, or one that is broken."""
         self.found.append(call)
         self.ends_with_call = call.complete
 
-    def take(self) -> list[Found]:
+    def take(self) -> list[TextItem]:
         """Give it."""
         found, self.found = self.found, []
         return found
@@ -82,7 +82,7 @@ class _Hearing:
 class TextStream:
     """Reads a text as canonical events."""
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: "TextReader") -> None:
         self._listener = listener
         self._parts = 0
         self._open: Any = None
@@ -103,7 +103,7 @@ class TextStream:
         content: Any = "" if self._all_words else []
         return [*events, ChoiceEnd(0, Choice(Message("assistant", content), reason)), MessageEnd(complete=whole)]
 
-    def _tell(self, found: Iterable[Found]) -> list[Event]:
+    def _tell(self, found: Iterable[TextItem]) -> list[Event]:
         for item in found:
             match item:
                 case ToolCall():
@@ -136,239 +136,241 @@ class TextStream:
             self._parts += 1
 
 
-class Marked:
+class FormatMarks:
     """What a format's row means for reading, made once."""
 
     def __init__(self, row: Row) -> None:
         self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
         self.calls: tuple[str, ...] = self.engine.begins(row)
-        self.exits: dict[str, str] = exits_of(row)
-        self.sections: frozenset[str] = frozenset(entries_of(row))
+        self.exits: dict[str, str] = section_ends(row)
+        self.sections: frozenset[str] = frozenset(section_begins(row))
         loose = self.calls if row.loose else ()
-        self.entries: tuple[str, ...] = tuple(dict.fromkeys((*entries_of(row), *loose)))
+        self.entries: tuple[str, ...] = tuple(dict.fromkeys((*section_begins(row), *loose)))
         begin, end, *others = row.thinking or ("", "")
-        thoughts = (*spelled(begin), *others) if begin else ()
+        thoughts = (*mark_spellings(begin), *others) if begin else ()
         self.head: str
         self.head_end: str
         self.head, _, self.head_end = row.head.partition("{}")
-        self.after_head: Find = Find((self.head_end, " ", "\n"))
+        self.after_head: MarkSearch = MarkSearch((self.head_end, " ", "\n"))
         joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
         ends = tuple(end for end in self.exits.values() if end)
-        stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
+        stop = bare_mark(turn_marks(row.turns).get("assistant", ("", ""))[1])
         self.noise: frozenset[str] = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
-        self.outside: Find = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
-        self.opening: Find = Find(thoughts, near=True)
-        self.thought_ends: frozenset[str] = frozenset(spelled(end)) if begin else frozenset()
+        self.outside: MarkSearch = MarkSearch(
+            (*self.entries, *joined, *thoughts, *ends, *self.noise), streams_text=True
+        )
+        self.opening: MarkSearch = MarkSearch(thoughts, adjacent=True)
+        self.thought_ends: frozenset[str] = frozenset(mark_spellings(end)) if begin else frozenset()
         self.noise_between: frozenset[str] = self.noise | self.thought_ends
-        self.closings: frozenset[str] = frozenset((*ends, *map(core, row.call[2:])))
+        self.closings: frozenset[str] = frozenset((*ends, *map(bare_mark, row.call[2:])))
         near = (*self.entries, *self.calls, *self.closings, *thoughts, *self.noise_between, *row.separators, self.head)
-        self.between: Find = Find(near, near=True)
-        self.inner: Find = Find((*entries_of(row), *self.calls), near=True)
+        self.between: MarkSearch = MarkSearch(near, adjacent=True)
+        self.inner: MarkSearch = MarkSearch((*section_begins(row), *self.calls), adjacent=True)
         self.thoughts: frozenset[str] = frozenset(thoughts)
         marks = tuple(entry for entry in self.entries if len(entry) > 1)
-        self.inside_thought: Find = Find((*self.thought_ends, *marks), tells=True)
-        self.thought_end: Find = Find(self.thought_ends)
-        self.finds: dict[str, Find] = {}
+        self.inside_thought: MarkSearch = MarkSearch((*self.thought_ends, *marks), streams_text=True)
+        self.thought_end: MarkSearch = MarkSearch(self.thought_ends)
+        self.searches: dict[str, MarkSearch] = {}
         self.ends = ends
-        self.begins: tuple[str, ...] = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
+        self.begins: tuple[str, ...] = tuple(entry for entry in (*section_begins(row), *self.calls) if len(entry) > 1)
 
 
-class Listener:
+class TextReader:
     """Hears a text of one format. `given` is what the model was given; with `thinking` it begins in a thought."""
 
     def __init__(
         self,
-        marked: Marked,
-        answer: Answer,
+        marks: FormatMarks,
+        builder: CallBuilder,
         offer: Offer | None,
-        given: Given | Iterable[str] = (),
+        given: GivenTexts | Iterable[str] = (),
         *,
         thinking: bool = False,
     ) -> None:
-        self.marked: Marked = marked
-        self.teller: _Hearing = _Hearing(answer)
+        self.marks: FormatMarks = marks
+        self.collector: _ItemCollector = _ItemCollector(builder)
         self.offer: Offer | None = offer
-        self.given: Given = given if isinstance(given, Given) else Given(given)
+        self.given: GivenTexts = given if isinstance(given, GivenTexts) else GivenTexts(given)
         self.cursor: Cursor = Cursor(self._say)
-        self.scene: Scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
-        self._tell: Any = self.teller.say
-        self._pending: list[str] = []
+        self.state: ReadState = ReadState(marks.row, self.cursor, offer, marks.begins, marks.ends, marks.searches)
+        self._tell: Any = self.collector.add_text
+        self._pending_ends: list[str] = []
         self.whole: bool = True
         self.cut: bool = False
         self._thinking = thinking
         self._begun = False
 
-    def feed(self, text: str) -> list[Found]:
+    def feed(self, text: str) -> list[TextItem]:
         """Give what is heard with a piece of the text."""
         self._begin()
         self.cursor.feed(text)
-        return self.teller.take()
+        return self.collector.take()
 
-    def close(self, *, whole: bool = True) -> list[Found]:
+    def close(self, *, whole: bool = True) -> list[TextItem]:
         """Give what is left; an answer that was cut off is not `whole`."""
         self._begin()
-        self.whole = self.scene.whole = whole
+        self.whole = self.state.whole = whole
         self.cursor.close()
-        return self.teller.take()
+        return self.collector.take()
 
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            run = getattr(self.marked.engine, "run", None)
+            run = getattr(self.marks.engine, "run", None)
             self.cursor.start(self._read() if run is None else run(self))
 
     def _say(self, text: str) -> None:
         self._tell(text)
 
-    def tells(self, tell: Any) -> None:
+    def set_text_handler(self, tell: Any) -> None:
         """Say what becomes of the words that are passed over."""
         self._tell = tell
 
-    def _read(self) -> Reading:
+    def _read(self) -> ReadSteps:
         if self._thinking:
-            self.cursor.begin("")
-            if not (yield self.marked.opening).mark:
-                self.cursor.give_back(0)
-            yield from self._think()
-        yield from self._go_on()
+            self.cursor.begin_block("")
+            if not (yield self.marks.opening).mark:
+                self.cursor.rewind_to(0)
+            yield from self._read_thought()
+        yield from self._read_between()
         while True:
-            found = yield self.marked.outside
+            found = yield self.marks.outside
             if found.end:
                 return
-            mark, called = core(found.mark), False
-            if found.mark in self.marked.thoughts:
-                yield from self._think()
-            elif mark in self._pending:
-                self._pending.remove(mark)
-            elif mark in self.marked.entries:
-                called = yield from self._block(mark, found.mark.removesuffix(mark))
-            elif mark not in self.marked.noise:
-                self.teller.say(found.mark)
+            mark, called = bare_mark(found.mark), False
+            if found.mark in self.marks.thoughts:
+                yield from self._read_thought()
+            elif mark in self._pending_ends:
+                self._pending_ends.remove(mark)
+            elif mark in self.marks.entries:
+                called = yield from self._read_block(mark, found.mark.removesuffix(mark))
+            elif mark not in self.marks.noise:
+                self.collector.add_text(found.mark)
                 continue
-            yield from self._go_on(called=called)
+            yield from self._read_between(called=called)
 
-    def _go_on(self, *, called: bool = False) -> Reading:
+    def _read_between(self, *, called: bool = False) -> ReadSteps:
         """Read what stands between calls, until there are words."""
-        marked, gap = self.marked, ""
+        marks, gap = self.marks, ""
         while True:
-            self.cursor.begin("")
-            found = yield marked.between
+            self.cursor.begin_block("")
+            found = yield marks.between
             mark = found.mark
             if not mark:
-                self.teller.say(gap if found.end else gap + found.before)
+                self.collector.add_text(gap if found.end else gap + found.before)
                 return
-            if mark in self._pending:
-                self._pending.remove(mark)
+            if mark in self._pending_ends:
+                self._pending_ends.remove(mark)
                 gap = ""
-            elif mark in marked.row.separators and not gap.strip():
+            elif mark in marks.row.separators and not gap.strip():
                 gap += found.before + mark
-            elif mark in marked.thoughts:
-                yield from self._think()
+            elif mark in marks.thoughts:
+                yield from self._read_thought()
                 gap = ""
-            elif mark in marked.entries or (mark in marked.calls and self._pending):
-                called = yield from self._block(mark, gap + found.before)
+            elif mark in marks.entries or (mark in marks.calls and self._pending_ends):
+                called = yield from self._read_block(mark, gap + found.before)
                 gap = ""
-            elif mark == marked.head:
-                if not (yield from self._pass_head(gap)):
+            elif mark == marks.head:
+                if not (yield from self._skip_head(gap)):
                     return
                 gap = ""
-            elif mark in marked.noise_between or (called and mark in marked.closings):
+            elif mark in marks.noise_between or (called and mark in marks.closings):
                 gap = ""
             else:
-                self.teller.say(gap + found.before + mark)
+                self.collector.add_text(gap + found.before + mark)
                 return
 
-    def _pass_head(self, gap: str) -> Reading:
+    def _skip_head(self, gap: str) -> ReadSteps:
         """Pass a head that says for whom the message is; False where it is none, but words."""
-        head = yield self.marked.after_head
-        if head.mark != self.marked.head_end:
-            self.teller.say(gap + self.cursor.text())
+        head = yield self.marks.after_head
+        if head.mark != self.marks.head_end:
+            self.collector.add_text(gap + self.cursor.block_text())
             return False
         if head.before == "self":
-            yield from self._think()
+            yield from self._read_thought()
         return True
 
-    def _think(self) -> Reading:
+    def _read_thought(self) -> ReadSteps:
         """Read a thought until its end; a call in it waits until that is known."""
-        marked = self.marked
-        self._tell = self.teller.think
-        found = yield marked.inside_thought
-        self._tell = self.teller.say
-        if found.end or found.mark in marked.thought_ends:
-            self.teller.end_part()
+        marks = self.marks
+        self._tell = self.collector.add_thought
+        found = yield marks.inside_thought
+        self._tell = self.collector.add_text
+        if found.end or found.mark in marks.thought_ends:
+            self.collector.end_part()
             return
-        self.cursor.begin(found.mark)
-        rest = yield marked.thought_end
+        self.cursor.begin_block(found.mark)
+        rest = yield marks.thought_end
         text = found.mark + rest.before
         if rest.end and self.whole and self._ends_with_call(text):
-            self.cursor.give_back(0)
+            self.cursor.rewind_to(0)
         else:
-            self.teller.think(text)
-        self.teller.end_part()
+            self.collector.add_thought(text)
+        self.collector.end_part()
 
     def _ends_with_call(self, text: str) -> bool:
-        inner = Listener(self.marked, Answer(self.offer), self.offer, self.given)
+        inner = TextReader(self.marks, CallBuilder(self.offer), self.offer, self.given)
         inner.feed(text)
         inner.close()
-        return inner.teller.ends_with_call
+        return inner.collector.ends_with_call
 
-    def _block(self, mark: str, gap: str) -> Reading:
+    def _read_block(self, mark: str, gap: str) -> ReadSteps:
         """Read one block: sections, and what stands in them; say whether it calls."""
-        marked, first = self.marked, mark
-        self.cursor.begin(mark)
+        marks, first = self.marks, mark
+        self.cursor.begin_block(mark)
         opened: dict[str, str] = {}
-        while mark in marked.sections:
-            opened[mark] = marked.exits.get(mark, "")
-            if not marked.calls:
+        while mark in marks.sections:
+            opened[mark] = marks.exits.get(mark, "")
+            if not marks.calls:
                 break
-            found = yield marked.inner
+            found = yield marks.inner
             if not found.mark or found.mark in opened:
-                return self._refuse(first, gap)
+                return self._treat_as_text(first, gap)
             mark = found.mark
-        self.scene.body = self.cursor.length
-        heard = yield from marked.engine.read(self.scene, mark)
+        self.state.body_start = self.cursor.length
+        heard = yield from marks.engine.read(self.state, mark)
         if heard is None:
-            return self._refuse(first, gap)
-        called = self.tell_heard(heard, self.cursor.text(), gap)
+            return self._treat_as_text(first, gap)
+        called = self.add_items(heard, self.cursor.block_text(), gap)
         if called:
-            self._pending += [end for end in reversed(opened.values()) if end]
+            self._pending_ends += [end for end in reversed(opened.values()) if end]
         return called
 
-    def _refuse(self, first: str, gap: str) -> bool:
+    def _treat_as_text(self, first: str, gap: str) -> bool:
         """Take what begins like a block for words."""
-        self.cursor.give_back(len(first))
-        self.teller.say(gap + first)
+        self.cursor.rewind_to(len(first))
+        self.collector.add_text(gap + first)
         return False
 
-    def tell_heard(self, heard: list[Heard], text: str, gap: str = "") -> bool:
+    def add_items(self, heard: list[BlockItem], text: str, gap: str = "") -> bool:
         """Tell what a block says; False where it says nothing but words, which are told as they stand."""
         wanted = [each for each in heard if self._is_call(each)]
         if not wanted or self.given.has(text):
-            self.teller.say(gap + text)
+            self.collector.add_text(gap + text)
             return False
         for each in heard:
             if self._is_call(each):
-                self.teller.call(self._call_of(each))
-                self.cut = each.cut
+                self.collector.add_call(self._call_of(each))
+                self.cut = each.is_cut
             else:
-                self.teller.say(each.text)
+                self.collector.add_text(each.text)
         return True
 
-    def _is_call(self, heard: Heard) -> bool:
+    def _is_call(self, heard: BlockItem) -> bool:
         name = heard.name
         if name is None or (self.offer is None and _NAME.fullmatch(name) is None):
             return False
-        return self.scene.is_offered(self.scene.known(name))
+        return self.state.is_offered(self.state.resolve_name(name))
 
-    def _call_of(self, heard: Heard) -> ToolCall:
-        answer, name = self.teller.answer, self.scene.known(heard.name or "")
+    def _call_of(self, heard: BlockItem) -> ToolCall:
+        builder, name = self.collector.builder, self.state.resolve_name(heard.name or "")
         if heard.problem:
-            code: Any = "incomplete" if heard.cut else "invalid_arguments"
-            error = answer.refuse(code, heard.problem, heard.text, name, heard.id)
+            code: Any = "incomplete" if heard.is_cut else "invalid_arguments"
+            error = builder.make_error(code, heard.problem, heard.text, name, heard.id)
             return error.as_call()
         arguments = heard.arguments
         if arguments is None or (type(arguments) is str and arguments.strip() in {"", "null"}):
             arguments = {}
-        read = answer.admit(name, arguments, heard.id, heard.text)
+        read = builder.build(name, arguments, heard.id, heard.text)
         return read.as_call() if isinstance(read, CallError) else read

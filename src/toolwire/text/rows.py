@@ -77,7 +77,7 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
         return (*self.sections, *self.also, *((self.wrap,) if self.wrap else ()))
 
 
-def squeezed(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Give a name as names are compared."""
     return re.sub(r"[-_.\s]+", "-", name.strip().lower())
 
@@ -104,15 +104,15 @@ def rows() -> dict[str, Row]:
 
 
 @cache
-def turns_of(name: str) -> dict[str, Pair]:
+def turn_marks(name: str) -> dict[str, Pair]:
     """Give what stands around the messages of each role."""
     return {role: (pair[0], pair[1]) for role, pair in _tables()["turns"].get(name, {}).items()}
 
 
 @cache
 def _names() -> dict[str, str]:
-    found = {squeezed(alias): name for name, row in rows().items() for alias in row.aliases}
-    return found | {squeezed(name): name for name in rows()}
+    found = {normalize_name(alias): name for name, row in rows().items() for alias in row.aliases}
+    return found | {normalize_name(name): name for name in rows()}
 
 
 def names() -> tuple[str, ...]:
@@ -120,10 +120,10 @@ def names() -> tuple[str, ...]:
     return tuple(rows())
 
 
-def row_of(given: str | Mapping[str, Any]) -> Row:
+def resolve_row(given: str | Mapping[str, Any]) -> Row:
     """Give the row of a name, or of a user's own table."""
     if isinstance(given, str):
-        name = _names().get(squeezed(given))
+        name = _names().get(normalize_name(given))
         if name is None:
             raise UnknownFormat(given, names())
         return rows()[name]
@@ -131,7 +131,7 @@ def row_of(given: str | Mapping[str, Any]) -> Row:
         raise InvalidField("format", f"must be the name of a format or a table, not {given!r}", path="text")
     table = {"name": "own", "source": "the user", "as_of": "", **given}
     if "like" in table:
-        base = row_of(str(table["like"]))
+        base = resolve_row(str(table["like"]))
         table = _merged({**_tables()["formats"], table["name"]: {**table, "like": base.name}}, table["name"])
     try:
         return msgspec.convert(table, Row)
@@ -139,12 +139,12 @@ def row_of(given: str | Mapping[str, Any]) -> Row:
         raise InvalidField("format", str(problem), path="text.format") from problem
 
 
-def core(mark: str) -> str:
+def bare_mark(mark: str) -> str:
     """Give a mark without the white space that templates write around it."""
     return mark.strip() or mark
 
 
-def spelled(mark: str) -> Iterator[str]:
+def mark_spellings(mark: str) -> Iterator[str]:
     """Give each spelling of a mark: with all, some or none of the white space around it."""
     before, inner, after = _SPLIT.match(mark).groups()  # type: ignore[union-attr]
     heads, tails = range(len(before) + 1), range(len(after) + 1)

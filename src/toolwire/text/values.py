@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolwire.schema.document import pointed_at
-from toolwire.text.json_text import value_of
+from toolwire.text.json_text import parse_json
 
 _ALIASES = {
     **dict.fromkeys("str text varchar char enum".split(), "string"),
@@ -56,7 +56,7 @@ def _alternatives(schema: Any, root: Any, until: str = "") -> Iterator[dict[str,
             waiting += reversed(choices)
 
 
-def types_of(schema: Any, root: Any) -> set[str]:
+def allowed_types(schema: Any, root: Any) -> set[str]:
     """Give the types that a schema allows; none where it does not say."""
     return {kind for node in _alternatives(schema, root, "type") for kind in _types_said(node)}
 
@@ -71,7 +71,7 @@ def _types_said(node: dict[str, Any]) -> set[str]:
     return {_KINDS.get(type(value), "null") for value in listed}
 
 
-def properties_of(schema: Any, root: Any) -> dict[str, Any]:
+def property_schemas(schema: Any, root: Any) -> dict[str, Any]:
     """Give the properties that a schema, or one of its choices, names."""
     found: dict[str, Any] = {}
     for said in _under("properties", schema, root):
@@ -79,7 +79,7 @@ def properties_of(schema: Any, root: Any) -> dict[str, Any]:
     return found
 
 
-def items_of(schema: Any, root: Any) -> Any:
+def item_schema(schema: Any, root: Any) -> Any:
     """Give the schema of what stands in a list."""
     return next(_under("items", schema, root), None)
 
@@ -89,9 +89,9 @@ def _under(key: str, schema: Any, root: Any) -> Iterator[Any]:
     return (node[key] for node in _alternatives(schema, root) if key in node)
 
 
-def typed(text: str, schema: Any, root: Any) -> Any:
+def parse_by_schema(text: str, schema: Any, root: Any) -> Any:
     """Read a text as the first type that it fits."""
-    allowed = types_of(schema, root) or {"string"}
+    allowed = allowed_types(schema, root) or {"string"}
     for kind in _ORDER:
         if kind in allowed:
             try:
@@ -101,15 +101,15 @@ def typed(text: str, schema: Any, root: Any) -> Any:
     return text
 
 
-def told(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
+def parse_declared(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
     """Read a value of which the format says whether it is a text; where the schema allows no such thing, it counts."""
-    kinds = types_of(schema, root)
+    kinds = allowed_types(schema, root)
     if quoted:
-        return typed(text, schema, root) if kinds and "string" not in kinds else text
+        return parse_by_schema(text, schema, root) if kinds and "string" not in kinds else text
     try:
-        value = value_of(text)
+        value = parse_json(text)
     except ValueError:
-        return typed(text, schema, root)
+        return parse_by_schema(text, schema, root)
     return text if kinds == {"string"} else value
 
 
@@ -128,7 +128,7 @@ def _integer(text: str) -> int:
 
 
 def _number(text: str) -> Any:
-    value = value_of(text.strip().removeprefix("+").removesuffix("."))
+    value = parse_json(text.strip().removeprefix("+").removesuffix("."))
     if type(value) not in {int, float}:
         raise ValueError
     return value
@@ -141,7 +141,7 @@ def _boolean(text: str) -> bool:
 def _of(kind: type) -> Any:
     def read(text: str) -> Any:
         try:
-            value = value_of(text)
+            value = parse_json(text)
         except ValueError:
             value = json.loads(json.dumps(ast.literal_eval(text.strip()), allow_nan=False))
         except TypeError:
@@ -164,7 +164,7 @@ _READERS: dict[str, Any] = {
 }
 
 
-def unpadded(text: str, *, padded: bool) -> str:
+def strip_padding(text: str, *, padded: bool) -> str:
     """Take off the line break on each side of a value: of any where the format writes one, else where both are."""
     line = "\r\n" if text.startswith("\r\n") else "\n"
     if padded:
@@ -173,16 +173,16 @@ def unpadded(text: str, *, padded: bool) -> str:
     return text[len(line) : -len(line)] if whole else text
 
 
-def padded(text: str, *, always: bool) -> str:
+def add_padding(text: str, *, always: bool) -> str:
     """Put a line break on each side of a value, where reading will take it off."""
-    return f"\n{text}\n" if always or unpadded(text, padded=False) != text else text
+    return f"\n{text}\n" if always or strip_padding(text, padded=False) != text else text
 
 
-def written(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Write a value as the text that it is read from."""
-    return value if type(value) is str else json_of(value)
+    return value if type(value) is str else dump_json(value)
 
 
-def json_of(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Write JSON as chat templates do."""
     return json.dumps(value, ensure_ascii=False)

@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.text.calls import Answer
-from toolwire.text.reader import Listener, Marked
-from toolwire.text.rows import Row, core, turns_of
+from toolwire.text.calls import CallBuilder
+from toolwire.text.reader import FormatMarks, TextReader
+from toolwire.text.rows import Row, bare_mark, turn_marks
 from toolwire.text.shapes import channels
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 from toolwire.types import (
     Context,
     Document,
@@ -52,7 +52,7 @@ class Written(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-class _Losing:
+class _LossCollector:
     """Collects what a text does not say, with the place where it stood."""
 
     def __init__(self) -> None:
@@ -71,12 +71,14 @@ class _Losing:
 def _escaping(row: Row) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of the marks of a format and of the turns around it, and of those that a backslash breaks."""
     pairs = (*row.pairs, row.thinking or ())
-    turns = [mark for pair in turns_of(row.turns).values() for mark in pair]
+    turns = [mark for pair in turn_marks(row.turns).values() for mark in pair]
     channel = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>"] if row.shape == "channels" else []
     given = [mark for pair in pairs for mark in pair]
     given += [*row.call, *row.argument, row.value, row.call_id, *row.noise, *row.quotes, *turns, *channel]
     given += [row.header] if row.shape == "elements" else []
-    marks = {core(mark) for mark in given if len(core(mark)) > 2 and "{" not in mark and not mark.startswith("```")}
+    marks = {
+        bare_mark(mark) for mark in given if len(bare_mark(mark)) > 2 and "{" not in mark and not mark.startswith("```")
+    }
     found = "|".join(map(re.escape, sorted(marks, key=len, reverse=True)))
     loose = _LOOSE.get(row.shape) if row.loose and not row.call else None
     plain = "|".join(map(re.escape, (mark for mark in marks if "\\" not in mark)))
@@ -117,42 +119,42 @@ def _arguments_of(call: ToolCall) -> dict[str, Any]:
 
 
 class FormatWriter:
-    """Writes in one format. `losing` is told what is not said: a ledger, or a list of this file's own.
+    """Writes in one format. `ledger` collects the losses.
 
-    With `quotes_system`, marks in a system prompt are escaped too; `thinks` says that it has marks for a thought.
+    With `escapes_system`, marks in a system prompt are escaped too; `has_thoughts` says that it has marks for a thought.
     """
 
-    quotes_system = True
+    escapes_system = True
 
-    def __init__(self, marked: Marked, tools: Iterable[Tool] = (), losing: Any = None) -> None:
-        self.marked: Marked = marked
-        self.row: Row = marked.row
+    def __init__(self, marks: FormatMarks, tools: Iterable[Tool] = (), ledger: Any = None) -> None:
+        self.marks: FormatMarks = marks
+        self.row: Row = marks.row
         self.tools: dict[str, Tool] = {tool.name: tool for tool in tools}
-        self.losing: Any = _Losing() if losing is None else losing
-        self.thinks: bool = self.row.thinking is not None or self.row.shape == "channels"
+        self.ledger: Any = _LossCollector() if ledger is None else ledger
+        self.has_thoughts: bool = self.row.thinking is not None or self.row.shape == "channels"
 
-    def words(self, text: str) -> str:
+    def write_text(self, text: str) -> str:
         """Write words that are no call."""
         said = escape(self.row, text)
         if said != text:
-            self.losing.lose("", "quoted_mark", _QUOTED, "approximated", "minor")
+            self.ledger.lose("", "quoted_mark", _QUOTED, "approximated", "minor")
         return said
 
-    def thought(self, text: str) -> str:
+    def write_thought(self, text: str) -> str:
         """Write a thought."""
         if self.row.shape == "channels":
-            return channels.write_words(Thinking, self.words(text))
+            return channels.write_words(Thinking, self.write_text(text))
         if self.row.thinking is None:
-            self.losing.lose("", "thinking", f"{self.row.name} has no marks for a thought")
+            self.ledger.lose("", "thinking", f"{self.row.name} has no marks for a thought")
             return ""
-        return f"{self.row.thinking[0]}{self.words(text)}{self.row.thinking[1]}"
+        return f"{self.row.thinking[0]}{self.write_text(text)}{self.row.thinking[1]}"
 
-    def calls(self, calls: Sequence[ToolCall]) -> str:
+    def write_calls(self, calls: Sequence[ToolCall]) -> str:
         """Write calls that follow each other; those that cannot be run are told in words."""
         for call in calls:
             if not call.runs and not call.custom:
-                self.losing.lose("", "broken_call", "a call that cannot be run is told in words", "approximated")
-        broken = "".join(self.words(call.raw or "") for call in calls if not (call.runs or call.custom))
+                self.ledger.lose("", "broken_call", "a call that cannot be run is told in words", "approximated")
+        broken = "".join(self.write_text(call.raw or "") for call in calls if not (call.runs or call.custom))
         whole = [call for call in calls if call.runs or call.custom]
         return broken + self._checked(whole) if whole else broken
 
@@ -167,10 +169,10 @@ class FormatWriter:
             read = self._read(text, calls)
             if _same(read, calls, escaped):
                 said = _QUOTED
-            self.losing.lose("arguments", "arguments", said, "approximated")
+            self.ledger.lose("arguments", "arguments", said, "approximated")
         for call, back in zip(calls, read, strict=False):
             if call.id is not None and back.id != call.id:
-                self.losing.lose("id", "call_id", f"{self.row.name} says no id of this kind", severity="minor")
+                self.ledger.lose("id", "call_id", f"{self.row.name} says no id of this kind", severity="minor")
         return text
 
     def _escaped(self, value: Any) -> Any:
@@ -185,14 +187,14 @@ class FormatWriter:
 
     def _read(self, text: str, calls: Sequence[ToolCall]) -> list[ToolCall]:
         offer = {call.name: self.tools.get(call.name) or _tool_of(call) for call in calls}
-        listener = Listener(self.marked, Answer(offer), offer)
+        listener = TextReader(self.marks, CallBuilder(offer), offer)
         found = [item for item in (*listener.feed(text), *listener.close()) if item is not None]
         read = [item for item in found if isinstance(item, ToolCall)]
         return read if len(read) == len(found) else []
 
     def _block(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
         row = self.row
-        texts: list[str] = self.marked.engine.write(row, list(zip(calls, arguments, strict=True)))
+        texts: list[str] = self.marks.engine.write(row, list(zip(calls, arguments, strict=True)))
         if row.wrap is not None:
             texts = [f"{row.wrap[0]}{text}{row.wrap[1]}" for text in texts]
         block = row.between.join(texts)
@@ -200,10 +202,10 @@ class FormatWriter:
             block = f"{begin}{block}{end}"
         return block
 
-    def result(self, result: ToolResult) -> str:
+    def write_result(self, result: ToolResult) -> str:
         """Write what came of a call."""
-        lose = self.losing.lose
-        content, template = self.content_of(result), self.row.result
+        lose = self.ledger.lose
+        content, template = self.result_text(result), self.row.result
         values = {"content": content, "id": result.tool_call_id or "", "name": result.name or ""}
         if "{id}" not in template and result.tool_call_id is not None:
             lose("tool_call_id", "call_id", "results are told in the order of their calls", severity="minor")
@@ -211,66 +213,66 @@ class FormatWriter:
             lose("name", "tool_result", "results are told in the order of their calls", severity="minor")
         if result.is_error:
             lose("is_error", "tool_result", "a result in words is not marked as an error")
-        return _PLACES.sub(lambda place: self.words(values[place[1]]), template)
+        return _PLACES.sub(lambda place: self.write_text(values[place[1]]), template)
 
-    def content_of(self, result: ToolResult) -> str:
+    def result_text(self, result: ToolResult) -> str:
         """Give the words of a result."""
         if isinstance(result.content, str):
             return result.content
         for place, part in enumerate(result.content):
             if not isinstance(part, Text):
-                self.losing.lose(f"content[{place}]", "result_content", "a result in words has no media")
+                self.ledger.lose(f"content[{place}]", "result_content", "a result in words has no media")
         return "\n".join(part.text for part in result.content if isinstance(part, Text))
 
-    def declared(self, tools: Sequence[Any]) -> list[Tool]:
+    def writable_tools(self, tools: Sequence[Any]) -> list[Tool]:
         """Give the tools that can be told of."""
         for place, tool in enumerate(tools):
             if not isinstance(tool, Tool):
-                self.losing.lose(f"tools[{place}]", "server_tool", "only its provider can run it")
+                self.ledger.lose(f"tools[{place}]", "server_tool", "only its provider can run it")
         return [tool for tool in tools if isinstance(tool, Tool)]
 
-    def telling(self, tools: Sequence[Any], *, compact: bool = False, parallel: bool = True) -> str:
+    def write_tools(self, tools: Sequence[Any], *, compact: bool = False, parallel: bool = True) -> str:
         """Say which tools there are, and how they are called; a format has no `compact` way."""
         del compact
-        told = self.declared(tools)
+        told = self.writable_tools(tools)
         if not told:
             return ""
-        lines = "\n".join(self.words(json_of(tool.to_openai_format())) for tool in told)
+        lines = "\n".join(self.write_text(dump_json(tool.to_openai_format())) for tool in told)
         example = ToolCall(None, "TOOL", {"PARAMETER": "VALUE"})
         block = self._block([example], [example.arguments])
         begin, end = self.row.tools
         one = "" if parallel else f"{_ONE_CALL}\n"
         return f"{_TELLING}\n{begin}{lines}{end}\n\n{one}{_CALLING}\n{block}"
 
-    def context(self, context: Context, *, ask: bool) -> str:
+    def write_context(self, context: Context, *, ask: bool) -> str:
         """Write a conversation."""
-        turns = turns_of(self.row.turns)
+        turns = turn_marks(self.row.turns)
         if not turns:
-            self.losing.lose("", "turns", f"{self.row.name} names no marks of turns", "approximated", "minor")
+            self.ledger.lose("", "turns", f"{self.row.name} names no marks of turns", "approximated", "minor")
         texts = []
         system = _words_of(context.system)
-        told = self.telling(context.tools)
+        told = self.write_tools(context.tools)
         if system or told:
-            texts.append(_turn(turns, "system", "\n\n".join(filter(None, [self.words(system), told]))))
+            texts.append(_turn(turns, "system", "\n\n".join(filter(None, [self.write_text(system), told]))))
         for place, message in enumerate(context.messages):
-            self.losing.path = f"messages[{place}]"
+            self.ledger.path = f"messages[{place}]"
             role = {"developer": "system"}.get(message.role, message.role)
-            texts.append(_turn(turns, role, self.message(message)))
-        self.losing.path = ""
+            texts.append(_turn(turns, role, self.write_message(message)))
+        self.ledger.path = ""
         return "".join(texts) + (turns.get("assistant", ("", ""))[0] if ask else "")
 
-    def message(self, message: Message) -> str:
+    def write_message(self, message: Message) -> str:
         """Write the parts of a message, without what stands around its turn."""
         parts: Sequence[Any] = [Text(message.content)] if isinstance(message.content, str) else message.parts
         if message.role == "tool" and isinstance(message.content, str):
             parts = [ToolResult(message.tool_call_id, message.name, message.content)]
         return self._join(parts, assistant=message.role == "assistant")
 
-    def quote(self, text: str) -> str:
+    def write_quotation(self, text: str) -> str:
         """Write words of others."""
-        return self.words(text)
+        return self.write_text(text)
 
-    def weave(self, parts: Sequence[Part], *, verbatim: bool = False) -> str:
+    def write_parts(self, parts: Sequence[Part], *, verbatim: bool = False) -> str:
         """Write words, thoughts and calls of an answer; words that are `verbatim` are not looked at."""
         return self._join(parts, assistant=True, verbatim=verbatim)
 
@@ -282,7 +284,7 @@ class FormatWriter:
                 calls.append(part)
                 continue
             if calls:
-                pieces.append((self.row.before if pieces else "") + self.calls(calls))
+                pieces.append((self.row.before if pieces else "") + self.write_calls(calls))
                 calls = []
             if part is not None:
                 pieces.append(self._part(part, place, assistant=assistant, verbatim=verbatim))
@@ -292,13 +294,13 @@ class FormatWriter:
     def _part(self, part: Part, place: int, *, assistant: bool, verbatim: bool) -> str:
         match part:
             case Text(text=text) | Document(text=str(text)):
-                said = text if verbatim else self.words(text)
+                said = text if verbatim else self.write_text(text)
                 return channels.write_words(Text, said) if assistant and self.row.shape == "channels" else said
             case Thinking(text=text):
-                return self.thought(text) if text else ""
+                return self.write_thought(text) if text else ""
             case ToolResult():
-                return self.result(part)
-        self.losing.lose(f"content[{place}]", "content", f"{type(part).__name__.lower()} is not said in words")
+                return self.write_result(part)
+        self.ledger.lose(f"content[{place}]", "content", f"{type(part).__name__.lower()} is not said in words")
         return ""
 
 
@@ -316,5 +318,5 @@ def _tool_of(call: ToolCall) -> Tool:
 
 
 def _same(read: Sequence[ToolCall], calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> bool:
-    told = [(call.name, json_of(call.arguments), call.runs) for call in read]
-    return told == [(call.name, json_of(given), True) for call, given in zip(calls, arguments, strict=True)]
+    told = [(call.name, dump_json(call.arguments), call.runs) for call in read]
+    return told == [(call.name, dump_json(given), True) for call, given in zip(calls, arguments, strict=True)]

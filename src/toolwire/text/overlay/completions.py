@@ -22,9 +22,9 @@ from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
 from toolwire.text.overlay.dialect import TextDialect
-from toolwire.text.overlay.stream_decoder import Around
-from toolwire.text.quoting import Given
-from toolwire.text.rows import core, turns_of
+from toolwire.text.overlay.stream_decoder import DecoderWrapper
+from toolwire.text.quoting import GivenTexts
+from toolwire.text.rows import bare_mark, turn_marks
 from toolwire.types import Context, Encoded, Event, Loss, Message, Request, Response
 from toolwire.types.spelling import RequestSpelling
 from toolwire.wire.framing import STRAY, EventStream, Frame, write_event
@@ -168,7 +168,7 @@ def _rewritten(frames: Iterable[Frame], change: Callable[[_Body], _Body]) -> byt
     return said
 
 
-class _Decoder(Around):
+class _Decoder(DecoderWrapper):
     """Reads a stream of completions as one of chat."""
 
     def __init__(self, inner: StreamDecoder) -> None:
@@ -253,8 +253,8 @@ class CompletionDialect(TextDialect):
     def _stops(self, request: Request) -> list[str] | None:
         """Give where the model is to stop: where it is asked to, and where its turn ends."""
         row, stops = self.format.row, list(request.stop or ())
-        turns = turns_of(row.turns)
-        end = core(turns.get("assistant", ("", ""))[1]) or core(turns.get("user", ("", ""))[0])
+        turns = turn_marks(row.turns)
+        end = bare_mark(turns.get("assistant", ("", ""))[1]) or bare_mark(turns.get("user", ("", ""))[0])
         if end and end != _STRUCK and row.shape != "channels" and end not in stops:
             stops.append(end)
         return stops or None
@@ -279,7 +279,7 @@ def completions(
     offered = None if tools is None else list(tools)
     inner: Dialect = _Completions(path)
     return CompletionDialect(
-        inner, form, offered, (), native=False, compact=False, given=Given(given), earlier=frozenset(earlier)
+        inner, form, offered, (), native=False, compact=False, given=GivenTexts(given), earlier=frozenset(earlier)
     )
 
 

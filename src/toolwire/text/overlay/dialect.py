@@ -12,19 +12,19 @@ from typing import Any
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.text.calls import Answer, offer_of
+from toolwire.text.calls import CallBuilder, make_offer
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
-from toolwire.text.overlay.answers import Reading, write
-from toolwire.text.overlay.requests import Telling, mark
+from toolwire.text.overlay.requests import RequestWriter, mark_as_text
+from toolwire.text.overlay.responses import ResponseReader, write_response
 from toolwire.text.overlay.stream_decoder import Decoder
 from toolwire.text.overlay.stream_encoder import Encoder
-from toolwire.text.overlay.weaving import Weaver
-from toolwire.text.quoting import Given
-from toolwire.text.reader import Listener
+from toolwire.text.overlay.text_parts import MessageWriter
+from toolwire.text.quoting import GivenTexts
+from toolwire.text.reader import TextReader
 from toolwire.text.tagged.blocks import scanner_for
+from toolwire.text.tagged.call_blocks import BlockReader
 from toolwire.text.tagged.forms import forms_of
-from toolwire.text.tagged.keeping import BlockListener
 from toolwire.text.tagged.writer import TaggedWriter
 from toolwire.text.writing import FormatWriter
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response, Tool
@@ -42,7 +42,7 @@ class TextDialect:
         *,
         native: bool,
         compact: bool,
-        given: Given,
+        given: GivenTexts,
         earlier: Collection[str],
     ) -> None:
         self.DIALECT = inner.DIALECT
@@ -57,54 +57,56 @@ class TextDialect:
         self._compact = compact
         self._given = given
         self._readers = readers
-        self._offer = offer_of(tools)
+        self._offer = make_offer(tools)
         self._forms = forms_of(readers) if tools is None or tools else ()
         self._wire = Wire(inner.DIALECT)
         late = native and self._tagged
-        self._reading = Reading(inner.DIALECT, self._listen, self._offer, late=late, earlier=earlier)
+        self._reader = ResponseReader(
+            inner.DIALECT, self._make_reader, self._offer, appends_calls=late, earlier=earlier
+        )
 
-    def _listen(self, answer: Answer) -> Any:
+    def _make_reader(self, builder: CallBuilder) -> Any:
         """Give what hears one text."""
         if not self._tagged:
-            return Listener(self.format.marked, answer, self._offer, self._given)
+            return TextReader(self.format.marks, builder, self._offer, self._given)
         scanner = scanner_for(self._offer, self._readers, self._given)
-        return BlockListener(scanner, answer, self._offer, late=self.native)
+        return BlockReader(scanner, builder, self._offer, late=self.native)
 
-    def _weaver(self, ledger: Ledger, tools: Iterable[Any] = ()) -> Weaver:
+    def _weaver(self, ledger: Ledger, tools: Iterable[Any] = ()) -> MessageWriter:
         declared = [tool for tool in tools if isinstance(tool, Tool)]
         if self._tagged:
-            return Weaver(ledger, TaggedWriter(self.format.marked, declared, ledger, self._forms))
-        return Weaver(ledger, FormatWriter(self.format.marked, declared, ledger))
+            return MessageWriter(ledger, TaggedWriter(self.format.marks, declared, ledger, self._forms))
+        return MessageWriter(ledger, FormatWriter(self.format.marks, declared, ledger))
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
         """Read a request's body; its texts are texts, whatever stands in them."""
-        return mark(self._inner.decode_request(body, path), self.DIALECT)
+        return mark_as_text(self._inner.decode_request(body, path), self.DIALECT)
 
     def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a request's body, with tools, calls and results in words, and say what it cannot hold."""
         if self.native:
             return self._inner.encode_request(request, quirks, **settings)
         ledger = Ledger(self._wire)
-        telling = Telling(request, ledger, self._weaver(ledger, request.tools), compact=self._compact)
-        encoded = self._inner.encode_request(telling.tell(), quirks, **settings)
+        telling = RequestWriter(request, ledger, self._weaver(ledger, request.tools), compact=self._compact)
+        encoded = self._inner.encode_request(telling.write(), quirks, **settings)
         return Encoded(encoded.path, encoded.body, telling.losses(encoded.losses))
 
     def decode_response(self, body: dict[str, Any]) -> Response:
         """Read a response's body, and the calls in its texts."""
-        return self._reading.read(self._inner.decode_response(body))
+        return self._reader.read(self._inner.decode_response(body))
 
     def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
         """Write a response's body, with its calls in its texts, and say what it cannot hold."""
         if self.native:
             return self._inner.encode_response(response, quirks, **settings)
         ledger = Ledger(self._wire, of="response")
-        told = write(response, self._weaver(ledger))
+        told = write_response(response, self._weaver(ledger))
         encoded = self._inner.encode_response(told, quirks, **settings)
         return Encoded(encoded.path, encoded.body, (*ledger.losses, *encoded.losses))
 
     def decode_stream(self) -> Any:
         """Read a stream, and the calls in its texts."""
-        return Decoder(self._inner.decode_stream(), self._reading)
+        return Decoder(self._inner.decode_stream(), self._reader)
 
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> Any:
         """Write a stream, with its calls in its texts."""
@@ -134,5 +136,5 @@ def over(
     form = format if isinstance(format, Format) else _format(format)
     asked, offered = tuple(readers), None if tools is None else list(tools)
     return TextDialect(
-        dialect(wire), form, offered, asked, native=native, compact=compact, given=Given(given), earlier=earlier
+        dialect(wire), form, offered, asked, native=native, compact=compact, given=GivenTexts(given), earlier=earlier
     )

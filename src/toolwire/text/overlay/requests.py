@@ -17,8 +17,8 @@ from toolwire.encoding.calls import SEE_BELOW
 from toolwire.encoding.ledger import Ledger, join_path, made_by, shared_spelling_of
 from toolwire.encoding.repair import repair
 from toolwire.encoding.tools import lose_metadata, lose_strict
-from toolwire.text.overlay.weaving import Weaver
-from toolwire.text.tagged.keeping import hides_id
+from toolwire.text.overlay.text_parts import MessageWriter
+from toolwire.text.tagged.call_blocks import hides_id
 from toolwire.text.writing import FormatWriter
 from toolwire.types import (
     Audio,
@@ -44,43 +44,43 @@ _KINDS = {Image: "image", Document: "document", Audio: "audio"}
 _PLACE = re.compile(r"messages\[(\d+)\](?:\.content\[(\d+)\])?")
 
 
-def mark(request: Request, dialect: str) -> Request:
+def mark_as_text(request: Request, dialect: str) -> Request:
     """Return `request`, marked as read by a text format of this wire."""
     opaque = request.opaque or Opaque(dialect, {})
     spelling = replace(shared_spelling_of(opaque, opaque.dialect, RequestSpelling), is_text=True)
     return replace(request, opaque=replace(opaque, spelling=spelling))
 
 
-class Telling:
-    """Makes words of one request's tools, calls and results. `places` say where each message came from."""
+class RequestWriter:
+    """Makes words of one request's tools, calls and results. `source_indexes` say where each message came from."""
 
-    def __init__(self, request: Request, ledger: Ledger, weaver: Weaver, *, compact: bool) -> None:
+    def __init__(self, request: Request, ledger: Ledger, weaver: MessageWriter, *, compact: bool) -> None:
         self.ledger = ledger
         self.weaver = weaver
         self.writer: FormatWriter = weaver.writer
         self.compact = compact
-        self.own: bool = shared_spelling_of(request.opaque, ledger.dialect, RequestSpelling).is_text
-        self.places: list[int] = []
-        self._hidden: set[str | None] = set()
-        self._shown: dict[tuple[int, int], str] = {}
+        self.is_same_wire: bool = shared_spelling_of(request.opaque, ledger.dialect, RequestSpelling).is_text
+        self.source_indexes: list[int] = []
+        self._hidden_ids: set[str | None] = set()
+        self._media_paths: dict[tuple[int, int], str] = {}
         self._repaired: list[Loss] = []
         self._request = request
 
-    def tell(self) -> Request:
+    def write(self) -> Request:
         """Give the request in words."""
         request, context = self._request, self._request.context
-        history = context.messages if self.own else repair(context.messages, self._repaired)
-        messages = self._tell_messages(history)
+        history = context.messages if self.is_same_wire else repair(context.messages, self._repaired)
+        messages = self._write_messages(history)
         told: list[tuple[int, Any]] = []
         kept: list[tuple[int, Any]] = []
         for place, tool in enumerate(context.tools):
-            (kept if self._stays(tool) else told).append((place, tool))
-        offered, asked = self._choose(told)
+            (kept if self._is_native_tool(tool) else told).append((place, tool))
+        offered, asked = self._choose_tools(told)
         system = self._system(context.system)
         if offered:
             parallel = request.parallel_tool_calls is not False
-            words = self.writer.telling(offered, compact=self.compact, parallel=parallel)
-            system, messages = add_words(system, messages, words)
+            words = self.writer.write_tools(offered, compact=self.compact, parallel=parallel)
+            system, messages = append_to_system(system, messages, words)
         if asked:
             messages = _ask(messages, asked)
         context = replace(context, system=system, messages=messages, tools=[tool for _, tool in kept])
@@ -88,31 +88,34 @@ class Telling:
         return replace(request, context=context, **settings)
 
     def _system(self, system: Any) -> Any:
-        if self.own or not system or not self.writer.quotes_system:
+        if self.is_same_wire or not system or not self.writer.escapes_system:
             return system
         self.ledger.at = ("system",)
         if isinstance(system, str):
-            return self.writer.quote(system)
-        return [replace(part, text=self.writer.quote(part.text)) if type(part) is Text else part for part in system]
+            return self.writer.write_quotation(system)
+        return [
+            replace(part, text=self.writer.write_quotation(part.text)) if type(part) is Text else part
+            for part in system
+        ]
 
     def losses(self, inner: Sequence[Loss]) -> tuple[Loss, ...]:
         """Give what could not be said, each at its place in the request as it was."""
-        return (*self._repaired, *self.ledger.losses, *map(self._moved, inner))
+        return (*self._repaired, *self.ledger.losses, *map(self._relocate, inner))
 
-    def _moved(self, loss: Loss) -> Loss:
+    def _relocate(self, loss: Loss) -> Loss:
         found = _PLACE.match(loss.path)
-        if found is None or int(found[1]) >= len(self.places):
+        if found is None or int(found[1]) >= len(self.source_indexes):
             return loss
-        shown = self._shown.get((int(found[1]), int(found[2]))) if found[2] else None
+        shown = self._media_paths.get((int(found[1]), int(found[2]))) if found[2] else None
         part = loss.path[found.end(1) + 1 : found.end()]
-        place = shown or f"messages[{self.places[int(found[1])]}]{part}"
+        place = shown or f"messages[{self.source_indexes[int(found[1])]}]{part}"
         return replace(loss, path=f"{place}{loss.path[found.end() :]}")
 
-    def _stays(self, tool: Tool | ServerTool) -> bool:
+    def _is_native_tool(self, tool: Tool | ServerTool) -> bool:
         """Whether the wire itself says a tool: the provider's own, and one that was read from it."""
-        return isinstance(tool, ServerTool) or (self.own and made_by(tool.opaque, self.ledger.dialect))
+        return isinstance(tool, ServerTool) or (self.is_same_wire and made_by(tool.opaque, self.ledger.dialect))
 
-    def _choose(self, declared: list[tuple[int, Any]]) -> tuple[list[Tool], str]:
+    def _choose_tools(self, declared: list[tuple[int, Any]]) -> tuple[list[Tool], str]:
         """Say which tools are told of, and what the user asks for."""
         request, ledger = self._request, self.ledger
         ledger.at, ledger.part = (), None
@@ -131,7 +134,7 @@ class Telling:
             ledger.lose("tool_choice.names", "tool_choice", "no tool of these names is declared", severity="semantic")
             offered = declared
         for place, tool in offered:
-            self._account(place, tool)
+            self._lose_tool_fields(place, tool)
         if choice is None or choice.mode == "auto":
             if names is not None:
                 ledger.lose("tool_choice.names", "tool_choice", "no other tool is told of", "approximated", "minor")
@@ -140,7 +143,7 @@ class Telling:
         asked = REQUIRED if names is None else _NAMED.format(names=", ".join(tool.name for _, tool in offered))
         return [tool for _, tool in offered], asked
 
-    def _account(self, place: int, tool: Tool) -> None:
+    def _lose_tool_fields(self, place: int, tool: Tool) -> None:
         """Name what a prompt does not say of a tool."""
         ledger = self.ledger
         ledger.at = ("tools", place)
@@ -156,63 +159,63 @@ class Telling:
         ledger.lose_opaque(tool.opaque)
         ledger.at = ()
 
-    def _tell_messages(self, messages: Sequence[Message]) -> list[Message]:
+    def _write_messages(self, messages: Sequence[Message]) -> list[Message]:
         told: list[Message] = []
         results: list[Part] = []
         for place, message in enumerate(messages):
             self.ledger.at, self.ledger.part = ("messages", place), None
             if message.role == "tool" and not self._answers_native(message):
                 if not results:
-                    self.places.append(place)
+                    self.source_indexes.append(place)
                     told.append(message)
-                self._tell_results(message, results)
+                self._write_results(message, results)
                 told[-1] = Message("user", results)
                 continue
             results = []
-            self.places.append(place)
-            told.append(self._tell_message(message))
+            self.source_indexes.append(place)
+            told.append(self._write_message(message))
         return [_plain(message) for message in told]
 
     def _answers_native(self, message: Message) -> bool:
-        return self.own and made_by(message.opaque, self.ledger.dialect)
+        return self.is_same_wire and made_by(message.opaque, self.ledger.dialect)
 
-    def _tell_message(self, message: Message) -> Message:
+    def _write_message(self, message: Message) -> Message:
         own = made_by(message.opaque, self.ledger.dialect)
         if message.role == "assistant":
-            self._hidden |= {part.id for part in message.parts if type(part) is ToolCall and hides_id(part)}
-            return self.weaver.weave(message, verbatim=own, keeps_native=self.own)
-        if self.own and (own or message.role in _FOR_SYSTEM):
+            self._hidden_ids |= {part.id for part in message.parts if type(part) is ToolCall and hides_id(part)}
+            return self.weaver.weave(message, verbatim=own, keeps_native=self.is_same_wire)
+        if self.is_same_wire and (own or message.role in _FOR_SYSTEM):
             return message
-        if message.role in _FOR_SYSTEM and not self.writer.quotes_system:
+        if message.role in _FOR_SYSTEM and not self.writer.escapes_system:
             return message
         if type(message.content) is str:
-            said = self.writer.quote(message.content)
+            said = self.writer.write_quotation(message.content)
             return message if said == message.content else replace(message, content=said)
-        parts = [part for place, part in enumerate(message.parts) for part in self._tell_part(place, part)]
+        parts = [part for place, part in enumerate(message.parts) for part in self._write_part(place, part)]
         return replace(message, content=parts)
 
-    def _tell_part(self, place: int, part: Part) -> list[Part]:
+    def _write_part(self, place: int, part: Part) -> list[Part]:
         """Tell a part of a user's message; only a request of this wire has results among them."""
         self.ledger.part = place
         match part:
             case Text():
-                said = self.writer.quote(part.text)
+                said = self.writer.write_quotation(part.text)
                 return [part if said == part.text else replace(part, text=said)]
             case Document(text=str(text)):
-                return [replace(part, text=self.writer.quote(text))]
+                return [replace(part, text=self.writer.write_quotation(text))]
             case ToolResult():
                 told: list[Part] = []
-                self._tell_result(part, told)
+                self._write_result(part, told)
                 return told
         return [part]
 
-    def _tell_results(self, message: Message, told: list[Part]) -> None:
+    def _write_results(self, message: Message, told: list[Part]) -> None:
         for place, part in enumerate(message.parts):
             self.ledger.part = place
             if type(part) is ToolResult:
-                self._tell_result(part, told)
+                self._write_result(part, told)
             else:
-                told += self._tell_part(place, part)
+                told += self._write_part(place, part)
         self.ledger.part = None
         self.ledger.lose_opaque(message.opaque)
         for field in ("tool_call_id", "name"):
@@ -220,12 +223,12 @@ class Telling:
             if getattr(message, field) not in (None, *said):
                 self.ledger.lose(field, "tool_result", "the result in the message says otherwise")
 
-    def _tell_result(self, result: ToolResult, told: list[Part]) -> None:
+    def _write_result(self, result: ToolResult, told: list[Part]) -> None:
         """Tell a result: its words in a block, and what it shows after it."""
         words, shown = self._content_of(result)
-        call_id = None if result.tool_call_id in self._hidden else result.tool_call_id
+        call_id = None if result.tool_call_id in self._hidden_ids else result.tool_call_id
         self.ledger.lose_opaque(result.opaque)
-        text = self.writer.result(replace(result, tool_call_id=call_id, content=words))
+        text = self.writer.write_result(replace(result, tool_call_id=call_id, content=words))
         last = told[-1] if told else None
         if isinstance(last, Text) and last.cache is None:
             between = "" if last.text.endswith("\n") else "\n"
@@ -234,7 +237,7 @@ class Telling:
             told.append(Text(text, cache=result.cache))
         at = join_path((*self.ledger.at, "content", self.ledger.part or 0))
         for place, part in shown:
-            self._shown[len(self.places) - 1, len(told)] = f"{at}.content[{place}]"
+            self._media_paths[len(self.source_indexes) - 1, len(told)] = f"{at}.content[{place}]"
             told.append(part)
 
     def _content_of(self, result: ToolResult) -> tuple[str, list[tuple[int, Part]]]:
@@ -267,7 +270,7 @@ def _plain(message: Message) -> Message:
     return replace(message, content=part.text) if bare else message
 
 
-def add_words(system: Any, messages: list[Message], words: str) -> tuple[Any, list[Message]]:
+def append_to_system(system: Any, messages: list[Message], words: str) -> tuple[Any, list[Message]]:
     """Add words to the system prompt, wherever the conversation has it."""
     if not system and messages and messages[0].role in _FOR_SYSTEM:
         first = messages[0]

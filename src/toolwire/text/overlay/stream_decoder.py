@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import CUT
 from toolwire.streams import StreamDecoder
 from toolwire.streams.accumulation import tell
-from toolwire.text.calls import Answer
-from toolwire.text.overlay.answers import Reading, end_choice
-from toolwire.text.overlay.weaving import rest_of, says_more
-from toolwire.text.reader import Found
+from toolwire.text.calls import CallBuilder
+from toolwire.text.overlay.responses import ResponseReader, finish_choice
+from toolwire.text.overlay.text_parts import has_metadata, last_piece
+from toolwire.text.reader import TextItem
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -43,7 +43,7 @@ from toolwire.types import (
 from toolwire.wire.arguments import format_arguments
 
 
-class _Spoken:
+class _TextState:
     """One text of the wire: what hears it, and the part that tells its words or its thoughts now."""
 
     __slots__ = ("choice", "end", "key", "kind", "left", "listener", "split", "start", "told")
@@ -60,20 +60,20 @@ class _Spoken:
         self.left: list[Any] = []
 
 
-class _Answering:
+class _AnswerState:
     """One answer: its calls, and those that are told when it ends."""
 
-    __slots__ = ("answer", "late", "native", "parts", "split")
+    __slots__ = ("builder", "late", "native", "parts", "split")
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+    def __init__(self, builder: CallBuilder) -> None:
+        self.builder = builder
         self.late: list[ToolCall] = []
         self.parts: list[Part] = []
         self.native = False
         self.split = False
 
 
-class Around:
+class DecoderWrapper:
     """What is read through the decoder of a wire ends where that one ends."""
 
     def __init__(self, inner: StreamDecoder) -> None:
@@ -95,17 +95,17 @@ class Around:
         return self._inner.ignored
 
 
-class Decoder(Around):
+class Decoder(DecoderWrapper):
     """Reads a stream through the decoder of its wire."""
 
-    def __init__(self, inner: StreamDecoder, reading: Reading) -> None:
+    def __init__(self, inner: StreamDecoder, reading: ResponseReader) -> None:
         super().__init__(inner)
-        self._reading = reading
+        self._reader = reading
         self._keys: dict[int, int] = {}
         self._next = 0
-        self._texts: dict[int, _Spoken] = {}
-        self._answers: dict[int, _Answering] = {}
-        self._shell = Response()
+        self._texts: dict[int, _TextState] = {}
+        self._answers: dict[int, _AnswerState] = {}
+        self._response = Response()
         self._events: list[Event] = []
 
     def feed(self, data: bytes) -> list[Event]:
@@ -121,22 +121,22 @@ class Decoder(Around):
         for event in events:
             name = READERS.get(type(event))
             if name is None:
-                self._pass(event)
+                self._forward(event)
             else:
                 getattr(self, name)(event)
         return self._events
 
-    def _pass(self, event: Any) -> None:
+    def _forward(self, event: Any) -> None:
         """Tell what is no text: under the key that its part has now."""
         key = getattr(event, "key", None)
         said = None if key is None else self._texts.get(key)
         if said is not None:
-            self._tell_beside(said, event)
+            self._emit_beside(said, event)
             return
         told = key if key is None else self._keys.get(key, key)
         self._events.append(event if told == key else replace(event, key=told))
 
-    def _tell_beside(self, said: _Spoken, event: Any) -> None:
+    def _emit_beside(self, said: _TextState, event: Any) -> None:
         """Tell what stands beside the words of a text, once there are some."""
         if said.key is None:
             said.left.append(event)
@@ -145,13 +145,13 @@ class Decoder(Around):
 
     def read_message_start(self, event: MessageStart) -> None:
         """Keep what tells this answer from others."""
-        self._shell = event.response
+        self._response = event.response
         self._events.append(event)
 
-    def _answering(self, choice: int) -> _Answering:
+    def _answer_state(self, choice: int) -> _AnswerState:
         found = self._answers.get(choice)
         if found is None:
-            found = self._answers[choice] = _Answering(self._reading.answer(self._shell, choice))
+            found = self._answers[choice] = _AnswerState(self._reader.call_builder(self._response, choice))
         return found
 
     def read_part_start(self, event: PartStart) -> None:
@@ -160,9 +160,11 @@ class Decoder(Around):
         if type(event.part) is not Text:
             self._events.append(replace(event, key=self._new_key(event.key)))
             return
-        said = self._texts[event.key] = _Spoken(event, self._reading.listen(self._answering(event.choice).answer))
+        said = self._texts[event.key] = _TextState(
+            event, self._reader.make_reader(self._answer_state(event.choice).builder)
+        )
         if event.part.text:
-            self._tell_found(said, said.listener.feed(event.part.text))
+            self._emit_found(said, said.listener.feed(event.part.text))
 
     def _new_key(self, key: int | None = None) -> int:
         new = self._next
@@ -175,38 +177,38 @@ class Decoder(Around):
         """Tell what the user may see of some words, and the calls that they end."""
         said = self._texts.get(event.key)
         if said is None:
-            self._pass(event)
+            self._forward(event)
             return
         found = said.listener.feed(event.text)
         if len(found) == 1 and said.key == event.key and found[0] == event.text:
             self._events.append(event)
             return
-        self._tell_found(said, found, event.opaque)
+        self._emit_found(said, found, event.opaque)
         if not event.text:
-            self._tell_words(said, "")
+            self._emit_words(said, "")
 
-    def _tell_found(self, said: _Spoken, found: Iterable[Found], opaque: Opaque | None = None) -> None:
+    def _emit_found(self, said: _TextState, found: Iterable[TextItem], opaque: Opaque | None = None) -> None:
         for item in found:
             match item:
                 case ToolCall():
-                    self._tell_heard_call(said, item)
+                    self._emit_heard_call(said, item)
                 case Thinking(text=text):
                     self._split(said)
                     self._events.append(ThinkingDelta(self._open(said, Thinking), text))
                 case str():
-                    self._tell_words(said, item, opaque)
+                    self._emit_words(said, item, opaque)
                     opaque = None
                 case None:
                     self._end_part(said)
         if opaque is not None:
             said.left.append(TextDelta(-1, "", opaque=opaque))
 
-    def _tell_words(self, said: _Spoken, words: str, opaque: Opaque | None = None) -> None:
+    def _emit_words(self, said: _TextState, words: str, opaque: Opaque | None = None) -> None:
         key = self._open(said, Text)
         if words or opaque is not None:
             self._events.append(TextDelta(key, words, opaque=opaque))
 
-    def _open(self, said: _Spoken, kind: Any) -> int:
+    def _open(self, said: _TextState, kind: Any) -> int:
         """Begin the part that tells the next words, if none is open, and tell what waited for it."""
         if said.kind is not kind:
             self._end_part(said)
@@ -222,31 +224,31 @@ class Decoder(Around):
             self._events += [replace(event, key=said.key) for event in left]
         return said.key
 
-    def _split(self, said: _Spoken) -> None:
+    def _split(self, said: _TextState) -> None:
         """Note that a text is more than its words."""
-        said.split = self._answering(said.choice).split = True
+        said.split = self._answer_state(said.choice).split = True
 
-    def _end_part(self, said: _Spoken) -> None:
+    def _end_part(self, said: _TextState) -> None:
         """End the words or the thought that are being told."""
         if said.key is None:
             return
         self._split(said)
         known: Any = said.start.part
-        opaque = Opaque(self._reading.dialect, {}) if said.told == 1 and known.opaque is not None else None
+        opaque = Opaque(self._reader.dialect, {}) if said.told == 1 and known.opaque is not None else None
         shell: Any = Text("", opaque=opaque) if said.kind is Text else Thinking("")
         self._events.append(PartEnd(said.key, shell))
         said.key = None
 
-    def _tell_heard_call(self, said: _Spoken, call: ToolCall) -> None:
+    def _emit_heard_call(self, said: _TextState, call: ToolCall) -> None:
         self._split(said)
-        if self._reading.counts_late:
-            self._answering(said.choice).late.append(call)
+        if self._reader.appends_calls:
+            self._answer_state(said.choice).late.append(call)
             return
         self._end_part(said)
         said.told += 1
-        self._tell_call(call, said.choice)
+        self._emit_call(call, said.choice)
 
-    def _tell_call(self, call: ToolCall, choice: int) -> None:
+    def _emit_call(self, call: ToolCall, choice: int) -> None:
         key = self._new_key()
         raw = call.raw if call.raw is not None else format_arguments(call.plain_arguments)
         self._events += [
@@ -254,13 +256,13 @@ class Decoder(Around):
             CallDelta(key, raw),
             CallEnd(key, call),
         ]
-        self._answering(choice).parts.append(call)
+        self._answer_state(choice).parts.append(call)
 
     def read_part_end(self, event: PartEnd) -> None:
         """End a part; a text waits until it is known whether it was cut off."""
         said = self._texts.get(event.key)
         if said is None:
-            self._pass(event)
+            self._forward(event)
         else:
             said.end = event
 
@@ -272,7 +274,7 @@ class Decoder(Around):
     def _end_text(self, event: Any, *, whole: bool) -> None:
         """End a text: what its wire says of it at the end stands in its last part."""
         said = self._texts.pop(event.key)
-        self._tell_found(said, said.listener.close(whole=whole))
+        self._emit_found(said, said.listener.close(whole=whole))
         part: Any = event.part
         if said.split:
             part = self._last_part(part, said)
@@ -284,41 +286,41 @@ class Decoder(Around):
             step = OpaqueDelta(None, said.choice, repeated=True, opaque=left.opaque)
             self._events += [step] if left.opaque is not None else []
 
-    def _last_part(self, part: Text, said: _Spoken) -> Text | None:
+    def _last_part(self, part: Text, said: _TextState) -> Text | None:
         """Give the end of a text in which there were calls; None where it has nothing to say."""
-        more = says_more(part)
-        if self._reading.counts_late:
+        more = has_metadata(part)
+        if self._reader.appends_calls:
             return part if more or said.key is not None else None
-        return rest_of(part, self._reading.dialect) if more else None
+        return last_piece(part, self._reader.dialect) if more else None
 
     def read_call_start(self, event: CallStart) -> None:
         """Begin a call of the wire's own."""
         self._end_texts(event.choice, whole=True)
-        answering = self._answering(event.choice)
+        answering = self._answer_state(event.choice)
         answering.native = True
-        answering.answer.take(event.id)
+        answering.builder.register(event.id)
         self._events.append(replace(event, key=self._new_key(event.key)))
 
-    def _tell_late(self, choice: int) -> None:
+    def _emit_late(self, choice: int) -> None:
         """Tell the calls in the texts of an answer that may have had calls of its own."""
-        answering = self._answering(choice)
+        answering = self._answer_state(choice)
         calls, answering.late = answering.late, []
-        for part in self._reading.late(calls, natively=answering.native):
+        for part in self._reader.appended_calls(calls, has_native=answering.native):
             if isinstance(part, ToolCall):
-                self._tell_call(part, choice)
+                self._emit_call(part, choice)
             else:
                 self._events += tell(self._new_key(), part, choice)
 
     def read_choice_end(self, event: ChoiceEnd) -> None:
         """End an answer: if there were calls in its text, it says so."""
         self._end_texts(event.index, whole=event.choice.finish_reason not in CUT)
-        self._tell_late(event.index)
+        self._emit_late(event.index)
         answering = self._answers.get(event.index)
         if answering is None or not answering.split:
             self._events.append(event)
             return
         worded = type(event.choice.message.content) is str
-        choice = end_choice(event.choice, answering.parts, worded=worded)
+        choice = finish_choice(event.choice, answering.parts, worded=worded)
         message = replace(choice.message, content=[])
         self._events.append(replace(event, choice=replace(choice, message=message)))
 
@@ -329,7 +331,7 @@ class Decoder(Around):
             unended = PartEnd(key, replace(said.start.part, text=""))
             self._end_text(said.end or unended, whole=whole and said.end is not None)
         for choice in list(self._answers):
-            self._tell_late(choice)
+            self._emit_late(choice)
         self._events.append(event)
 
 

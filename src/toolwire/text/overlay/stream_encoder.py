@@ -5,15 +5,15 @@ Rule: a call that never ended is said as one that does not run.
 
 from toolwire.streams import StreamEncoder
 from toolwire.streams.accumulation import Accumulator, events_of
-from toolwire.text.overlay.answers import write
-from toolwire.text.overlay.weaving import Weaver
+from toolwire.text.overlay.responses import write_response
+from toolwire.text.overlay.text_parts import MessageWriter
 from toolwire.types import ErrorEnd, Event, Loss, MessageEnd
 
 
 class Encoder:
     """Writes a stream through the encoder of its wire."""
 
-    def __init__(self, inner: StreamEncoder, weaver: Weaver) -> None:
+    def __init__(self, inner: StreamEncoder, weaver: MessageWriter) -> None:
         self._inner = inner
         self._weaver = weaver
         self._heard: Accumulator | None = Accumulator()
@@ -45,5 +45,5 @@ class Encoder:
         heard, self._heard = self._heard, None
         if heard is None:
             return b""
-        written = write(heard.response, self._weaver)
+        written = write_response(heard.response, self._weaver)
         return b"".join(map(self._inner.feed, list(events_of(written))[:-1]))

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.cursor import Reading
-from toolwire.text.heard import Heard, Scene, end_broken
-from toolwire.text.rows import Row, core
-from toolwire.text.values import items_of, json_of, properties_of, told
+from toolwire.text.block_items import BlockItem, ReadState, skip_broken
+from toolwire.text.cursor import ReadSteps
+from toolwire.text.rows import Row, bare_mark
+from toolwire.text.values import dump_json, item_schema, parse_declared, property_schemas
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -23,34 +23,34 @@ _SPACE = re.compile(r"\s*")
 
 def begins(row: Row) -> tuple[str, ...]:
     """Give the marks that a call begins with."""
-    return (core(row.call[0]),)
+    return (bare_mark(row.call[0]),)
 
 
-def read(scene: Scene, mark: str) -> Reading:
+def read(state: ReadState, mark: str) -> ReadSteps:
     """Read a name, and what stands between the braces."""
     del mark
-    row, cursor = scene.row, scene.cursor
-    found = yield scene.find("after name", "{", "\n", core(row.call[2]), *scene.begins)
+    row, cursor = state.row, state.cursor
+    found = yield state.find("after name", "{", "\n", bare_mark(row.call[2]), *state.begins)
     name = found.before.strip()
     if found.mark != "{" or not name:
         return None
     begin = cursor.length
-    if (yield from _skim(scene)):
-        body = cursor.text()[begin:-1]
-        found = yield scene.find("end", core(row.call[2]), near=True)
+    if (yield from _skim(state)):
+        body = cursor.block_text()[begin:-1]
+        found = yield state.find("end", bare_mark(row.call[2]), adjacent=True)
         if not found.mark:
-            cursor.give_back(cursor.length - len(found.before))
-        return [_heard(scene, name, body)]
-    problem = yield from end_broken(scene, (core(row.call[2]),))
-    return [Heard(cursor.text(), name, None, None, problem)]
+            cursor.rewind_to(cursor.length - len(found.before))
+        return [_heard(state, name, body)]
+    problem = yield from skip_broken(state, (bare_mark(row.call[2]),))
+    return [BlockItem(cursor.block_text(), name, None, None, problem)]
 
 
-def _skim(scene: Scene) -> Reading:
+def _skim(state: ReadState) -> ReadSteps:
     """Go to the closing brace; False where there is none."""
-    quote = core(scene.row.quotes[0])
+    quote = bare_mark(state.row.quotes[0])
     outside, inside, open_ = (
-        scene.find("brace", quote, *"{}[]", core(scene.row.call[2]), *scene.begins),
-        scene.find("quote", quote),
+        state.find("brace", quote, *"{}[]", bare_mark(state.row.call[2]), *state.begins),
+        state.find("quote", quote),
         "}",
     )
     while open_:
@@ -70,16 +70,16 @@ def _skim(scene: Scene) -> Reading:
     return True
 
 
-def _heard(scene: Scene, name: str, body: str) -> Heard:
-    text, schema = scene.cursor.text(), scene.schema(scene.known(name))
+def _heard(state: ReadState, name: str, body: str) -> BlockItem:
+    text, schema = state.cursor.block_text(), state.schema(state.resolve_name(name))
     try:
-        reader = _Bare(body + "}", core(scene.row.quotes[0]), schema)
-        return Heard(text, name, reader.entries(schema))
+        reader = _Bare(body + "}", bare_mark(state.row.quotes[0]), schema)
+        return BlockItem(text, name, reader.entries(schema))
     except ValueError as problem:
-        return Heard(text, name, None, None, f"arguments: {problem}")
+        return BlockItem(text, name, None, None, f"arguments: {problem}")
 
 
-def read_bare(text: str, quote: str) -> Any:
+def parse_bare(text: str, quote: str) -> Any:
     """Read one object whose texts stand between quoting marks; raises ValueError."""
     text = text.strip()
     if text[:1] != "{":
@@ -102,7 +102,7 @@ class _Bare:
     def entries(self, schema: Any) -> dict[str, Any]:
         """Read the entries of an object, until its brace."""
         made: dict[str, Any] = {}
-        properties = properties_of(schema, self.root)
+        properties = property_schemas(schema, self.root)
         while True:
             self._skip()
             if self.text.startswith("}", self.at):
@@ -132,16 +132,16 @@ class _Bare:
     def _value(self, schema: Any) -> Any:
         self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]
         if self.text.startswith(self.quote, self.at):
-            return told(self._quoted(), schema, self.root, quoted=True)
+            return parse_declared(self._quoted(), schema, self.root, quoted=True)
         if self.text.startswith("{", self.at):
             self.at += 1
             return self.entries(schema)
         if self.text.startswith("[", self.at):
             self.at += 1
-            return self._items(items_of(schema, self.root))
+            return self._items(item_schema(schema, self.root))
         word = _BARE.match(self.text, self.at)[0]  # type: ignore[index]
         self.at += len(word)
-        return told(word.strip(), schema, self.root, quoted=False)
+        return parse_declared(word.strip(), schema, self.root, quoted=False)
 
     def _items(self, schema: Any) -> list[Any]:
         items: list[Any] = []
@@ -166,4 +166,4 @@ def _written(value: Any, quote: str) -> str:
             return "{" + ",".join(f"{key}:{_written(each, quote)}" for key, each in value.items()) + "}"
         case list():
             return "[" + ",".join(_written(each, quote) for each in value) + "]"
-    return json_of(value)
+    return dump_json(value)

@@ -9,21 +9,21 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.cursor import Find, Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard
-from toolwire.text.json_text import skim_object
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem
+from toolwire.text.cursor import MarkSearch, ReadSteps
+from toolwire.text.json_text import skip_object
 from toolwire.text.rows import Row
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 from toolwire.types import Text, ToolCall
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
-_OUTSIDE = Find((_START, _CHANNEL, *_ENDS), tells=True)
-_HEAD = Find((_MESSAGE, _START, *_ENDS))
-_BODY = Find((*_ENDS, _START, _CHANNEL), tells=True)
-_OBJECT = Find(("{", *_ENDS, _START, _CHANNEL), near=True)
-_REST = Find((*_ENDS, _START, _CHANNEL))
-_AFTER = Find((*_ENDS, _START, _CHANNEL), near=True)
+_OUTSIDE = MarkSearch((_START, _CHANNEL, *_ENDS), streams_text=True)
+_HEAD = MarkSearch((_MESSAGE, _START, *_ENDS))
+_BODY = MarkSearch((*_ENDS, _START, _CHANNEL), streams_text=True)
+_OBJECT = MarkSearch(("{", *_ENDS, _START, _CHANNEL), adjacent=True)
+_REST = MarkSearch((*_ENDS, _START, _CHANNEL))
+_AFTER = MarkSearch((*_ENDS, _START, _CHANNEL), adjacent=True)
 _TO = re.compile(r"(?:^|[\s>])to=(\S+?)(?=<\||\s|\Z)")
 _THOUGHT = re.compile(r"(?:^|\s|>)analysis\b")
 
@@ -34,73 +34,73 @@ def begins(row: Row) -> tuple[str, ...]:
     return (_START, _CHANNEL)
 
 
-def run(stream: Any) -> Reading:
+def run(stream: Any) -> ReadSteps:
     """Read messages until the text ends."""
-    cursor, teller = stream.cursor, stream.teller
+    cursor, collector = stream.cursor, stream.collector
     while True:
-        cursor.begin("")
+        cursor.begin_block("")
         found = yield _AFTER
         if found.end:
             return
         if found.mark in _ENDS:
             continue
         if not found.mark:
-            teller.say(found.before)
+            collector.add_text(found.before)
             found = yield _OUTSIDE
             if found.end:
                 return
             if found.mark in _ENDS:
-                teller.say(found.mark)
+                collector.add_text(found.mark)
                 continue
         yield from _read_message(stream, found.mark)
 
 
-def _read_message(stream: Any, mark: str) -> Reading:
-    cursor, teller = stream.cursor, stream.teller
-    cursor.begin(mark)
+def _read_message(stream: Any, mark: str) -> ReadSteps:
+    cursor, collector = stream.cursor, stream.collector
+    cursor.begin_block(mark)
     head = yield _HEAD
     if head.mark != _MESSAGE:
         if head.mark:
-            cursor.give_back(cursor.length - len(head.mark))
-        teller.say(cursor.text())
+            cursor.rewind_to(cursor.length - len(head.mark))
+        collector.add_text(cursor.block_text())
         return
     to = _TO.search(head.before)
     if to is not None and to[1].strip() not in {"user", "assistant", "self"}:
         yield from _read_call(stream, to[1])
         return
-    stream.tells(teller.think if _THOUGHT.search(head.before) else teller.say)
-    cursor.begin("")
+    stream.set_text_handler(collector.add_thought if _THOUGHT.search(head.before) else collector.add_text)
+    cursor.begin_block("")
     found = yield _BODY
-    stream.tells(teller.say)
-    teller.end_part()
+    stream.set_text_handler(collector.add_text)
+    collector.end_part()
     if found.mark in {_START, _CHANNEL}:
-        cursor.begin(found.mark)
-        cursor.give_back(0)
+        cursor.begin_block(found.mark)
+        cursor.rewind_to(0)
 
 
-def _read_call(stream: Any, name: str) -> Reading:
+def _read_call(stream: Any, name: str) -> ReadSteps:
     cursor = stream.cursor
     found = yield _OBJECT
-    heard = Heard("", name)
+    heard = BlockItem("", name)
     if found.mark == "{":
-        text, end = yield from skim_object(cursor)
-        heard = Heard("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
+        text, end = yield from skip_object(cursor)
+        heard = BlockItem("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
         found = yield _AFTER if end == "whole" else _REST
     elif not found.mark:
         found = yield _REST
         words = found.before.strip()
-        heard = Heard("", name, None, None, (CUT if found.end else MALFORMED) if words or found.end else "")
+        heard = BlockItem("", name, None, None, (CUT if found.end else MALFORMED) if words or found.end else "")
     elif found.end:
-        heard = Heard("", name, None, None, CUT)
+        heard = BlockItem("", name, None, None, CUT)
     if found.mark in {_START, _CHANNEL}:
-        cursor.give_back(cursor.length - len(found.mark))
-    block = cursor.text()
-    stream.tell_heard([Heard(block, heard.name, heard.arguments, None, heard.problem)], block)
+        cursor.rewind_to(cursor.length - len(found.mark))
+    block = cursor.block_text()
+    stream.add_items([BlockItem(block, heard.name, heard.arguments, None, heard.problem)], block)
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls, a message each."""
-    return [f"{row.call[0]}{call.name}{row.call[1]}{json_of(given)}{row.call[2]}" for call, given in calls]
+    return [f"{row.call[0]}{call.name}{row.call[1]}{dump_json(given)}{row.call[2]}" for call, given in calls]
 
 
 def write_words(kind: type, text: str) -> str:

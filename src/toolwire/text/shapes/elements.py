@@ -9,10 +9,10 @@ Rules of this file:
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene
-from toolwire.text.rows import Row, core
-from toolwire.text.values import items_of, properties_of, typed, types_of, written
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem, ReadState
+from toolwire.text.cursor import ReadSteps
+from toolwire.text.rows import Row, bare_mark
+from toolwire.text.values import allowed_types, format_value, item_schema, parse_by_schema, property_schemas
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -21,29 +21,29 @@ _ITEM = "item"
 
 def begins(row: Row) -> tuple[str, ...]:
     """Give the marks that a call begins with."""
-    return (core(row.call[0]),)
+    return (bare_mark(row.call[0]),)
 
 
-def read(scene: Scene, mark: str) -> Reading:
+def read(state: ReadState, mark: str) -> ReadSteps:
     """Read a name, and everything until the end of the call."""
     del mark
-    row, cursor = scene.row, scene.cursor
-    found = yield scene.find("after name", ">", "\n", *scene.begins)
+    row, cursor = state.row, state.cursor
+    found = yield state.find("after name", ">", "\n", *state.begins)
     name = found.before.strip().strip("\"'")
     if found.mark != ">" or not name:
         return None
-    found = yield scene.find("end", core(row.call[2]), *scene.begins)
-    if found.mark != core(row.call[2]):
+    found = yield state.find("end", bare_mark(row.call[2]), *state.begins)
+    if found.mark != bare_mark(row.call[2]):
         if found.mark:
-            cursor.give_back(cursor.length - len(found.mark))
-        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED)]
-    schema = scene.schema(scene.known(name))
+            cursor.rewind_to(cursor.length - len(found.mark))
+        return [BlockItem(cursor.block_text(), name, None, None, CUT if found.end else MALFORMED)]
+    schema = state.schema(state.resolve_name(name))
     try:
         children = _Elements(found.before, row.header).all()
         arguments = _object_of(children, schema, schema)
     except ValueError as problem:
-        return [Heard(cursor.text(), name, None, None, str(problem))]
-    return [Heard(cursor.text(), name, arguments)]
+        return [BlockItem(cursor.block_text(), name, None, None, str(problem))]
+    return [BlockItem(cursor.block_text(), name, arguments)]
 
 
 class _Elements:
@@ -88,18 +88,18 @@ class _Elements:
 
 
 def _value_of(value: Any, schema: Any, root: Any) -> Any:
-    kinds = types_of(schema, root)
+    kinds = allowed_types(schema, root)
     if type(value) is str:
         if not value and "string" not in kinds and kinds & {"array", "object"}:
             return [] if "array" in kinds else {}
-        return typed(value, schema, root)
+        return parse_by_schema(value, schema, root)
     if "array" in kinds or ("object" not in kinds and {name for name, _ in value} == {_ITEM}):
-        return [_value_of(child, items_of(schema, root), root) for _, child in value]
+        return [_value_of(child, item_schema(schema, root), root) for _, child in value]
     return _object_of(value, schema, root)
 
 
 def _object_of(children: list[tuple[str, Any]], schema: Any, root: Any) -> dict[str, Any]:
-    properties, made = properties_of(schema, root), {}
+    properties, made = property_schemas(schema, root), {}
     for name in dict.fromkeys(name for name, _ in children):
         values = [_value_of(child, properties.get(name), root) for each, child in children if each == name]
         made[name] = values[0] if len(values) == 1 else values
@@ -119,7 +119,7 @@ def _written(value: Any, prefix: str) -> str:
             return "".join(_element(prefix, name, each) for name, each in value.items())
         case list():
             return "".join(_element(prefix, _ITEM, each) for each in value)
-    return written(value)
+    return format_value(value)
 
 
 def _element(prefix: str, name: str, value: Any) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from toolwire.text.calls import elsewhere
-from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
-from toolwire.text.json_text import fields_of, items_of, skim, value_of
-from toolwire.text.python_text import read_python, skim_python
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem, ReadState, section_ends, skip_broken
+from toolwire.text.calls import misplaced_arguments
+from toolwire.text.cursor import ReadSteps
+from toolwire.text.json_text import parse_json, raw_fields, skip_value, split_items
+from toolwire.text.python_text import parse_python, skip_python
 from toolwire.text.rows import Row
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 from toolwire.types import ToolCall
 
 _CALL_KEYS = ("function", "type")
@@ -29,37 +29,37 @@ def begins(row: Row) -> tuple[str, ...]:
     return row.call[:1] if row.call else ("{", "[")
 
 
-def read(scene: Scene, mark: str) -> Reading:
+def read(state: ReadState, mark: str) -> ReadSteps:
     """Read the object or the list that a mark begins."""
-    row, cursor = scene.row, scene.cursor
+    row, cursor = state.row, state.cursor
     opening, begin = mark[-1], cursor.length - 1
     if row.many is False and opening == "[" and not row.list:
         return None
     bare = row.loose and not row.call
     if bare and opening == "[":
-        found = yield scene.find("object", "{", near=True)
+        found = yield state.find("object", "{", adjacent=True)
         if found.mark != "{":
             return None
-        cursor.give_back(cursor.length - 1)
+        cursor.rewind_to(cursor.length - 1)
     if row.quotes == ("'",):
-        end = yield from skim_python(opening)
+        end = yield from skip_python(opening)
     else:
-        end = yield from skim(cursor, opening, _first_keys(row) if bare and opening == "{" else None)
+        end = yield from skip_value(cursor, opening, _first_keys(row) if bare and opening == "{" else None)
     if end == "whole":
-        heard = _heard_in(row, cursor.text()[begin:], opening)
-        says = scene.offer is not None or any(each.arguments is not None for each in heard)
+        heard = _heard_in(row, cursor.block_text()[begin:], opening)
+        says = state.offer is not None or any(each.arguments is not None for each in heard)
         return heard if says or not bare else None
     if bare and end == "deep":
-        return [Heard(cursor.text())]
-    if bare and end == "malformed" and _name_in(row, cursor.text()) is None:
+        return [BlockItem(cursor.block_text())]
+    if bare and end == "malformed" and _name_in(row, cursor.block_text()) is None:
         return None
-    cut = end == "cut" and not (opening == "[" and scene.ended("]"))
+    cut = end == "cut" and not (opening == "[" and state.ends_with("]"))
     more = () if row.wrap is not None or opening == "[" else _first_marks(row)
-    problem = yield from end_broken(scene, _ends(row), more)
-    if problem == CUT and not cut and opening == "[" and "]" in cursor.text()[begin:]:
-        cursor.give_back(cursor.text().rindex("]") + 1)
+    problem = yield from skip_broken(state, _ends(row), more)
+    if problem == CUT and not cut and opening == "[" and "]" in cursor.block_text()[begin:]:
+        cursor.rewind_to(cursor.block_text().rindex("]") + 1)
         problem = MALFORMED
-    text = cursor.text()
+    text = cursor.block_text()
     if opening == "[" and problem != CUT and not cut:
         return [heard for item, whole in _items(row, text[begin:]) for heard in item_of(row, item, whole)]
     return _broken(row, text, opening, problem)
@@ -71,61 +71,61 @@ def _first_marks(row: Row) -> tuple[str, ...]:
 
 
 def _ends(row: Row) -> tuple[str, ...]:
-    return tuple(exits_of(row).values())
+    return tuple(section_ends(row).values())
 
 
 def _first_keys(row: Row) -> frozenset[str]:
     return frozenset((*"|".join(row.keys).split("|"), *_CALL_KEYS))
 
 
-def _heard_in(row: Row, text: str, opening: str) -> list[Heard]:
+def _heard_in(row: Row, text: str, opening: str) -> list[BlockItem]:
     if opening == "{":
         return list(item_of(row, text, True))
     if row.quotes:
         try:
-            return [_object(row, item, repr(item)) for item in read_python(text)]
+            return [_object(row, item, repr(item)) for item in parse_python(text)]
         except ValueError:
             pass
     return [heard for item, whole in _items(row, text) for heard in item_of(row, item, whole)]
 
 
-def _pythonic(row: Row, text: str) -> Heard:
+def _pythonic(row: Row, text: str) -> BlockItem:
     try:
-        value = read_python(text)
+        value = parse_python(text)
     except ValueError:
         return _broken(row, text, "{", MALFORMED)[0]
     return _object(row, value, text)
 
 
-def _object(row: Row, value: Any, text: str) -> Heard:
+def _object(row: Row, value: Any, text: str) -> BlockItem:
     if type(value) is not dict:
-        return Heard(text)
+        return BlockItem(text)
     name = next((value[key] for key in row.keys[0].split("|") if type(value.get(key)) is str), None)
     arguments: Any = next((value[key] for key in row.keys[1].split("|") if key in value), {})
-    return Heard(text, name, arguments, None, _misplaced(row, value) if name is not None else "")
+    return BlockItem(text, name, arguments, None, _misplaced(row, value) if name is not None else "")
 
 
-def item_of(row: Row, text: str, whole: bool) -> list[Heard]:
+def item_of(row: Row, text: str, whole: bool) -> list[BlockItem]:
     """Read one object."""
     if row.quotes:
         return [_pythonic(row, text)]
-    fields = fields_of(text) if whole else None
+    fields = raw_fields(text) if whole else None
     if fields is None:
         return _broken(row, text, "{", MALFORMED)
     if row.keys[0] == "*":
         if len(fields) != 1:
-            return [Heard(text)]
-        return [Heard(text, *next(iter(fields.items())))]
+            return [BlockItem(text)]
+        return [BlockItem(text, *next(iter(fields.items())))]
     if "name" not in fields and "function" in fields and fields["function"][:1] == "{":
-        fields = {**fields, **(fields_of(fields["function"]) or {})}
+        fields = {**fields, **(raw_fields(fields["function"]) or {})}
     name = _text_under(fields, row.keys[0])
     if name is None:
-        return [Heard(text)]
+        return [BlockItem(text)]
     arguments: str | None = next((fields[key] for key in row.keys[1].split("|") if key in fields), None)
     if arguments is not None and arguments[:1] == '"':
         arguments = _text_under({"text": arguments}, "text")
     call_id = _text_under(fields, row.keys[2]) if len(row.keys) > 2 else None
-    return [Heard(text, name, arguments, call_id, _misplaced(row, fields))]
+    return [BlockItem(text, name, arguments, call_id, _misplaced(row, fields))]
 
 
 def _misplaced(row: Row, fields: dict[str, Any]) -> str:
@@ -133,21 +133,21 @@ def _misplaced(row: Row, fields: dict[str, Any]) -> str:
     keys = row.keys[1].split("|")
     if any(key in fields for key in keys):
         return ""
-    return elsewhere(fields, keys, {"id", *_CALL_KEYS, *"|".join(row.keys).split("|")})
+    return misplaced_arguments(fields, keys, {"id", *_CALL_KEYS, *"|".join(row.keys).split("|")})
 
 
 def _text_under(fields: dict[str, Any], keys: str) -> str | None:
     for key in keys.split("|"):
         if fields.get(key, "")[:1] == '"':
             try:
-                return str(value_of(fields[key]))
+                return str(parse_json(fields[key]))
             except ValueError:
                 return None
     return None
 
 
 def _name_in(row: Row, text: str) -> str | None:
-    """Find the name of a call that is no JSON."""
+    """MarkSearch the name of a call that is no JSON."""
     if row.keys[0] == "*":
         found = re.search(r"""\{\s*["']([^"'\\\n]+)["']\s*:\s*\{""", text)
         return found[1] if found else None
@@ -163,24 +163,24 @@ def _items(row: Row, text: str) -> list[tuple[str, bool]]:
         begin = rf"""\{{\s*["'](?:{"|".join(_first_keys(row))})["']\s*:"""
     begins = re.compile(begin)
     if not row.quotes:
-        return items_of(text, begins)
+        return split_items(text, begins)
     places = [found.start() for found in begins.finditer(text)]
     items = [text[place:end].rstrip(" \n,") for place, end in pairwise([*places, len(text)])]
     return [(item.removesuffix("]") if item.endswith("}]") else item, True) for item in items]
 
 
-def _broken(row: Row, text: str, opening: str, problem: str) -> list[Heard]:
+def _broken(row: Row, text: str, opening: str, problem: str) -> list[BlockItem]:
     """Give the calls of a text that is no JSON, none of which can be run."""
     if opening == "{":
-        return [Heard(text, _name_in(row, text), None, None, problem)]
+        return [BlockItem(text, _name_in(row, text), None, None, problem)]
     items = _items(row, text) or [(text, False)]
-    return [Heard(item, _name_in(row, item), None, None, problem) for item, _ in items]
+    return [BlockItem(item, _name_in(row, item), None, None, problem) for item, _ in items]
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls: each as an object, or all as one list."""
     items = [_written(row, call, given, place) for place, (call, given) in enumerate(calls)]
-    texts = [repr(item) if row.quotes else json_of(item) for item in items]
+    texts = [repr(item) if row.quotes else dump_json(item) for item in items]
     if row.list:
         inner = f"{row.between or ', '}".join(texts)
         return [f"{row.call[0] if row.call else '['}{inner}]"]

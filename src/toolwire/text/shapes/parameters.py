@@ -13,11 +13,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, entries_of, exits_of
-from toolwire.text.json_text import skim_object
-from toolwire.text.rows import Row, core
-from toolwire.text.values import padded, properties_of, told, typed, unpadded, written
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem, ReadState, section_begins, section_ends, skip_broken
+from toolwire.text.cursor import ReadSteps
+from toolwire.text.json_text import skip_object
+from toolwire.text.rows import Row, bare_mark
+from toolwire.text.values import (
+    add_padding,
+    format_value,
+    parse_by_schema,
+    parse_declared,
+    property_schemas,
+    strip_padding,
+)
 from toolwire.types import ToolCall
 
 _ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
@@ -29,39 +36,39 @@ _LONGEST_NAME = 256
 
 def begins(row: Row) -> tuple[str, ...]:
     """Give the marks that a call begins with."""
-    return (core(row.call[0]),)
+    return (bare_mark(row.call[0]),)
 
 
 class _Call:
     """A call that is being read: its marks, its name, and its arguments so far."""
 
-    def __init__(self, scene: Scene) -> None:
-        row = scene.row
-        self.scene: Scene = scene
-        self.begin, self.after_name, self.end = (core(mark) for mark in row.call)
-        self.argument, self.after_key, self.after_value = (core(mark) for mark in row.argument)
+    def __init__(self, state: ReadState) -> None:
+        row = state.row
+        self.state: ReadState = state
+        self.begin, self.after_name, self.end = (bare_mark(mark) for mark in row.call)
+        self.argument, self.after_key, self.after_value = (bare_mark(mark) for mark in row.argument)
         self.name = ""
         self.id: str | None = None
         self.given: dict[str, Any] = {}
         self.schema: dict[str, Any] = {}
 
     def properties(self) -> dict[str, Any]:
-        return properties_of(self.schema, self.schema)
+        return property_schemas(self.schema, self.schema)
 
-    def heard(self, arguments: Any = None, problem: str = "") -> list[Heard]:
-        return [Heard(self.scene.cursor.text(), self.name or None, arguments, self.id, problem)]
+    def heard(self, arguments: Any = None, problem: str = "") -> list[BlockItem]:
+        return [BlockItem(self.state.cursor.block_text(), self.name or None, arguments, self.id, problem)]
 
 
-def read(scene: Scene, mark: str) -> Reading:
+def read(state: ReadState, mark: str) -> ReadSteps:
     """Read a name, and arguments until the end of the call."""
     del mark
-    call = _Call(scene)
+    call = _Call(state)
     if (yield from _read_name(call)) is None:
         return None
-    wanted = scene.find("argument or end", call.argument, call.end, "{", *scene.row.separators, near=True)
+    wanted = state.find("argument or end", call.argument, call.end, "{", *state.row.separators, adjacent=True)
     while True:
         found = yield wanted
-        if found.mark in scene.row.separators:
+        if found.mark in state.row.separators:
             continue
         if found.end:
             return call.heard(None, CUT)
@@ -76,17 +83,17 @@ def read(scene: Scene, mark: str) -> Reading:
             return (yield from _broken(call, problem)) if problem else call.heard(None, MALFORMED)
 
 
-def _read_name(call: _Call) -> Reading:
-    scene, cursor, start = call.scene, call.scene.cursor, call.scene.cursor.length
+def _read_name(call: _Call) -> ReadSteps:
+    state, cursor, start = call.state, call.state.cursor, call.state.cursor.length
     marks = (call.after_name,) if call.after_name else (call.argument, call.end)
-    found = yield scene.find("after name", *marks, *scene.begins)
+    found = yield state.find("after name", *marks, *state.begins)
     header = found.before
     if found.end or found.mark not in marks or "\n" in header.strip():
         return None
     if not call.after_name:
-        cursor.give_back(start + len(header))
-    call.name = _attribute(scene.row, header, 0)
-    call.schema = scene.schema(scene.known(call.name))
+        cursor.rewind_to(start + len(header))
+    call.name = _attribute(state.row, header, 0)
+    call.schema = state.schema(state.resolve_name(call.name))
     return call.name or None
 
 
@@ -101,24 +108,24 @@ def _attribute(row: Row, header: str, place: int) -> str:
     return ""
 
 
-def _read_object(call: _Call) -> Reading:
-    text, end = yield from skim_object(call.scene.cursor)
+def _read_object(call: _Call) -> ReadSteps:
+    text, end = yield from skip_object(call.state.cursor)
     if end != "whole":
         return (yield from _broken(call, MALFORMED))
-    found = yield call.scene.find("end", call.end, near=True)
+    found = yield call.state.find("end", call.end, adjacent=True)
     if found.mark == call.end:
         return call.heard(text)
     return call.heard(None, CUT) if found.end else (yield from _broken(call, MALFORMED))
 
 
-def _read_arguments(call: _Call) -> Reading:
+def _read_arguments(call: _Call) -> ReadSteps:
     """Read an argument, and those that follow without its end; give what is wrong, `""` where the block is over."""
-    scene, row = call.scene, call.scene.row
-    header: str | None = (yield scene.find("after key", call.after_key)).before
+    state, row = call.state, call.state.row
+    header: str | None = (yield state.find("after key", call.after_key)).before
     while header is not None:
         key = _attribute(row, header, 1)
         if row.value:
-            found = yield scene.find("value", core(row.value), near=True)
+            found = yield state.find("value", bare_mark(row.value), adjacent=True)
             if not found.mark:
                 return MALFORMED
         if not key or "\n" in key:
@@ -133,20 +140,20 @@ def _read_arguments(call: _Call) -> Reading:
     return None
 
 
-def _read_value(call: _Call, own: str) -> Reading:
+def _read_value(call: _Call, own: str) -> ReadSteps:
     """Read a value; with it, the key of an argument that ended it. Where it is broken, give None and why."""
-    scene, cursor, parts, left = call.scene, call.scene.cursor, [], None
-    wanted = scene.find("after value", call.after_value, call.argument, call.begin)
-    while not scene.unended:
+    state, cursor, parts, left = call.state, call.state.cursor, [], None
+    wanted = state.find("after value", call.after_value, call.argument, call.begin)
+    while not state.has_unended_value:
         found = yield wanted
         if found.end:
-            scene.unended = True
+            state.has_unended_value = True
             break
         parts.append(found.before)
-        if found.mark == call.after_value and not _in_cdata(scene.row, parts):
+        if found.mark == call.after_value and not _in_cdata(state.row, parts):
             return "".join(parts), None
         if found.mark == call.begin:
-            passed = _passed(call.end, scene.row).search(found.before)
+            passed = _passed(call.end, state.row).search(found.before)
             begin = cursor.length - len(found.mark) - len(found.before)
             left = begin + passed.end("end") if passed is not None else None
             parts.append(found.mark)
@@ -155,10 +162,10 @@ def _read_value(call: _Call, own: str) -> Reading:
             parts.append(found.mark)
             continue
         if left is not None and len(parts[-1]) < _LONGEST_NAME:
-            cursor.give_back(left)
+            cursor.rewind_to(left)
             return None, ""
-        header = yield scene.find("after key", call.after_key)
-        key = _attribute(scene.row, header.before, 1)
+        header = yield state.find("after key", call.after_key)
+        key = _attribute(state.row, header.before, 1)
         if key != own and key not in call.given and key in call.properties() and parts[-1].endswith("\n"):
             return "".join(parts), header.before
         parts += [found.mark, header.before, header.mark]
@@ -173,24 +180,24 @@ def _in_cdata(row: Row, parts: list[str]) -> bool:
 
 @lru_cache(64)
 def _passed(end: str, row: Row) -> re.Pattern[str]:
-    """Find a call's end with nothing but marks of sections after it."""
-    marks = "|".join(map(re.escape, (*entries_of(row), *filter(None, exits_of(row).values())))) or "(?!)"
+    """MarkSearch a call's end with nothing but marks of sections after it."""
+    marks = "|".join(map(re.escape, (*section_begins(row), *filter(None, section_ends(row).values())))) or "(?!)"
     return re.compile(rf"(?P<end>{re.escape(end)})\s*(?:(?:{marks})\s*)*\Z")
 
 
 def _value(call: _Call, key: str, text: str, header: str) -> Any:
-    row = call.scene.row
+    row = call.state.row
     cdata = _CDATA.fullmatch(text) if row.cdata else None
-    text = cdata[1] if cdata is not None else unpadded(text, padded=row.pad)
+    text = cdata[1] if cdata is not None else strip_padding(text, padded=row.pad)
     said = _attribute(row, header, 2) if len(row.attributes) > 2 else ""
     schema = call.properties().get(key)
     if said:
-        return told(text, schema, call.schema, quoted=said in _TEXTS)
-    return typed(text, schema, call.schema)
+        return parse_declared(text, schema, call.schema, quoted=said in _TEXTS)
+    return parse_by_schema(text, schema, call.schema)
 
 
-def _broken(call: _Call, problem: str) -> Reading:
-    ended = yield from end_broken(call.scene, (call.end, *call.scene.ends))
+def _broken(call: _Call, problem: str) -> ReadSteps:
+    ended = yield from skip_broken(call.state, (call.end, *call.state.ends))
     return call.heard(None, CUT if ended == CUT else problem)
 
 
@@ -210,7 +217,7 @@ def _argument(row: Row, key: str, value: Any) -> str:
         kind = "string" if type(value) is str else _TYPES.get(type(value), "object")
         word = kind if row.attributes[2] == "type" else str(type(value) is str).lower()
         head += f' {row.attributes[2]}="{word}"'
-    text = padded(written(value), always=row.pad)
+    text = add_padding(format_value(value), always=row.pad)
     return f"{row.argument[0]}{head}{row.argument[1]}{row.value}{text}{row.argument[2]}"
 
 

@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.calls import elsewhere
-from toolwire.text.cursor import Find, Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard
-from toolwire.text.json_text import skim, value_of
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem
+from toolwire.text.calls import misplaced_arguments
+from toolwire.text.cursor import MarkSearch, ReadSteps
+from toolwire.text.json_text import parse_json, skip_value
 from toolwire.text.rows import Row
-from toolwire.text.shapes.braces import read_bare
-from toolwire.text.values import json_of, properties_of, typed
+from toolwire.text.shapes.braces import parse_bare
+from toolwire.text.values import dump_json, parse_by_schema, property_schemas
 from toolwire.types import ToolCall
 
 _META = re.compile(r"\\([^\w\s])|([^\\\[\](){}.*+?^$|])")
@@ -53,57 +53,57 @@ def _literals(field: dict[str, Any], key: str) -> tuple[str, ...]:
     return (found,) if found else ()
 
 
-def run(stream: Any) -> Reading:
+def run(stream: Any) -> ReadSteps:
     """Read regions until the text ends."""
-    template: dict[str, Any] = stream.marked.row.template or {}
+    template: dict[str, Any] = stream.marks.row.template or {}
     regions = [_Region(name, field) for name, field in template.get("fields", {}).items()]
     opens = {mark: region for region in regions for mark in region.opens}
-    outside, cursor = Find(opens, tells=True), stream.cursor
-    near = Find(opens, near=True)
+    outside, cursor = MarkSearch(opens, streams_text=True), stream.cursor
+    near = MarkSearch(opens, adjacent=True)
     while True:
-        cursor.begin("")
+        cursor.begin_block("")
         found = yield near
         if found.end:
             return
         if not found.mark:
-            stream.teller.say(found.before)
+            stream.collector.add_text(found.before)
             found = yield outside
             if found.end:
                 return
         yield from _read_region(stream, opens[found.mark], found.mark, tuple(opens))
 
 
-def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]) -> Reading:
-    cursor, teller = stream.cursor, stream.teller
-    cursor.begin(mark)
+def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]) -> ReadSteps:
+    cursor, collector = stream.cursor, stream.collector
+    cursor.begin_block(mark)
     if region.name != "tool_calls":
-        stream.tells(teller.think if region.name == "thinking" else teller.say)
-        yield Find(region.closes, tells=True)
-        stream.tells(teller.say)
-        teller.end_part()
+        stream.set_text_handler(collector.add_thought if region.name == "thinking" else collector.add_text)
+        yield MarkSearch(region.closes, streams_text=True)
+        stream.set_text_handler(collector.add_text)
+        collector.end_part()
         return
     if region.is_json and region.pattern is None:
-        first = yield Find("{[", near=True)
+        first = yield MarkSearch("{[", adjacent=True)
         if not first.mark:
-            cursor.give_back(len(mark))
-            teller.say(mark)
+            cursor.rewind_to(len(mark))
+            collector.add_text(mark)
             return
         begin = cursor.length - 1
-        end = yield from skim(cursor, first.mark)
-        body = cursor.text()[begin:]
-        found = yield Find(region.closes, near=end == "whole")
+        end = yield from skip_value(cursor, first.mark)
+        body = cursor.block_text()[begin:]
+        found = yield MarkSearch(region.closes, adjacent=end == "whole")
         if not found.mark and end == "whole":
-            cursor.give_back(begin + len(body))
+            cursor.rewind_to(begin + len(body))
         problem = {"whole": "", "cut": CUT}.get(end, MALFORMED)
         _tell(stream, region, body, {}, problem)
         return
-    found = yield Find(region.closes or opens)
-    block = cursor.text().removesuffix(found.mark) if found.mark else cursor.text()
+    found = yield MarkSearch(region.closes or opens)
+    block = cursor.block_text().removesuffix(found.mark) if found.mark else cursor.block_text()
     if found.mark and not region.closes:
-        cursor.give_back(cursor.length - len(found.mark))
+        cursor.rewind_to(cursor.length - len(found.mark))
     opening = region.pattern.match(block) if region.pattern is not None else None
     if region.pattern is not None and opening is None:
-        teller.say(cursor.text())
+        collector.add_text(cursor.block_text())
         return
     body = block[opening.end() if opening is not None else len(mark) :]
     cut = CUT if found.end and region.closes else ""
@@ -112,19 +112,23 @@ def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]
 
 def _tell(stream: Any, region: _Region, body: str, captured: dict[str, Any], problem: str) -> None:
     """Tell the calls of a region."""
-    text, scene = stream.cursor.text(), stream.scene
+    text, state = stream.cursor.block_text(), stream.state
     name = captured.get("name")
     try:
-        value = _content(body, region.field, scene.schema(scene.known(name)) if name else {}) if not problem else None
+        value = (
+            _content(body, region.field, state.schema(state.resolve_name(name)) if name else {})
+            if not problem
+            else None
+        )
         made = _transformed(region.field, value, captured) if not problem else None
     except (ValueError, LookupError, TypeError):
         problem, made = MALFORMED, None
     if made is None:
         found = re.search(rf'"{_name_key(region.field)}"\s*:\s*"([^"\\\n]+)"', body)
-        stream.tell_heard([Heard(text, name or (found[1] if found else None), problem=problem)], text)
+        stream.add_items([BlockItem(text, name or (found[1] if found else None), problem=problem)], text)
         return
     items = [_call_of(each, text) for each in (made if isinstance(made, list) else [made])]
-    stream.tell_heard(items, text)
+    stream.add_items(items, text)
 
 
 def _name_key(field: dict[str, Any]) -> str:
@@ -138,13 +142,13 @@ def _content(text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
     options = field.get("content_args") or {}
     match field.get("content", "text"):
         case "json" if options.get("string_delims"):
-            return read_bare(text, options["string_delims"][0][0])
+            return parse_bare(text, options["string_delims"][0][0])
         case "json":
-            return value_of(text.strip())
+            return parse_json(text.strip())
         case "xml-inline":
             found = re.finditer(options["tag_pattern"], text, re.DOTALL)
-            properties = properties_of(schema, schema)
-            return {each["key"]: typed(each["value"], properties.get(each["key"]), schema) for each in found}
+            properties = property_schemas(schema, schema)
+            return {each["key"]: parse_by_schema(each["value"], properties.get(each["key"]), schema) for each in found}
     return text.strip()
 
 
@@ -172,17 +176,19 @@ def _filled(shape: Any, values: dict[str, Any]) -> Any:
     return shape
 
 
-def _call_of(made: Any, text: str) -> Heard:
+def _call_of(made: Any, text: str) -> BlockItem:
     inner = made.get("function", made) if isinstance(made, dict) else {}
     name = inner.get("name")
     key = next((key for key in _ARGUMENTS if key in inner), None)
-    problem = elsewhere(inner, _ARGUMENTS, ("name", "id", "type")) if key is None and name else ""
+    problem = misplaced_arguments(inner, _ARGUMENTS, ("name", "id", "type")) if key is None and name else ""
     arguments = {} if key is None else inner[key]
-    return Heard(text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None, problem)
+    return BlockItem(
+        text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None, problem
+    )
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
     """Write calls as JSON between the region's marks; what reads back otherwise will be a loss."""
     region = _Region("tool_calls", (row.template or {}).get("fields", {}).get("tool_calls", {}))
     begin, end = (region.opens or ("",))[0], (region.closes or ("",))[0]
-    return [f"{begin}{json_of({'name': call.name, 'arguments': given})}{end}" for call, given in calls]
+    return [f"{begin}{dump_json({'name': call.name, 'arguments': given})}{end}" for call, given in calls]

@@ -17,17 +17,17 @@ from toolwire.errors import InvalidField
 from toolwire.text.calls import (
     MAX_CALLS,
     SHAPE,
-    Answer,
+    CallBuilder,
     CallError,
     Offer,
     Parsed,
-    offer_of,
+    make_offer,
     read_object,
 )
-from toolwire.text.quoting import Given
+from toolwire.text.quoting import GivenTexts
 from toolwire.text.tagged.forms import FUNCTION, FUNCTION_END, forms_of
 from toolwire.text.tagged.scanner import Block, Scanner, scan
-from toolwire.text.values import properties_of, types_of
+from toolwire.text.values import allowed_types, property_schemas
 from toolwire.types import ToolCall
 from toolwire.wire.arguments import parse_arguments
 
@@ -43,37 +43,37 @@ _PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
 _PARAMETER_END = re.compile(r"</parameter>[ \t\r]*(?:\n|$)")
 
 
-def read_block(block: Block, answer: Answer, offer: Offer | None = None) -> ToolCall | CallError:
+def read_block(block: Block, builder: CallBuilder, offer: Offer | None = None) -> ToolCall | CallError:
     """Give the call that a block stands for, or what is wrong with it."""
     body, text = block.body.strip(), block.text.strip()
     if not block.whole:
         reason = _NOT_ENDED if block.form == "fence" else _NOT_CLOSED
-        return answer.refuse("incomplete", reason, text)
+        return builder.make_error("incomplete", reason, text)
     if body.startswith(FUNCTION) and block.form in {"function_tag", "tool_call_tag"}:
-        return _read_function(body, text, answer, offer)
+        return _read_function(body, text, builder, offer)
     value, problem = parse_arguments(body)
     if problem is None and (not body or body == "null"):
         problem = "there is nothing in it"
     if problem is not None:
         unlike = problem.startswith("an object was expected")
         code: Any = "unrecognised_tool_call" if unlike else "invalid_json"
-        return answer.refuse(code, f"{problem}; {SHAPE}", text)
-    return read_object(value, text, answer, *_ARGUMENTS[block.form])
+        return builder.make_error(code, f"{problem}; {SHAPE}", text)
+    return read_object(value, text, builder, *_ARGUMENTS[block.form])
 
 
-def _read_function(body: str, text: str, answer: Answer, offer: Offer | None) -> ToolCall | CallError:
+def _read_function(body: str, text: str, builder: CallBuilder, offer: Offer | None) -> ToolCall | CallError:
     """Read a call in tags: one JSON object, or a tag for each argument."""
     opening = _NAME.match(body)
     if opening is None or not body.endswith(FUNCTION_END):
-        return answer.refuse("unrecognised_tool_call", f"a tag {FUNCTION}NAME> was expected", text)
+        return builder.make_error("unrecognised_tool_call", f"a tag {FUNCTION}NAME> was expected", text)
     name, inner = opening[1], body[opening.end() : -len(FUNCTION_END)].strip()
     if not inner.startswith("<"):
-        return answer.admit(name, inner, None, text)
+        return builder.build(name, inner, None, text)
     tool = offer.get(name) if offer is not None else None
     arguments, problem = _read_parameters(inner, _types_of(tool))
     if problem is not None:
-        return answer.refuse("invalid_arguments", problem, text, name)
-    return answer.admit(name, arguments, None, text)
+        return builder.make_error("invalid_arguments", problem, text, name)
+    return builder.build(name, arguments, None, text)
 
 
 def _read_parameters(text: str, types: dict[str, set[str]]) -> tuple[dict[str, Any], str | None]:
@@ -98,7 +98,7 @@ def _read_parameters(text: str, types: dict[str, set[str]]) -> tuple[dict[str, A
 def _types_of(tool: Any) -> dict[str, set[str]]:
     """Give the types of each parameter, as far as a schema says them."""
     schema = tool.plain_parameters if tool is not None else None
-    return {name: types_of(inner, schema) for name, inner in properties_of(schema, schema).items()}
+    return {name: allowed_types(inner, schema) for name, inner in property_schemas(schema, schema).items()}
 
 
 def _value_of(text: str, kinds: set[str] | None) -> Any:
@@ -111,7 +111,7 @@ def _value_of(text: str, kinds: set[str] | None) -> Any:
         return text
 
 
-def scanner_for(offer: Offer | None, readers: Iterable[str] = (), given: Given | None = None) -> Scanner:
+def scanner_for(offer: Offer | None, readers: Iterable[str] = (), given: GivenTexts | None = None) -> Scanner:
     """Give what finds blocks in a text; without a tool that could be called, it finds none."""
     if offer is not None and not offer:
         return Scanner(())
@@ -121,7 +121,7 @@ def scanner_for(offer: Offer | None, readers: Iterable[str] = (), given: Given |
 
 def _is_call(offer: Offer | None, text: str) -> bool:
     """Whether a whole text is the JSON of a call, and of one that can be run."""
-    read = read_block(Block("bare_json", text, text), Answer(offer), offer)
+    read = read_block(Block("bare_json", text, text), CallBuilder(offer), offer)
     return isinstance(read, ToolCall)
 
 
@@ -143,18 +143,18 @@ def parse(
     """
     if text is not None and type(text) is not str:
         raise InvalidField("text", f"must be a text, not {type(text).__name__}", path="text_tagged.parse")
-    offer = offer_of(tools)
-    return read_text(text or "", Answer(offer, seed, limit), offer, readers, whole=whole, given=Given(given))
+    offer = make_offer(tools)
+    return read_text(text or "", CallBuilder(offer, seed, limit), offer, readers, whole=whole, given=GivenTexts(given))
 
 
 def read_text(
     text: str,
-    answer: Answer,
+    builder: CallBuilder,
     offer: Offer | None,
     readers: Iterable[str] = (),
     *,
     whole: bool = True,
-    given: Given | None = None,
+    given: GivenTexts | None = None,
 ) -> Parsed:
     """Read the calls of a text that is part of an answer."""
     calls: list[ToolCall] = []
@@ -164,7 +164,7 @@ def read_text(
         if type(item) is str:
             words.append(item)
             continue
-        read = read_block(item, answer, offer)  # type: ignore[arg-type]
+        read = read_block(item, builder, offer)  # type: ignore[arg-type]
         if isinstance(read, ToolCall):
             calls.append(read)
         else:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from toolwire.text.tagged.escaping import escape_quotes
 from toolwire.text.tagged.forms import END, FENCE
-from toolwire.text.tagged.writing import escape_quotes
 from toolwire.types import Context, ServerTool, Tool
 from toolwire.types.encoded import write_json
 

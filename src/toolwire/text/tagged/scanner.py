@@ -30,7 +30,7 @@ class Block(NamedTuple):
     whole: bool = True
 
 
-Found = str | Block
+ScannedItem = str | Block
 
 
 def _never(_text: str) -> bool:
@@ -63,22 +63,22 @@ class Scanner:
         self._state = _HELD
         self._fresh = True
         self._first = True
-        self._found: list[Found] = []
+        self._found: list[ScannedItem] = []
         self._words: list[str] = []
 
-    def feed(self, text: str) -> list[Found]:
+    def feed(self, text: str) -> list[ScannedItem]:
         """Give what is found with this piece."""
         if self._state == SHOWN and "\n" not in text:
             return [text] if text else []
         self._found, place = [], 0
         while place < len(text):
             end = text.find("\n", place) + 1 or len(text)
-            self._take(text[place:end])
+            self._read_piece(text[place:end])
             place = end
-        self._tell_words()
+        self._emit_words()
         return self._found
 
-    def close(self, *, whole: bool = True) -> list[Found]:
+    def close(self, *, whole: bool = True) -> list[ScannedItem]:
         """Give what is left; a text that was cut off has no last line that could end a block."""
         self._found = []
         line = "".join(self._line)
@@ -91,20 +91,20 @@ class Scanner:
             self._end_held(line)
         blank, self._blank = "".join(self._blank), []
         if self._pending is not None:
-            self._tell_pending(blank)
+            self._emit_pending(blank)
         elif blank:
-            self._say(blank)
-        self._tell_words()
+            self._add_text(blank)
+        self._emit_words()
         return self._found
 
-    def _take(self, piece: str) -> None:
+    def _read_piece(self, piece: str) -> None:
         """Take a piece of the present line, or the last one of it."""
         if self._state != SHOWN:
             self._line.append(piece)
         if self._state == _HELD:
             self._decide()
         elif self._state != _KEPT:
-            self._say(piece)
+            self._add_text(piece)
         if piece[-1] == "\n":
             self._end_line()
 
@@ -113,7 +113,7 @@ class Scanner:
         held = "".join(self._line)
         if held[0] not in _BEGINNINGS or (held == "\n" and not self._fresh):
             self._state = SHOWN
-            self._say(held)
+            self._add_text(held)
             return
         line = held.removesuffix("\n")
         waits, ended = False, line != held
@@ -125,13 +125,13 @@ class Scanner:
             waits = waits or opens is None
         if not waits and not (self._fresh and _is_blank(line)):
             self._state = READ if may_matter(line) else SHOWN
-            self._say(held)
+            self._add_text(held)
 
     def _open(self, form: Form) -> None:
         """Begin a block; the blank lines before it belong to the block before it, or to it."""
         blank, self._blank = self._blank, []
         if self._pending is not None:
-            self._tell_pending("".join(blank))
+            self._emit_pending("".join(blank))
             blank = []
         self._form, self._lines, self._leading, self._state = form, blank, len(blank), _KEPT
 
@@ -156,7 +156,7 @@ class Scanner:
         self._blank.append(line)
         if len(self._blank) > _MAX_BLANK_LINES:
             blank, self._blank = "".join(self._blank), []
-            self._say(blank)
+            self._add_text(blank)
 
     def _end_held(self, line: str) -> None:
         """End a last line that nothing ended: it may be blank, or all that there is of a block."""
@@ -169,7 +169,7 @@ class Scanner:
         elif self._fresh and _is_blank(line):
             self._blank.append(line)
         else:
-            self._say(line)
+            self._add_text(line)
 
     def _end_block(self, *, whole: bool) -> None:
         form, lines = self._form, self._lines
@@ -188,26 +188,26 @@ class Scanner:
         self._found = inner.feed(text)
         self._found = join([*self._found, *inner.close(whole=whole)])
 
-    def _tell_pending(self, tail: str) -> None:
+    def _emit_pending(self, tail: str) -> None:
         if self._pending is None:
             return
         block, self._pending = self._pending._replace(text=self._pending.text + tail), None
         if self._is_quoted(block.text):
             self._words.append(block.text)
             return
-        self._tell_words()
+        self._emit_words()
         self._found.append(block)
 
-    def _say(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         """Show words; the blank lines before them are shown too, unless they follow a block."""
         blank, self._blank = "".join(self._blank), []
         if self._pending is not None:
-            self._tell_pending(blank)
+            self._emit_pending(blank)
             blank = ""
         self._fresh = False
         self._words += (blank, text)
 
-    def _tell_words(self) -> None:
+    def _emit_words(self) -> None:
         words, self._words = "".join(self._words), []
         if words:
             self._found.append(words)
@@ -224,9 +224,9 @@ def _is_thought(line: str) -> bool:
     return bare.startswith(_THOUGHTS) and ("</" not in bare or bare.endswith(("</think>", "</thinking>")))
 
 
-def join(found: list[Found]) -> list[Found]:
+def join(found: list[ScannedItem]) -> list[ScannedItem]:
     """Join words that follow each other."""
-    joined: list[Found] = []
+    joined: list[ScannedItem] = []
     words: list[str] = []
     for item in found:
         if isinstance(item, Block):
@@ -248,7 +248,7 @@ def _body_of(form: str, lines: list[str], *, whole: bool) -> str:
     return body if body.startswith(FUNCTION) else ""
 
 
-def scan(text: str, scanner: Scanner, *, whole: bool = True) -> list[Found]:
+def scan(text: str, scanner: Scanner, *, whole: bool = True) -> list[ScannedItem]:
     """Give what is found in a whole text."""
     found = scanner.feed(text)
     return join([*found, *scanner.close(whole=whole)])

@@ -6,24 +6,24 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import form_of, made_by
-from toolwire.text.calls import Answer, CallError, Offer
+from toolwire.text.calls import CallBuilder, CallError, Offer
 from toolwire.text.tagged.blocks import read_block
-from toolwire.text.tagged.scanner import Block, Found, Scanner
+from toolwire.text.tagged.scanner import Block, ScannedItem, Scanner
 from toolwire.types import Message, Opaque, ToolCall
 from toolwire.wire.names import fingerprint
 
 DIALECT = "text-tagged"
 
 
-class BlockListener:
+class BlockReader:
     """Hears a text: its words, and calls; a block that is no call is one that does not run, and says why.
 
     Calls that are told `late` stand apart from the text that they were in.
     """
 
-    def __init__(self, scanner: Scanner, answer: Answer, offer: Offer | None, *, late: bool = False) -> None:
+    def __init__(self, scanner: Scanner, builder: CallBuilder, offer: Offer | None, *, late: bool = False) -> None:
         self._scanner = scanner
-        self._answer = answer
+        self._builder = builder
         self._offer = offer
         self._begins = True
         self._late = late
@@ -36,7 +36,7 @@ class BlockListener:
         """Give what is left; an answer that was cut off is not `whole`."""
         return self._hear(self._scanner.close(whole=whole))
 
-    def _hear(self, found: Iterable[Found]) -> list[str | ToolCall]:
+    def _hear(self, found: Iterable[ScannedItem]) -> list[str | ToolCall]:
         heard: list[str | ToolCall] = []
         for item in found:
             heard.append(self._call_of(item) if isinstance(item, Block) else item)
@@ -44,7 +44,7 @@ class BlockListener:
         return heard
 
     def _call_of(self, block: Block) -> ToolCall:
-        read = read_block(block, self._answer, self._offer)
+        read = read_block(block, self._builder, self._offer)
         call = read.as_call() if isinstance(read, CallError) else read
         form: dict[str, Any] = {"block": block.text, "says": _meaning(call)}
         if self._begins:

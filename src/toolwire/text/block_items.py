@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.text.cursor import Cursor, Find, Reading
-from toolwire.text.rows import Row, core
+from toolwire.text.cursor import Cursor, MarkSearch, ReadSteps
+from toolwire.text.rows import Row, bare_mark
 from toolwire.types import Tool
 
 
-class Heard(Struct, frozen=True):
+class BlockItem(Struct, frozen=True):
     """A part of a block: a call with its text, or words, where there is no name.
 
     `arguments` are an object, or the JSON text of one. `problem` says why they cannot be given.
@@ -29,7 +29,7 @@ class Heard(Struct, frozen=True):
     problem: str = ""
 
     @property
-    def cut(self) -> bool:
+    def is_cut(self) -> bool:
         """Whether the text ended before the call did."""
         return self.problem == CUT
 
@@ -38,7 +38,7 @@ CUT = "the text ended before the call did"
 MALFORMED = "the call is malformed"
 
 
-class Scene(Struct):
+class ReadState(Struct):
     """Where a shape reads: the row of its format, its marks, the cursor, and the tools that were offered.
 
     `body` is where the present call begins in its block, after its marks. `unended` says that no value ends any more,
@@ -50,20 +50,20 @@ class Scene(Struct):
     offer: Any
     begins: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
-    marks: dict[str, Find] = {}
-    body: int = 1
-    unended: bool = False
+    searches: dict[str, MarkSearch] = {}
+    body_start: int = 1
+    has_unended_value: bool = False
     whole: bool = True
 
-    def ended(self, mark: str) -> bool:
+    def ends_with(self, mark: str) -> bool:
         """Whether the text ends with a mark, and was not cut off."""
-        return self.cursor.ended and self.whole and self.cursor.text().rstrip().endswith(mark)
+        return self.cursor.ended and self.whole and self.cursor.block_text().rstrip().endswith(mark)
 
-    def find(self, key: str, *marks: str, near: bool = False) -> Find:
+    def find(self, key: str, *marks: str, adjacent: bool = False) -> MarkSearch:
         """Give what is looked for, made once."""
-        made = self.marks.get(key)
+        made = self.searches.get(key)
         if made is None:
-            made = self.marks[key] = Find(marks, near=near)
+            made = self.searches[key] = MarkSearch(marks, adjacent=adjacent)
         return made
 
     def tool(self, name: str) -> Tool | None:
@@ -74,7 +74,7 @@ class Scene(Struct):
         """Whether a tool may be called."""
         return self.offer is None or name in self.offer
 
-    def known(self, name: str) -> str:
+    def resolve_name(self, name: str) -> str:
         """Give a name as it was offered; models put a namespace before it."""
         return name if name in (self.offer or ()) else name.removeprefix("functions.")
 
@@ -84,36 +84,36 @@ class Scene(Struct):
         return tool.parameters or {} if tool is not None else {}
 
 
-def entries_of(row: Row) -> tuple[str, ...]:
+def section_begins(row: Row) -> tuple[str, ...]:
     """Give the marks that begin a section."""
-    return tuple(core(begin) for begin, _ in row.pairs)
+    return tuple(bare_mark(begin) for begin, _ in row.pairs)
 
 
-def exits_of(row: Row) -> dict[str, str]:
+def section_ends(row: Row) -> dict[str, str]:
     """Give the end of each section by its beginning."""
-    return {core(begin): core(end) for begin, end in row.pairs if end}
+    return {bare_mark(begin): bare_mark(end) for begin, end in row.pairs if end}
 
 
-def end_broken(scene: Scene, ends: Iterable[str], more: tuple[str, ...] = ()) -> Reading:
+def skip_broken(state: ReadState, ends: Iterable[str], more: tuple[str, ...] = ()) -> ReadSteps:
     """Go to the end of a broken block, and say what is wrong: it is malformed, or the text ended in it."""
-    cursor, known, begins = scene.cursor, tuple(end for end in ends if end), (*scene.begins, *more)
-    inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=False)
+    cursor, known, begins = state.cursor, tuple(end for end in ends if end), (*state.begins, *more)
+    inside = _end_inside(cursor.block_text(), state.body_start, known, begins, at_end=False)
     if inside is not None:
-        cursor.give_back(inside)
+        cursor.rewind_to(inside)
         return MALFORMED
-    found = yield scene.find(f"broken {known} {more}", *known, *begins)
+    found = yield state.find(f"broken {known} {more}", *known, *begins)
     if found.end:
-        inside = _end_inside(cursor.text(), scene.body, known, begins, at_end=True)
+        inside = _end_inside(cursor.block_text(), state.body_start, known, begins, at_end=True)
         if inside is not None and inside < cursor.length:
-            cursor.give_back(inside)
+            cursor.rewind_to(inside)
         return CUT if inside is None else MALFORMED
     if found.mark not in known:
-        cursor.give_back(cursor.length - len(found.mark))
+        cursor.rewind_to(cursor.length - len(found.mark))
     return MALFORMED
 
 
 def _end_inside(text: str, body: int, ends: tuple[str, ...], begins: tuple[str, ...], *, at_end: bool) -> int | None:
-    """Find where the block ends inside of what was taken."""
+    """MarkSearch where the block ends inside of what was taken."""
     pattern = _inside(ends, begins)
     if pattern is None:
         return None

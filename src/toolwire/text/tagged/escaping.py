@@ -60,33 +60,33 @@ class Escaper(Scanner):
 
     def __init__(self, forms: tuple[Form, ...] = PROTOCOL) -> None:
         super().__init__([form for form in forms if not form.alone])
-        self.marked: bool = False
+        self.marks: bool = False
         self._within = False
 
-    def say(self, text: str) -> str:
+    def feed_text(self, text: str) -> str:
         """Give what can be said of these words."""
         if text:
             self._within = text[-1] != "\n"
         return _words(self.feed(text))
 
-    def end(self) -> str:
+    def finish(self) -> str:
         """Give the words that are left."""
         return _words(self.close())
 
     def before_block(self) -> str:
         """Give what has to be said so that a block can follow: the end of the line, and of what is open."""
-        said = self.say("\n") if self._within else ""
+        said = self.feed_text("\n") if self._within else ""
         if self._zone is not None:
-            self.marked = True
-            said += self.say(f"{self._zone.end}\n")
+            self.marks = True
+            said += self.feed_text(f"{self._zone.end}\n")
         return said + _words(self.close())
 
     def _open(self, form: Form) -> None:
         del form
-        self.marked = True
+        self.marks = True
         held = "".join(self._line)
         self._state = SHOWN
-        self._say(_ESCAPE + held)
+        self._add_text(_ESCAPE + held)
 
 
 def _words(found: list[Any]) -> str:
@@ -96,4 +96,4 @@ def _words(found: list[Any]) -> str:
 def escape(text: str, forms: tuple[Form, ...] = PROTOCOL) -> str:
     """Mark each line that would begin a block where the text stands alone."""
     escaper = Escaper(forms)
-    return escaper.say(text) + escaper.end()
+    return escaper.feed_text(text) + escaper.finish()

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of
-from toolwire.text.reader import Found
-from toolwire.text.tagged.keeping import begins_text
+from toolwire.text.reader import TextItem
+from toolwire.text.tagged.call_blocks import begins_text
 from toolwire.text.writing import FormatWriter
 from toolwire.types import Message, Opaque, Part, Text, Thinking, ToolCall
 from toolwire.types.spelling import MessageSpelling, TextSpelling
@@ -21,20 +21,20 @@ from toolwire.types.spelling import MessageSpelling, TextSpelling
 _Worded = Text | Thinking | ToolCall
 
 
-def says_more(part: Text) -> bool:
+def has_metadata(part: Text) -> bool:
     """Return True if its wire said more of a text than its words."""
     opaque = part.opaque
     return bool(part.citations or part.cache or (opaque is not None and (opaque.value or opaque.spelling)))
 
 
-def rest_of(part: Text, dialect: str, words: str = "") -> Text:
+def last_piece(part: Text, dialect: str, words: str = "") -> Text:
     """Return the last piece of a text: it carries what else the wire said of the whole."""
     opaque = part.opaque or Opaque(dialect, {})
     spelling = replace(shared_spelling_of(opaque, opaque.dialect, TextSpelling), is_continued=True)
     return replace(part, text=words, opaque=replace(opaque, spelling=spelling))
 
 
-def joined(found: Iterable[Found]) -> list[str | Thinking | ToolCall]:
+def join_items(found: Iterable[TextItem]) -> list[str | Thinking | ToolCall]:
     """Join words that follow each other, and pieces of a thought."""
     told: list[Any] = []
     last: Any = None
@@ -50,7 +50,7 @@ def joined(found: Iterable[Found]) -> list[str | Thinking | ToolCall]:
     return told
 
 
-def split(part: Text, found: Sequence[str | Thinking | ToolCall], dialect: str) -> list[Part]:
+def split_text(part: Text, found: Sequence[str | Thinking | ToolCall], dialect: str) -> list[Part]:
     """Give the parts of a text in which calls or thoughts were found; one with nothing of that is a part as it is."""
     if all(isinstance(item, str) for item in found):
         words = "".join(map(str, found))
@@ -59,9 +59,9 @@ def split(part: Text, found: Sequence[str | Thinking | ToolCall], dialect: str) 
     for item in found:
         opaque = None if pieces or part.opaque is None else Opaque(dialect, {})
         pieces.append(Text(item, opaque=opaque) if isinstance(item, str) else item)
-    if says_more(part):
+    if has_metadata(part):
         last = pieces.pop() if len(pieces) > 1 and type(pieces[-1]) is Text else None
-        pieces.append(rest_of(part, dialect, last.text if isinstance(last, Text) else ""))
+        pieces.append(last_piece(part, dialect, last.text if isinstance(last, Text) else ""))
     return pieces
 
 
@@ -73,7 +73,7 @@ def _opaque_of(part: Part) -> Opaque | None:
     return part if isinstance(part, Opaque) else part.opaque
 
 
-class Weaver:
+class MessageWriter:
     """Writes the parts of messages into text; losses go to the ledger, at the place where it stands."""
 
     def __init__(self, ledger: Ledger, writer: FormatWriter) -> None:
@@ -84,12 +84,12 @@ class Weaver:
         """Give a message whose calls stand in its text; `verbatim` words are not looked at."""
         own = made_by(message.opaque, self.ledger.dialect)
         if type(message.content) is str:
-            said = self.writer.weave([Text(message.content)], verbatim=verbatim) if message.content else ""
+            said = self.writer.write_parts([Text(message.content)], verbatim=verbatim) if message.content else ""
             return message if said == message.content else replace(message, content=said)
         parts = self._weave_parts(message.parts, own, verbatim=verbatim, keeps_native=keeps_native)
         if len(parts) == len(message.parts) and all(map(_is, parts, message.parts)):
             return message
-        alone = len(parts) == 1 and isinstance(parts[0], Text) and not says_more(parts[0])
+        alone = len(parts) == 1 and isinstance(parts[0], Text) and not has_metadata(parts[0])
         spelling = shared_spelling_of(message.opaque, self.ledger.dialect, MessageSpelling)
         is_string = alone and (not (own and keeps_native) or spelling.has_text_content)
         content: Any = parts[0].text if is_string else parts  # type: ignore[union-attr]
@@ -119,7 +119,7 @@ class Weaver:
     def _is_word(self, part: Part, *, native: bool) -> bool:
         """Whether a part stands in a text; a thought does, if it was read in one."""
         if isinstance(part, Thinking):
-            return self.writer.thinks and part.opaque is None and not part.signature
+            return self.writer.has_thoughts and part.opaque is None and not part.signature
         return isinstance(part, Text) or (isinstance(part, ToolCall) and not native)
 
     def _joins(self, part: Part, last: Part) -> bool:
@@ -137,7 +137,7 @@ class Weaver:
     def _join(self, group: list[_Worded], own: bool, *, verbatim: bool) -> Part:
         """Give the text in which these parts stand."""
         first = group[0]
-        words = self.writer.weave(group, verbatim=verbatim)
+        words = self.writer.write_parts(group, verbatim=verbatim)
         if len(group) == 1 and isinstance(first, Text):
             return first if words == first.text else replace(first, text=words)
         for part in group:

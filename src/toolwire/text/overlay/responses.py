@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from toolwire.encoding.finish import CUT, wants_calls
 from toolwire.encoding.ledger import made_by, shared_spelling_of
-from toolwire.text.calls import Answer, Offer
-from toolwire.text.overlay.weaving import Weaver, joined, says_more, split
-from toolwire.text.tagged.keeping import block_of
+from toolwire.text.calls import CallBuilder, Offer
+from toolwire.text.overlay.text_parts import MessageWriter, has_metadata, join_items, split_text
+from toolwire.text.tagged.call_blocks import block_of
 from toolwire.types import Choice, Opaque, Part, Response, Text, Thinking, ToolCall
 from toolwire.types.spelling import MessageSpelling
 
 
-class Reading:
+class ResponseReader:
     """How answers are read: what hears a text, and whether its calls count `late`, after the wire's own.
 
     `earlier` are the ids of the conversation's calls.
@@ -30,21 +30,21 @@ class Reading:
     def __init__(
         self,
         dialect: str,
-        listen: Callable[[Answer], Any],
+        make_reader: Callable[[CallBuilder], Any],
         offer: Offer | None,
         *,
-        late: bool = False,
+        appends_calls: bool = False,
         earlier: Collection[str] = frozenset(),
     ) -> None:
         self.dialect = dialect
-        self.listen = listen
-        self.counts_late = late
+        self.make_reader = make_reader
+        self.appends_calls = appends_calls
         self._offer = offer
         self._earlier = earlier
 
-    def answer(self, response: Response, place: int) -> Answer:
+    def call_builder(self, response: Response, place: int) -> CallBuilder:
         """Give what counts the calls of one answer."""
-        return Answer(self._offer, _seed_of(response, place), earlier=self._earlier)
+        return CallBuilder(self._offer, _seed_of(response, place), earlier=self._earlier)
 
     def read(self, response: Response) -> Response:
         """Read the calls in the texts of a response."""
@@ -55,34 +55,34 @@ class Reading:
         message, cut = choice.message, choice.finish_reason in CUT
         worded = type(message.content) is str
         parts: list[Part] = [Text(message.text)] if worded else message.parts
-        answer = self.answer(response, place)
+        builder = self.call_builder(response, place)
         read: list[Part] = []
         late: list[ToolCall] = []
         for index, part in enumerate(parts):
             if type(part) is not Text:
                 read.append(part)
                 if type(part) is ToolCall:
-                    answer.take(part.id)
+                    builder.register(part.id)
                 continue
-            found = self._hear(part.text, answer, whole=not (cut and index == len(parts) - 1))
-            if self.counts_late:
+            found = self._hear(part.text, builder, whole=not (cut and index == len(parts) - 1))
+            if self.appends_calls:
                 late += [item for item in found if isinstance(item, ToolCall)]
-                found = joined(item for item in found if not isinstance(item, ToolCall))
-                if not found and late and not says_more(part):
+                found = join_items(item for item in found if not isinstance(item, ToolCall))
+                if not found and late and not has_metadata(part):
                     continue
-            read += split(part, found, self.dialect)
-        read += self.late(late, natively=ToolCall in map(type, parts))
+            read += split_text(part, found, self.dialect)
+        read += self.appended_calls(late, has_native=ToolCall in map(type, parts))
         if len(read) == len(parts) and all(map(is_, read, parts)):
             return choice
-        return end_choice(replace(choice, message=replace(message, content=read)), read, worded=worded)
+        return finish_choice(replace(choice, message=replace(message, content=read)), read, worded=worded)
 
-    def _hear(self, text: str, answer: Answer, *, whole: bool) -> list[str | Thinking | ToolCall]:
-        listener = self.listen(answer)
-        return joined([*listener.feed(text), *listener.close(whole=whole)])
+    def _hear(self, text: str, builder: CallBuilder, *, whole: bool) -> list[str | Thinking | ToolCall]:
+        listener = self.make_reader(builder)
+        return join_items([*listener.feed(text), *listener.close(whole=whole)])
 
-    def late(self, calls: list[ToolCall], *, natively: bool) -> list[Part]:
+    def appended_calls(self, calls: list[ToolCall], *, has_native: bool) -> list[Part]:
         """Give the calls in the text of a native answer: as words, if the wire itself brought calls."""
-        if not natively:
+        if not has_native:
             return [*calls]
         return [Text(block_of(call) or "", opaque=Opaque(self.dialect, {})) for call in calls]
 
@@ -92,8 +92,8 @@ def _seed_of(response: Response, place: int) -> str:
     return f"{response.id or response.created or ''}/{place}"
 
 
-def end_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
-    """Say of an answer why it ended, now that its calls are known, and how its wire spelled its text."""
+def finish_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
+    """Say of an answer why it ended, now that its calls are known, and how its wire mark_spellings its text."""
     called = any(type(part) is ToolCall and part.complete for part in parts)
     message, reason = choice.message, wants_calls(choice.finish_reason, called=called)
     if worded and message.opaque is not None:
@@ -103,7 +103,7 @@ def end_choice(choice: Choice, parts: list[Part], *, worded: bool) -> Choice:
     return replace(choice, message=message, finish_reason=reason)
 
 
-def write(response: Response, weaver: Weaver) -> Response:
+def write_response(response: Response, weaver: MessageWriter) -> Response:
     """Write the calls of a response into its texts."""
     choices = []
     for place, choice in enumerate(response.choices):
