@@ -311,7 +311,7 @@ CACHES = {
     "text.rows.rows": "a data file",
     "text.rows.turn_marks": "a data file",
     "text.shapes.parameters._passed": "the marks of a format",
-    "text.writing._escaping": "the marks of a format",
+    "text.writing._escape_patterns": "the marks of a format",
     "traces.tables.table": "the tables of a database",
     "traces.writer._hooked": "whether forks are waited for",
     "wire.names.read_grammar": "the grammars of ids that were configured",

@@ -1,10 +1,11 @@
-"""A text that comes in pieces, and a reading that asks it for marks.
+"""A text that arrives in pieces, and the generators that search it for marks.
 
 Rules of this file:
-- A reading is a generator: it yields what it looks for, and is sent what was found. However the text was cut, it is
-  sent the same.
-- Each character is looked at once, and what may still begin a mark waits: never more than one mark.
-- the block is the text of the block that is being read, and `rewind_to` lets it be read again as something else.
+- A reader is a generator of type `ReadSteps`: it yields a search and is sent the hit. However the text is split into
+  pieces, it is sent the same hits.
+- Each character is examined once. Text is held back only while it may be the start of a mark, so at most the length of
+  one mark waits.
+- The block is the text that is being read. `rewind_to` returns its end to the input, to be read as something else.
 """
 
 import re
@@ -15,7 +16,7 @@ _BLANK = re.compile(r"\s*")
 
 
 class _Hit(NamedTuple):
-    """What was found: the mark, the text before it, and whether the text ended instead."""
+    """The result of a search: the mark, the text before it, and whether the text ended without a mark."""
 
     mark: str
     before: str
@@ -23,9 +24,9 @@ class _Hit(NamedTuple):
 
 
 class MarkSearch:
-    """Marks that are looked for together. The first is taken, and of those that begin there the longest.
+    """A search for any of several marks: the first occurrence, and at one position the longest mark.
 
-    With `adjacent`, only blanks may stand before it. With `tells`, the text before is told as it comes.
+    With `adjacent`, only white space may precede the mark. With `streams_text`, the text before it is not held back.
     """
 
     __slots__ = ("_firsts", "_longest", "_prefixes", "adjacent", "pattern", "streams_text")
@@ -39,16 +40,16 @@ class MarkSearch:
         self.adjacent: bool = adjacent
         self.streams_text: bool = streams_text
 
-    def held_from(self, window: str, at: int) -> int:
-        """Say from where on the end of a text may begin a mark."""
-        for place in range(max(at, len(window) - self._longest + 1), len(window)):
-            if window[place] in self._firsts and window[place:] in self._prefixes:
-                return place
+    def held_from(self, window: str, start: int) -> int:
+        """Return the index from which the end of `window` may be the start of a mark."""
+        for index in range(max(start, len(window) - self._longest + 1), len(window)):
+            if window[index] in self._firsts and window[index:] in self._prefixes:
+                return index
         return len(window)
 
 
 class PatternSearch(MarkSearch):
-    """Single characters, or a backslash with what it escapes."""
+    """A search for single characters, or for a backslash and the character that it escapes."""
 
     __slots__ = ()
 
@@ -56,22 +57,22 @@ class PatternSearch(MarkSearch):
         super().__init__(())
         self.pattern: re.Pattern[str] = re.compile(pattern, re.DOTALL)
 
-    def held_from(self, window: str, at: int) -> int:
-        """Say that a last backslash waits for what it escapes."""
-        return len(window) - 1 if len(window) > at and window[-1] == "\\" else len(window)
+    def held_from(self, window: str, start: int) -> int:
+        """Hold back a final backslash until the character that it escapes arrives."""
+        return len(window) - 1 if len(window) > start and window[-1] == "\\" else len(window)
 
 
 ReadSteps = Generator[MarkSearch, _Hit, Any]
 
 
 class Cursor:
-    """Where a reading stands in its text. `say` is told of the words that need not wait."""
+    """The reading position in a text. `on_text` receives text that does not have to wait."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, on_text: Callable[[str], None]) -> None:
         self._block: list[str] = []
         self.length: int = 0
         self.ended: bool = False
-        self._on_text = say
+        self._on_text = on_text
         self._window = ""
         self._at = 0
         self._before: list[str] = []
@@ -79,18 +80,18 @@ class Cursor:
         self._target: Any = None
 
     def start(self, steps: ReadSteps) -> None:
-        """Begin a reading."""
+        """Start the reader `steps`."""
         self._steps = steps
         self._target = next(steps)
 
     def feed(self, piece: str) -> None:
-        """Take a piece of the text."""
+        """Append a piece of the text, and continue the reader."""
         self._window = self._window[self._at :] + piece
         self._at = 0
         self._run()
 
     def close(self) -> None:
-        """Take the end of the text."""
+        """Mark the end of the text, and continue the reader."""
         self.ended = True
         self._run()
 
@@ -105,24 +106,24 @@ class Cursor:
                 self._steps = None
 
     def begin_block(self, mark: str) -> None:
-        """Begin a block with its mark."""
+        """Start a new block with its opening mark."""
         self._block = [mark]
         self.length = len(mark)
 
     def block_text(self) -> str:
-        """Give the text of the block so far."""
+        """Return the text of the current block."""
         return "".join(self._block)
 
     def rewind_to(self, size: int) -> None:
-        """Let all of the block but its first characters be read again."""
-        whole = self.block_text()
+        """Keep the first `size` characters of the block, and read everything after them again."""
+        block = self.block_text()
         back = self.length - size
         if back <= self._at:
             self._at -= back
         else:
-            self._window = whole[size:] + self._window[self._at :]
+            self._window = block[size:] + self._window[self._at :]
             self._at = 0
-        self._block = [whole[:size]]
+        self._block = [block[:size]]
         self.length = size
 
     def _search(self, target: MarkSearch) -> _Hit | None:

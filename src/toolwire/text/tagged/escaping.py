@@ -1,11 +1,10 @@
-"""Calls, results and words as text: what is a call reads as one, and what is none cannot be taken for one.
+"""Encode calls, results and text in the protocol, so that calls decode as calls and other text never does.
 
 Rules of this file:
-- A result is JSON on one line, so no line of a tool's output can begin or end a block: however the output
-  looks, it stays inside. Its words come back exactly.
-- In words that others wrote, a line that would begin a block gets a backslash before its fence. It reads as a
-  quotation, and calls nothing where a model repeats it.
-- What cannot be run is written so that nobody reads it as something that can: its text stands as a text.
+- A result is JSON on one line, so no line of a tool's output can begin or end a block. The output decodes unchanged.
+- In text that others wrote, a line that would begin a block gets a backslash before its fence. It is then a quotation,
+  and does not become a call if the model repeats it.
+- A call that cannot run is encoded so that it cannot be mistaken for one that can: its arguments remain a text.
 """
 
 import re
@@ -25,14 +24,14 @@ _QUOTED = re.compile(r"^([ \t]*)(~~~+[ \t]*tool_(?:call|result))", re.MULTILINE)
 
 
 def escape_quotes(text: str, forms: tuple[Form, ...] = PROTOCOL) -> str:
-    """Mark every line that looks like the beginning of a block, wherever it stands."""
+    """Add a backslash to every line that looks like the beginning of a block, wherever it is."""
     if "~~~" in text:
         text = _QUOTED.sub(_MARKED, text)
     return text if len(forms) <= len(PROTOCOL) else _TAGGED.sub(_MARKED, text)
 
 
 def write_call(call: ToolCall) -> str:
-    """Write a call as a block."""
+    """Return a call as a block."""
     body: dict[str, Any] = {} if call.id is None else {"id": call.id}
     body["name"] = call.name
     body["arguments"] = _arguments_of(call)
@@ -40,60 +39,60 @@ def write_call(call: ToolCall) -> str:
 
 
 def _arguments_of(call: ToolCall) -> Any:
-    """Give what stands under a call's arguments: an object, or the text that is none."""
+    """Return the value of `arguments`: an object, or a text that is not valid JSON if the call cannot run."""
     if call.custom:
         return {"input": call.raw or ""}
     if call.runs:
         return call.plain_arguments
     text = argument_text(call) if call.raw is None else call.raw
-    whole = parse_arguments(text)[1] is None
-    return f"{text}{BROKEN}" if whole else text
+    is_valid = parse_arguments(text)[1] is None
+    return f"{text}{BROKEN}" if is_valid else text
 
 
 def write_result(body: dict[str, Any]) -> str:
-    """Write a result as a block."""
+    """Return a result as a block."""
     return f"{_RESULT}\n{write_json(body).decode()}\n{END}\n"
 
 
 class Escaper(Scanner):
-    """Takes words in pieces and marks lines that would begin a block; `before_block` ends what is open."""
+    """Escapes a text in pieces: lines that would begin a block get a backslash. `before_block` closes what is open."""
 
     def __init__(self, forms: tuple[Form, ...] = PROTOCOL) -> None:
         super().__init__([form for form in forms if not form.alone])
         self.marks: bool = False
-        self._within = False
+        self._is_inside_line = False
 
     def feed_text(self, text: str) -> str:
-        """Give what can be said of these words."""
+        """Return the escaped text that does not have to wait."""
         if text:
-            self._within = text[-1] != "\n"
+            self._is_inside_line = text[-1] != "\n"
         return _words(self.feed(text))
 
     def finish(self) -> str:
-        """Give the words that are left."""
+        """Return the remaining text."""
         return _words(self.close())
 
     def before_block(self) -> str:
-        """Give what has to be said so that a block can follow: the end of the line, and of what is open."""
-        said = self.feed_text("\n") if self._within else ""
+        """Return the text that must precede a block: the end of the line, and of the open zone."""
+        closing = self.feed_text("\n") if self._is_inside_line else ""
         if self._zone is not None:
             self.marks = True
-            said += self.feed_text(f"{self._zone.end}\n")
-        return said + _words(self.close())
+            closing += self.feed_text(f"{self._zone.end}\n")
+        return closing + _words(self.close())
 
     def _open(self, form: Form) -> None:
         del form
         self.marks = True
-        held = "".join(self._line)
+        line_start = "".join(self._line)
         self._state = SHOWN
-        self._add_text(_ESCAPE + held)
+        self._add_text(_ESCAPE + line_start)
 
 
-def _words(found: list[Any]) -> str:
-    return "".join(item for item in join(found) if type(item) is str)
+def _words(items: list[Any]) -> str:
+    return "".join(item for item in join(items) if type(item) is str)
 
 
 def escape(text: str, forms: tuple[Form, ...] = PROTOCOL) -> str:
-    """Mark each line that would begin a block where the text stands alone."""
+    """Return `text` with a backslash before each line that would begin a block. The text stands alone."""
     escaper = Escaper(forms)
     return escaper.feed_text(text) + escaper.finish()

@@ -1,10 +1,10 @@
-"""A text as it arrives: what the user may see of it at once, and the blocks that stand for calls.
+"""Scan a text while it arrives: the text that the user may see at once, and the blocks of calls.
 
 Rules of this file:
-- However the text is cut, what is found in it is the same; and every character of it is in what is found.
-- A line is held back only for as long as it may still begin a block, which is for a few characters.
-- Blank lines around blocks belong to the blocks, so that an answer of calls alone says nothing else.
-- A block that nothing ended is not whole. Nothing in a zone (code, a thought, a comment) is a block.
+- The result does not depend on how the text is split into pieces, and contains every character of it.
+- A line is held back only while it may still begin a block, which is for a few characters.
+- Blank lines around blocks belong to the blocks, so that an answer of calls alone has no other text.
+- A block without an end is not whole. A zone (code, a thought, a comment) contains no blocks.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from toolwire.text.tagged.forms import FUNCTION, MAX_PADDING, PROTOCOL, TAG, TAG
 from toolwire.text.tagged.zones import BLANK, Zone, may_matter, zone_of
 
 _MAX_BLANK_LINES = 64
-# What a line begins with that may be blank, or open a block or a zone.
+# The first characters of a line that may be blank, or may open a block or a zone.
 _BEGINNINGS = frozenset("~`<{ \t\r\n")
 _THOUGHTS = ("<think>", "<thinking>")
-# What becomes of the present line: it waits, it is shown and read, it is shown, it is part of a block.
+# The state of the current line: it is held back; shown and checked for zones; only shown; part of a block.
 _HELD, READ, SHOWN, _KEPT = range(4)
 
 
 class Block(NamedTuple):
-    """What stands for a call: its text with everything around it, and the body alone."""
+    """A block: its form, its full text, its body, and whether it has its end."""
 
     form: str
     text: str
@@ -38,9 +38,10 @@ def _never(_text: str) -> bool:
 
 
 class Scanner:
-    """Takes a text in pieces. `is_call` says of a whole text whether it is a call, where a form asks that.
+    """Scans a text in pieces.
 
-    `is_quoted` says of a block that the model was given it: then it is words.
+    - `is_call`: returns True if a complete text is a call, for the forms that have no end mark.
+    - `is_quoted`: returns True if a block repeats the model's input. Such a block is text.
     """
 
     def __init__(
@@ -67,19 +68,19 @@ class Scanner:
         self._words: list[str] = []
 
     def feed(self, text: str) -> list[ScannedItem]:
-        """Give what is found with this piece."""
+        """Return the items of a piece of the text."""
         if self._state == SHOWN and "\n" not in text:
             return [text] if text else []
-        self._found, place = [], 0
-        while place < len(text):
-            end = text.find("\n", place) + 1 or len(text)
-            self._read_piece(text[place:end])
-            place = end
+        self._found, start = [], 0
+        while start < len(text):
+            end = text.find("\n", start) + 1 or len(text)
+            self._read_piece(text[start:end])
+            start = end
         self._emit_words()
         return self._found
 
     def close(self, *, whole: bool = True) -> list[ScannedItem]:
-        """Give what is left; a text that was cut off has no last line that could end a block."""
+        """Return the remaining items. If the text was cut off, its last line does not end a block."""
         self._found = []
         line = "".join(self._line)
         if self._form is not None and self._form.alone:
@@ -98,7 +99,7 @@ class Scanner:
         return self._found
 
     def _read_piece(self, piece: str) -> None:
-        """Take a piece of the present line, or the last one of it."""
+        """Read a piece of the current line."""
         if self._state != SHOWN:
             self._line.append(piece)
         if self._state == _HELD:
@@ -109,26 +110,26 @@ class Scanner:
             self._end_line()
 
     def _decide(self) -> None:
-        """Say what becomes of the present line, if that can be said by now."""
-        held = "".join(self._line)
-        if held[0] not in _BEGINNINGS or (held == "\n" and not self._fresh):
+        """Decide the state of the current line, if enough of it has arrived."""
+        line_start = "".join(self._line)
+        if line_start[0] not in _BEGINNINGS or (line_start == "\n" and not self._fresh):
             self._state = SHOWN
-            self._add_text(held)
+            self._add_text(line_start)
             return
-        line = held.removesuffix("\n")
-        waits, ended = False, line != held
+        line = line_start.removesuffix("\n")
+        is_undecided, ended = False, line != line_start
         for form in (*self._forms, *(self._alone if self._first else ())):
             opens = form.opens(line, ended)
             if opens:
                 self._open(form)
                 return
-            waits = waits or opens is None
-        if not waits and not (self._fresh and _is_blank(line)):
+            is_undecided = is_undecided or opens is None
+        if not is_undecided and not (self._fresh and _is_blank(line)):
             self._state = READ if may_matter(line) else SHOWN
-            self._add_text(held)
+            self._add_text(line_start)
 
     def _open(self, form: Form) -> None:
-        """Begin a block; the blank lines before it belong to the block before it, or to it."""
+        """Begin a block. The blank lines before it belong to the previous block, or to this one."""
         blank, self._blank = self._blank, []
         if self._pending is not None:
             self._emit_pending("".join(blank))
@@ -159,7 +160,7 @@ class Scanner:
             self._add_text(blank)
 
     def _end_held(self, line: str) -> None:
-        """End a last line that nothing ended: it may be blank, or all that there is of a block."""
+        """End a last line without a line break. It may be blank, or be the start of a block."""
         form = next((form for form in self._forms if form.opens(line, True)), None)
         if form is not None:
             self._open(form)
@@ -178,7 +179,7 @@ class Scanner:
         self._form, self._lines, self._fresh, self._first = None, [], True, False
 
     def _settle(self, *, whole: bool) -> None:
-        """Read a text that may be a call as a whole; if it is none, what it holds may be."""
+        """Decide whether a complete text is a call. If it is not, scan it for other blocks."""
         text = "".join([*self._lines, *self._line])
         self._form, self._lines = None, []
         if whole and self._is_call(text) and not self._is_quoted(text):
@@ -199,7 +200,7 @@ class Scanner:
         self._found.append(block)
 
     def _add_text(self, text: str) -> None:
-        """Show words; the blank lines before them are shown too, unless they follow a block."""
+        """Add text. Blank lines before it are added too, unless they follow a block."""
         blank, self._blank = "".join(self._blank), []
         if self._pending is not None:
             self._emit_pending(blank)
@@ -214,21 +215,21 @@ class Scanner:
 
 
 def _is_blank(line: str) -> bool:
-    """Whether a line says nothing; a very long one is taken to say something."""
+    """Return True if a line is blank. A very long line of white space counts as text."""
     return len(line) <= MAX_PADDING and not line.strip(BLANK)
 
 
 def _is_thought(line: str) -> bool:
-    """Whether a line begins a thought, and nothing but that."""
+    """Return True if a line begins a thought and contains nothing else."""
     bare = line.strip(BLANK).lower()
     return bare.startswith(_THOUGHTS) and ("</" not in bare or bare.endswith(("</think>", "</thinking>")))
 
 
-def join(found: list[ScannedItem]) -> list[ScannedItem]:
-    """Join words that follow each other."""
+def join(items: list[ScannedItem]) -> list[ScannedItem]:
+    """Join consecutive pieces of text."""
     joined: list[ScannedItem] = []
     words: list[str] = []
-    for item in found:
+    for item in items:
         if isinstance(item, Block):
             joined += ["".join(words), item] if words else [item]
             words = []
@@ -238,7 +239,7 @@ def join(found: list[ScannedItem]) -> list[ScannedItem]:
 
 
 def _body_of(form: str, lines: list[str], *, whole: bool) -> str:
-    """Give what stands between the beginning and the end of a block."""
+    """Return the text between the beginning and the end of a block."""
     if form == "fence":
         return "".join(lines[1:-1] if whole else lines[1:])
     body = "".join(lines).strip(BLANK + "\n")
@@ -249,6 +250,6 @@ def _body_of(form: str, lines: list[str], *, whole: bool) -> str:
 
 
 def scan(text: str, scanner: Scanner, *, whole: bool = True) -> list[ScannedItem]:
-    """Give what is found in a whole text."""
-    found = scanner.feed(text)
-    return join([*found, *scanner.close(whole=whole)])
+    """Return the items of a complete text."""
+    items = scanner.feed(text)
+    return join([*items, *scanner.close(whole=whole)])
