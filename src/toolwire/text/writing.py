@@ -144,7 +144,7 @@ class FormatWriter:
     def write_thought(self, text: str) -> str:
         """Return a thought between its marks."""
         if self.row.shape == "channels":
-            return channels.write_words(Thinking, self.write_text(text))
+            return channels.write_message(Thinking, self.write_text(text))
         if self.row.thinking is None:
             self.ledger.lose("", "thinking", f"{self.row.name} has no marks for a thought")
             return ""
@@ -312,7 +312,7 @@ class FormatWriter:
         match part:
             case Text(text=text) | Document(text=str(text)):
                 written = text if verbatim else self.write_text(text)
-                return channels.write_words(Text, written) if assistant and self.row.shape == "channels" else written
+                return channels.write_message(Text, written) if assistant and self.row.shape == "channels" else written
             case Thinking(text=text):
                 return self.write_thought(text) if text else ""
             case ToolResult():

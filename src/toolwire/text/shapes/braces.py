@@ -1,8 +1,9 @@
-"""Calls as `call:f{key:value}`, where a text stands between two quoting marks and anything else stands bare.
+"""Calls in the syntax `call:f{key:value}`, where strings have quoting marks and all other values have none.
 
 Rules of this file:
-- A call counts with its closing brace; the mark after it may be missing. A quoting mark ends a text, nothing else does.
-- A bare value is a number, `true`, `false`, `null`, a list or an object; else it is a text, by the schema.
+- A call is complete with its closing brace. The mark after it may be missing. Only a quoting mark ends a string.
+- A value without quoting marks is a number, `true`, `false`, `null`, a list or an object. Any other value is a text,
+  which the schema decides how to parse.
 """
 
 import re
@@ -22,73 +23,74 @@ _SPACE = re.compile(r"\s*")
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give the marks that a call begins with."""
+    """Return the marks that begin a call."""
     return (bare_mark(row.call[0]),)
 
 
 def read(state: ReadState, mark: str) -> ReadSteps:
-    """Read a name, and what stands between the braces."""
+    """Read the name of a call, and the text between its braces."""
     del mark
     row, cursor = state.row, state.cursor
-    found = yield state.find("after name", "{", "\n", bare_mark(row.call[2]), *state.begins)
-    name = found.before.strip()
-    if found.mark != "{" or not name:
+    hit = yield state.find("after name", "{", "\n", bare_mark(row.call[2]), *state.begins)
+    name = hit.before.strip()
+    if hit.mark != "{" or not name:
         return None
     begin = cursor.length
-    if (yield from _skim(state)):
+    if (yield from _skip_braces(state)):
         body = cursor.block_text()[begin:-1]
-        found = yield state.find("end", bare_mark(row.call[2]), adjacent=True)
-        if not found.mark:
-            cursor.rewind_to(cursor.length - len(found.before))
-        return [_heard(state, name, body)]
+        hit = yield state.find("end", bare_mark(row.call[2]), adjacent=True)
+        if not hit.mark:
+            cursor.rewind_to(cursor.length - len(hit.before))
+        return [_item_of(state, name, body)]
     problem = yield from skip_broken(state, (bare_mark(row.call[2]),))
     return [BlockItem(cursor.block_text(), name, None, None, problem)]
 
 
-def _skim(state: ReadState) -> ReadSteps:
-    """Go to the closing brace; False where there is none."""
+def _skip_braces(state: ReadState) -> ReadSteps:
+    """Skip to the closing brace. Return False if there is none."""
     quote = bare_mark(state.row.quotes[0])
-    outside, inside, open_ = (
+    outside, inside, expected = (
         state.find("brace", quote, *"{}[]", bare_mark(state.row.call[2]), *state.begins),
         state.find("quote", quote),
         "}",
     )
-    while open_:
-        found = yield outside
-        match found.mark:
+    while expected:
+        hit = yield outside
+        match hit.mark:
             case "{" | "[":
-                open_ += "}" if found.mark == "{" else "]"
-            case "}" | "]" if open_[-1] == found.mark:
-                open_ = open_[:-1]
-            case mark if mark == quote:
+                expected += "}" if hit.mark == "{" else "]"
+            case "}" | "]" if expected[-1] == hit.mark:
+                expected = expected[:-1]
+            case quote_mark if quote_mark == quote:
                 if (yield inside).end:
                     return False
             case _:
                 return False
-        if len(open_) > _DEEPEST:
+        if len(expected) > _DEEPEST:
             return False
     return True
 
 
-def _heard(state: ReadState, name: str, body: str) -> BlockItem:
+def _item_of(state: ReadState, name: str, body: str) -> BlockItem:
+    """Return the item of a call, with the problem if its arguments cannot be parsed."""
     text, schema = state.cursor.block_text(), state.schema(state.resolve_name(name))
     try:
-        reader = _Bare(body + "}", bare_mark(state.row.quotes[0]), schema)
-        return BlockItem(text, name, reader.entries(schema))
+        parser = _BareParser(body + "}", bare_mark(state.row.quotes[0]), schema)
+        return BlockItem(text, name, parser.entries(schema))
     except ValueError as problem:
         return BlockItem(text, name, None, None, f"arguments: {problem}")
 
 
 def parse_bare(text: str, quote: str) -> Any:
-    """Read one object whose texts stand between quoting marks; raises ValueError."""
+    """Parse one object whose strings have quoting marks. Raises ValueError."""
     text = text.strip()
     if text[:1] != "{":
         raise ValueError("an object was expected")
-    return _Bare(text[1:] + "}", quote, {}).entries({})
+    return _BareParser(text[1:] + "}", quote, {}).entries({})
 
 
-class _Bare:
-    """Reads entries and values one after the other; raises ValueError."""
+class _BareParser:
+    """Parses entries and values one after the other. Raises ValueError."""
 
     def __init__(self, text: str, quote: str, root: Any) -> None:
         self.text: str = text
@@ -100,32 +102,32 @@ class _Bare:
         self.at = _BLANK.match(self.text, self.at).end()  # type: ignore[union-attr]
 
     def entries(self, schema: Any) -> dict[str, Any]:
-        """Read the entries of an object, until its brace."""
-        made: dict[str, Any] = {}
+        """Parse the entries of an object, up to its closing brace."""
+        entries: dict[str, Any] = {}
         properties = property_schemas(schema, self.root)
         while True:
             self._skip()
             if self.text.startswith("}", self.at):
                 self.at += 1
-                return made
+                return entries
             key = self._quoted() if self.text.startswith(self.quote, self.at) else self._until(":")
-            if not self.text.startswith(":", self.at) or key in made:
-                raise ValueError(f"the key {key!r} has no value, or is given twice")
+            if not self.text.startswith(":", self.at) or key in entries:
+                raise ValueError(f"the key {key!r} has no value, or occurs twice")
             self.at += 1
-            made[key] = self._value(properties.get(key))
+            entries[key] = self._value(properties.get(key))
 
     def _until(self, mark: str) -> str:
         end = self.text.find(mark, self.at)
         if end < 0:
             raise ValueError(f"{mark!r} was expected at {self.text[self.at : self.at + 20]!r}")
-        found, self.at = self.text[self.at : end].strip(), end
-        return found
+        text, self.at = self.text[self.at : end].strip(), end
+        return text
 
     def _quoted(self) -> str:
         begin = self.at + len(self.quote)
         end = self.text.find(self.quote, begin)
         if end < 0:
-            raise ValueError("a text was not ended")
+            raise ValueError("a string was not closed")
         self.at = end + len(self.quote)
         return self.text[begin:end]
 
@@ -154,16 +156,16 @@ class _Bare:
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls, each with its braces."""
-    return [f"{row.call[0]}{call.name}{_written(given, row.quotes[0])}{row.call[2]}" for call, given in calls]
+    """Return calls, each with its braces."""
+    return [f"{row.call[0]}{call.name}{_format(arguments, row.quotes[0])}{row.call[2]}" for call, arguments in calls]
 
 
-def _written(value: Any, quote: str) -> str:
+def _format(value: Any, quote: str) -> str:
     match value:
         case str():
             return f"{quote}{value}{quote}"
         case dict():
-            return "{" + ",".join(f"{key}:{_written(each, quote)}" for key, each in value.items()) + "}"
+            return "{" + ",".join(f"{key}:{_format(each, quote)}" for key, each in value.items()) + "}"
         case list():
-            return "[" + ",".join(_written(each, quote) for each in value) + "]"
+            return "[" + ",".join(_format(each, quote) for each in value) + "]"
     return dump_json(value)

@@ -1,8 +1,8 @@
-"""Messages that say in their head for whom they are: a tool, the user, or nobody, which is a thought.
+"""Harmony messages: a header names the recipient, which is a tool, the user, or nobody (for a thought).
 
 Rules of this file:
-- The mark after a call is where the model stops, so it may be missing: a call counts with the end of its object.
-- A message for a tool that was not offered is words, with its head. What stands outside of messages is words.
+- Models stop at the mark after a call, so it may be missing. A call is complete with the end of its object.
+- A message to a tool that was not offered is text, with its header. Text outside of messages is text.
 """
 
 import re
@@ -24,12 +24,12 @@ _BODY = MarkSearch((*_ENDS, _START, _CHANNEL), streams_text=True)
 _OBJECT = MarkSearch(("{", *_ENDS, _START, _CHANNEL), adjacent=True)
 _REST = MarkSearch((*_ENDS, _START, _CHANNEL))
 _AFTER = MarkSearch((*_ENDS, _START, _CHANNEL), adjacent=True)
-_TO = re.compile(r"(?:^|[\s>])to=(\S+?)(?=<\||\s|\Z)")
-_THOUGHT = re.compile(r"(?:^|\s|>)analysis\b")
+_RECIPIENT = re.compile(r"(?:^|[\s>])to=(\S+?)(?=<\||\s|\Z)")
+_ANALYSIS = re.compile(r"(?:^|\s|>)analysis\b")
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give the marks that a message begins with."""
+    """Return the marks that begin a message."""
     del row
     return (_START, _CHANNEL)
 
@@ -39,20 +39,20 @@ def run(stream: Any) -> ReadSteps:
     cursor, collector = stream.cursor, stream.collector
     while True:
         cursor.begin_block("")
-        found = yield _AFTER
-        if found.end:
+        hit = yield _AFTER
+        if hit.end:
             return
-        if found.mark in _ENDS:
+        if hit.mark in _ENDS:
             continue
-        if not found.mark:
-            collector.add_text(found.before)
-            found = yield _OUTSIDE
-            if found.end:
+        if not hit.mark:
+            collector.add_text(hit.before)
+            hit = yield _OUTSIDE
+            if hit.end:
                 return
-            if found.mark in _ENDS:
-                collector.add_text(found.mark)
+            if hit.mark in _ENDS:
+                collector.add_text(hit.mark)
                 continue
-        yield from _read_message(stream, found.mark)
+        yield from _read_message(stream, hit.mark)
 
 
 def _read_message(stream: Any, mark: str) -> ReadSteps:
@@ -64,46 +64,46 @@ def _read_message(stream: Any, mark: str) -> ReadSteps:
             cursor.rewind_to(cursor.length - len(head.mark))
         collector.add_text(cursor.block_text())
         return
-    to = _TO.search(head.before)
-    if to is not None and to[1].strip() not in {"user", "assistant", "self"}:
-        yield from _read_call(stream, to[1])
+    recipient = _RECIPIENT.search(head.before)
+    if recipient is not None and recipient[1].strip() not in {"user", "assistant", "self"}:
+        yield from _read_call(stream, recipient[1])
         return
-    stream.set_text_handler(collector.add_thought if _THOUGHT.search(head.before) else collector.add_text)
+    stream.set_text_handler(collector.add_thought if _ANALYSIS.search(head.before) else collector.add_text)
     cursor.begin_block("")
-    found = yield _BODY
+    hit = yield _BODY
     stream.set_text_handler(collector.add_text)
     collector.end_part()
-    if found.mark in {_START, _CHANNEL}:
-        cursor.begin_block(found.mark)
+    if hit.mark in {_START, _CHANNEL}:
+        cursor.begin_block(hit.mark)
         cursor.rewind_to(0)
 
 
 def _read_call(stream: Any, name: str) -> ReadSteps:
     cursor = stream.cursor
-    found = yield _OBJECT
-    heard = BlockItem("", name)
-    if found.mark == "{":
+    hit = yield _OBJECT
+    item = BlockItem("", name)
+    if hit.mark == "{":
         text, end = yield from skip_object(cursor)
-        heard = BlockItem("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
-        found = yield _AFTER if end == "whole" else _REST
-    elif not found.mark:
-        found = yield _REST
-        words = found.before.strip()
-        heard = BlockItem("", name, None, None, (CUT if found.end else MALFORMED) if words or found.end else "")
-    elif found.end:
-        heard = BlockItem("", name, None, None, CUT)
-    if found.mark in {_START, _CHANNEL}:
-        cursor.rewind_to(cursor.length - len(found.mark))
+        item = BlockItem("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
+        hit = yield _AFTER if end == "whole" else _REST
+    elif not hit.mark:
+        hit = yield _REST
+        text_before = hit.before.strip()
+        item = BlockItem("", name, None, None, (CUT if hit.end else MALFORMED) if text_before or hit.end else "")
+    elif hit.end:
+        item = BlockItem("", name, None, None, CUT)
+    if hit.mark in {_START, _CHANNEL}:
+        cursor.rewind_to(cursor.length - len(hit.mark))
     block = cursor.block_text()
-    stream.add_items([BlockItem(block, heard.name, heard.arguments, None, heard.problem)], block)
+    stream.add_items([BlockItem(block, item.name, item.arguments, None, item.problem)], block)
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls, a message each."""
-    return [f"{row.call[0]}{call.name}{row.call[1]}{dump_json(given)}{row.call[2]}" for call, given in calls]
+    """Return calls, each as a message."""
+    return [f"{row.call[0]}{call.name}{row.call[1]}{dump_json(arguments)}{row.call[2]}" for call, arguments in calls]
 
 
-def write_words(kind: type, text: str) -> str:
-    """Write words or a thought as a message of their own."""
-    channel = "final" if kind is Text else "analysis"
+def write_message(part_type: type, text: str) -> str:
+    """Return text or a thought as a message of its own."""
+    channel = "final" if part_type is Text else "analysis"
     return f"{_CHANNEL}{channel}{_MESSAGE}{text}{_ENDS[0]}"

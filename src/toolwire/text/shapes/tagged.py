@@ -1,4 +1,4 @@
-"""Our own protocol, as one format among others: blocks of `~~~tool_call`, read and written by `text_tagged`."""
+"""Our own protocol as one of the formats: blocks of `~~~tool_call`."""
 
 import re
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ _EVERYTHING = MarkSearch((), streams_text=True)
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give no marks: a block begins with a line."""
+    """Return no marks: a block begins with a line."""
     del row
     return ()
 
 
 def run(stream: Any) -> ReadSteps:
-    """Let the scanner of the protocol read everything."""
+    """Pass the whole text to the scanner of the protocol."""
     scanner = scanner_for(stream.offer, (), stream.given)
-    stream.set_text_handler(lambda text: _tell(stream, scanner.feed(text)))
+    stream.set_text_handler(lambda text: _add_items(stream, scanner.feed(text)))
     yield _EVERYTHING
-    _tell(stream, scanner.close(whole=stream.whole))
+    _add_items(stream, scanner.close(whole=stream.whole))
 
 
-def _tell(stream: Any, found: Sequence[Any]) -> None:
-    for item in found:
+def _add_items(stream: Any, items: Sequence[Any]) -> None:
+    for item in items:
         call = None if isinstance(item, str) else _call_of(stream, item)
         if call is None:
             stream.collector.add_text(item if isinstance(item, str) else item.text)
@@ -40,18 +40,18 @@ def _tell(stream: Any, found: Sequence[Any]) -> None:
 
 
 def _call_of(stream: Any, block: Any) -> ToolCall | None:
-    """Give the call of a block; None where it is of no tool that was offered."""
-    read = read_block(block, stream.collector.builder, stream.offer)
-    if isinstance(read, ToolCall):
-        return read
-    found = _NAME.search(block.body)
-    name = read.name or (found[1] if found is not None else None)
+    """Return the call of a block, or None if its tool was not offered."""
+    result = read_block(block, stream.collector.builder, stream.offer)
+    if isinstance(result, ToolCall):
+        return result
+    match = _NAME.search(block.body)
+    name = result.name or (match[1] if match is not None else None)
     if name is None or not stream.state.is_offered(name):
         return None
-    return replace(read.as_call(), name=name)
+    return replace(result.as_call(), name=name)
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls, a block each."""
+    """Return calls, each as a block."""
     del row
-    return [write_call(replace(call, arguments=given, raw=None, custom=False)) for call, given in calls]
+    return [write_call(replace(call, arguments=arguments, raw=None, custom=False)) for call, arguments in calls]

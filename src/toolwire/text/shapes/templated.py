@@ -1,9 +1,9 @@
-"""A format that Hugging Face's `response_template` describes: regions with an opening and a close, each with a parser.
+"""A format that a Hugging Face `response_template` describes: regions with begin and end marks, and a parser for each.
 
 Rules of this file:
-- Fields `thinking`, `content` and `tool_calls` are read. Another field, and what stands in none, is words.
-- A region's opening is looked for by its literal beginning. A call counts when its region was closed, or
-  where it is JSON with the end of it.
+- The fields `thinking`, `content` and `tool_calls` are read. Any other field, and text outside of all regions, is text.
+- The opening of a region is found by its literal beginning. A call is complete when its region has closed, or, if it is
+  JSON, with the end of the JSON.
 - The rules were read in vLLM's copy of the reference reader (parser/chat_parsing, 994d819), 2026-11-22.
 """
 
@@ -26,13 +26,13 @@ _HOLE = re.compile(r"\{(\w+(?:\.\w+)*)\}")
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give no marks: the template has its own."""
+    """Return no marks: the template has its own."""
     del row
     return ()
 
 
 class _Region:
-    """One field of a template: what it begins and ends with, and what is made of its text."""
+    """One field of a template: its marks, and how its text is parsed."""
 
     def __init__(self, name: str, field: dict[str, Any]) -> None:
         self.name: str = name
@@ -44,13 +44,16 @@ class _Region:
 
 
 def _literals(field: dict[str, Any], key: str) -> tuple[str, ...]:
-    given = field.get(key)
-    if given is not None:
-        return tuple(given) if isinstance(given, list) else (given,)
-    pattern, at, found = field.get(f"{key}_pattern", ""), 0, ""
-    while (match := _META.match(pattern, at)) is not None and pattern[match.end() : match.end() + 1] not in set("*?{+"):
-        found, at = found + (match[1] or match[2]), match.end()
-    return (found,) if found else ()
+    """Return the marks of `open` or `close`. For a pattern, return its literal beginning."""
+    literal = field.get(key)
+    if literal is not None:
+        return tuple(literal) if isinstance(literal, list) else (literal,)
+    pattern, index, prefix = field.get(f"{key}_pattern", ""), 0, ""
+    while (match := _META.match(pattern, index)) is not None and pattern[match.end() : match.end() + 1] not in set(
+        "*?{+"
+    ):
+        prefix, index = prefix + (match[1] or match[2]), match.end()
+    return (prefix,) if prefix else ()
 
 
 def run(stream: Any) -> ReadSteps:
@@ -59,18 +62,18 @@ def run(stream: Any) -> ReadSteps:
     regions = [_Region(name, field) for name, field in template.get("fields", {}).items()]
     opens = {mark: region for region in regions for mark in region.opens}
     outside, cursor = MarkSearch(opens, streams_text=True), stream.cursor
-    near = MarkSearch(opens, adjacent=True)
+    adjacent = MarkSearch(opens, adjacent=True)
     while True:
         cursor.begin_block("")
-        found = yield near
-        if found.end:
+        hit = yield adjacent
+        if hit.end:
             return
-        if not found.mark:
-            stream.collector.add_text(found.before)
-            found = yield outside
-            if found.end:
+        if not hit.mark:
+            stream.collector.add_text(hit.before)
+            hit = yield outside
+            if hit.end:
                 return
-        yield from _read_region(stream, opens[found.mark], found.mark, tuple(opens))
+        yield from _read_region(stream, opens[hit.mark], hit.mark, tuple(opens))
 
 
 def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]) -> ReadSteps:
@@ -83,35 +86,35 @@ def _read_region(stream: Any, region: _Region, mark: str, opens: tuple[str, ...]
         collector.end_part()
         return
     if region.is_json and region.pattern is None:
-        first = yield MarkSearch("{[", adjacent=True)
-        if not first.mark:
+        json_hit = yield MarkSearch("{[", adjacent=True)
+        if not json_hit.mark:
             cursor.rewind_to(len(mark))
             collector.add_text(mark)
             return
         begin = cursor.length - 1
-        end = yield from skip_value(cursor, first.mark)
+        end = yield from skip_value(cursor, json_hit.mark)
         body = cursor.block_text()[begin:]
-        found = yield MarkSearch(region.closes, adjacent=end == "whole")
-        if not found.mark and end == "whole":
+        hit = yield MarkSearch(region.closes, adjacent=end == "whole")
+        if not hit.mark and end == "whole":
             cursor.rewind_to(begin + len(body))
         problem = {"whole": "", "cut": CUT}.get(end, MALFORMED)
-        _tell(stream, region, body, {}, problem)
+        _add_calls(stream, region, body, {}, problem)
         return
-    found = yield MarkSearch(region.closes or opens)
-    block = cursor.block_text().removesuffix(found.mark) if found.mark else cursor.block_text()
-    if found.mark and not region.closes:
-        cursor.rewind_to(cursor.length - len(found.mark))
-    opening = region.pattern.match(block) if region.pattern is not None else None
-    if region.pattern is not None and opening is None:
+    hit = yield MarkSearch(region.closes or opens)
+    block = cursor.block_text().removesuffix(hit.mark) if hit.mark else cursor.block_text()
+    if hit.mark and not region.closes:
+        cursor.rewind_to(cursor.length - len(hit.mark))
+    match = region.pattern.match(block) if region.pattern is not None else None
+    if region.pattern is not None and match is None:
         collector.add_text(cursor.block_text())
         return
-    body = block[opening.end() if opening is not None else len(mark) :]
-    cut = CUT if found.end and region.closes else ""
-    _tell(stream, region, body, opening.groupdict() if opening is not None else {}, cut)
+    body = block[match.end() if match is not None else len(mark) :]
+    cut = CUT if hit.end and region.closes else ""
+    _add_calls(stream, region, body, match.groupdict() if match is not None else {}, cut)
 
 
-def _tell(stream: Any, region: _Region, body: str, captured: dict[str, Any], problem: str) -> None:
-    """Tell the calls of a region."""
+def _add_calls(stream: Any, region: _Region, body: str, captured: dict[str, Any], problem: str) -> None:
+    """Add the calls of a region."""
     text, state = stream.cursor.block_text(), stream.state
     name = captured.get("name")
     try:
@@ -120,19 +123,19 @@ def _tell(stream: Any, region: _Region, body: str, captured: dict[str, Any], pro
             if not problem
             else None
         )
-        made = _transformed(region.field, value, captured) if not problem else None
+        calls = _transform(region.field, value, captured) if not problem else None
     except (ValueError, LookupError, TypeError):
-        problem, made = MALFORMED, None
-    if made is None:
-        found = re.search(rf'"{_name_key(region.field)}"\s*:\s*"([^"\\\n]+)"', body)
-        stream.add_items([BlockItem(text, name or (found[1] if found else None), problem=problem)], text)
+        problem, calls = MALFORMED, None
+    if calls is None:
+        match = re.search(rf'"{_name_key(region.field)}"\s*:\s*"([^"\\\n]+)"', body)
+        stream.add_items([BlockItem(text, name or (match[1] if match else None), problem=problem)], text)
         return
-    items = [_call_of(each, text) for each in (made if isinstance(made, list) else [made])]
+    items = [_call_of(each, text) for each in (calls if isinstance(calls, list) else [calls])]
     stream.add_items(items, text)
 
 
 def _name_key(field: dict[str, Any]) -> str:
-    """Say under which key of the content the name stands."""
+    """Return the key of the content that holds the tool's name."""
     shape = field.get("transform") or {}
     hole = _HOLE.fullmatch(str((shape.get("function") or shape).get("name", "{name}")))
     return re.escape(hole[1].rpartition(".")[2]) if hole is not None else "name"
@@ -146,28 +149,30 @@ def _content(text: str, field: dict[str, Any], schema: dict[str, Any]) -> Any:
         case "json":
             return parse_json(text.strip())
         case "xml-inline":
-            found = re.finditer(options["tag_pattern"], text, re.DOTALL)
+            matches = re.finditer(options["tag_pattern"], text, re.DOTALL)
             properties = property_schemas(schema, schema)
-            return {each["key"]: parse_by_schema(each["value"], properties.get(each["key"]), schema) for each in found}
+            return {
+                each["key"]: parse_by_schema(each["value"], properties.get(each["key"]), schema) for each in matches
+            }
     return text.strip()
 
 
-def _transformed(field: dict[str, Any], value: Any, captured: dict[str, Any]) -> Any:
-    """Put what was read where the template wants it."""
+def _transform(field: dict[str, Any], value: Any, captured: dict[str, Any]) -> Any:
+    """Arrange the parsed content as the template's `transform` describes."""
     shape = field.get("transform")
     if shape is None:
         return value
     if field.get("transform_each"):
-        return [_filled(shape, {**captured, **each}) for each in value]
-    return _filled(shape, {**captured, "content": value})
+        return [_fill(shape, {**captured, **each}) for each in value]
+    return _fill(shape, {**captured, "content": value})
 
 
-def _filled(shape: Any, values: dict[str, Any]) -> Any:
+def _fill(shape: Any, values: dict[str, Any]) -> Any:
     match shape:
         case dict():
-            return {key: _filled(each, values) for key, each in shape.items()}
+            return {key: _fill(each, values) for key, each in shape.items()}
         case list():
-            return [_filled(each, values) for each in shape]
+            return [_fill(each, values) for each in shape]
         case str() if (hole := _HOLE.fullmatch(shape)) is not None:
             value: Any = values
             for key in hole[1].split("."):
@@ -176,19 +181,19 @@ def _filled(shape: Any, values: dict[str, Any]) -> Any:
     return shape
 
 
-def _call_of(made: Any, text: str) -> BlockItem:
-    inner = made.get("function", made) if isinstance(made, dict) else {}
+def _call_of(call: Any, text: str) -> BlockItem:
+    inner = call.get("function", call) if isinstance(call, dict) else {}
     name = inner.get("name")
     key = next((key for key in _ARGUMENTS if key in inner), None)
     problem = misplaced_arguments(inner, _ARGUMENTS, ("name", "id", "type")) if key is None and name else ""
     arguments = {} if key is None else inner[key]
     return BlockItem(
-        text, name if isinstance(name, str) else None, arguments, made.get("id") if name else None, problem
+        text, name if isinstance(name, str) else None, arguments, call.get("id") if name else None, problem
     )
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls as JSON between the region's marks; what reads back otherwise will be a loss."""
+    """Return calls as JSON between the marks of the region. `FormatWriter` reports what does not decode to the same."""
     region = _Region("tool_calls", (row.template or {}).get("fields", {}).get("tool_calls", {}))
     begin, end = (region.opens or ("",))[0], (region.closes or ("",))[0]
-    return [f"{begin}{dump_json({'name': call.name, 'arguments': given})}{end}" for call, given in calls]
+    return [f"{begin}{dump_json({'name': call.name, 'arguments': arguments})}{end}" for call, arguments in calls]
