@@ -74,8 +74,8 @@ class Cursor:
         self.ended: bool = False
         self._on_text = on_text
         self._window = ""
-        self._at = 0
-        self._before: list[str] = []
+        self._position = 0
+        self._text_before: list[str] = []
         self._steps: ReadSteps | None = None
         self._target: Any = None
 
@@ -86,8 +86,8 @@ class Cursor:
 
     def feed(self, piece: str) -> None:
         """Append a piece of the text, and continue the reader."""
-        self._window = self._window[self._at :] + piece
-        self._at = 0
+        self._window = self._window[self._position :] + piece
+        self._position = 0
         self._run()
 
     def close(self) -> None:
@@ -118,22 +118,22 @@ class Cursor:
         """Keep the first `size` characters of the block, and read everything after them again."""
         block = self.block_text()
         back = self.length - size
-        if back <= self._at:
-            self._at -= back
+        if back <= self._position:
+            self._position -= back
         else:
-            self._window = block[size:] + self._window[self._at :]
-            self._at = 0
+            self._window = block[size:] + self._window[self._position :]
+            self._position = 0
         self._block = [block[:size]]
         self.length = size
 
     def _search(self, target: MarkSearch) -> _Hit | None:
-        window, at = self._window, self._at
+        window, at = self._window, self._position
         match = target.pattern.search(window, at)
         if not self.ended:
             held = target.held_from(window, at)
             if match is None or held <= match.start():
                 self._pass_over(window[at:held], streams_text=target.streams_text)
-                self._at = held
+                self._position = held
                 return None
         if match is None:
             return self._make_hit("", window[at:], len(window), target)
@@ -141,18 +141,18 @@ class Cursor:
 
     def _search_adjacent(self, target: MarkSearch) -> _Hit | None:
         window = self._window
-        at = _BLANK.match(window, self._at).end()  # type: ignore[union-attr]
+        at = _BLANK.match(window, self._position).end()  # type: ignore[union-attr]
         if not self.ended and target.held_from(window, at) == at:
-            self._pass_over(window[self._at : at], streams_text=False)
-            self._at = at
+            self._pass_over(window[self._position : at], streams_text=False)
+            self._position = at
             return None
         match = target.pattern.match(window, at)
         end = match.end() if match is not None else at
-        return self._make_hit(match[0] if match is not None else "", window[self._at : at], end, target)
+        return self._make_hit(match[0] if match is not None else "", window[self._position : at], end, target)
 
     def _make_hit(self, mark: str, before: str, at: int, target: MarkSearch) -> _Hit:
         self._pass_over(before, streams_text=target.streams_text)
-        words, self._before, self._at = "".join(self._before), [], at
+        words, self._text_before, self._position = "".join(self._text_before), [], at
         self._block.append(mark)
         self.length += len(mark)
         return _Hit(mark, words, self.ended and not mark and at == len(self._window))
@@ -163,6 +163,6 @@ class Cursor:
         if streams_text:
             self._on_text(text)
             return
-        self._before.append(text)
+        self._text_before.append(text)
         self._block.append(text)
         self.length += len(text)

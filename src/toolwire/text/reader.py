@@ -85,9 +85,9 @@ class TextStream:
 
     def __init__(self, reader: "TextReader") -> None:
         self._reader = reader
-        self._parts = 0
-        self._open: Any = None
-        self._calls = 0
+        self._part_count = 0
+        self._open_type: Any = None
+        self._call_count = 0
         self._is_plain_text = True
         self._events: list[Event] = [MessageStart(Response())]
 
@@ -100,7 +100,7 @@ class TextStream:
         items = self._reader.close(whole=whole)
         events = self._events_of([*items, None])
         whole = whole and not self._reader.cut
-        reason: Any = "incomplete" if not whole else "tool_calls" if self._calls else "stop"
+        reason: Any = "incomplete" if not whole else "tool_calls" if self._call_count else "stop"
         content: Any = "" if self._is_plain_text else []
         return [*events, ChoiceEnd(0, Choice(Message("assistant", content), reason)), MessageEnd(complete=whole)]
 
@@ -109,9 +109,9 @@ class TextStream:
             match item:
                 case ToolCall():
                     self._end_part()
-                    self._events += tell(self._parts, item, 0)
-                    self._parts += 1
-                    self._calls += item.complete
+                    self._events += tell(self._part_count, item, 0)
+                    self._part_count += 1
+                    self._call_count += item.complete
                     self._is_plain_text = False
                 case None:
                     self._end_part()
@@ -123,18 +123,18 @@ class TextStream:
         return events
 
     def _add_delta(self, part_type: Any, delta_type: Any, text: str) -> None:
-        if self._open is not part_type:
+        if self._open_type is not part_type:
             self._end_part()
-            self._open = part_type
+            self._open_type = part_type
             self._is_plain_text = self._is_plain_text and part_type is Text
-            self._events.append(PartStart(self._parts, part_type(text="")))
-        self._events.append(delta_type(self._parts, text))
+            self._events.append(PartStart(self._part_count, part_type(text="")))
+        self._events.append(delta_type(self._part_count, text))
 
     def _end_part(self) -> None:
-        if self._open is not None:
-            self._events.append(PartEnd(self._parts, self._open(text="")))
-            self._open = None
-            self._parts += 1
+        if self._open_type is not None:
+            self._events.append(PartEnd(self._part_count, self._open_type(text="")))
+            self._open_type = None
+            self._part_count += 1
 
 
 class FormatMarks:

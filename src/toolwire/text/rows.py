@@ -29,15 +29,44 @@ Pair = tuple[str, str]
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
     """One row of `formats.toml`.
 
-    - `sections`: the marks around all calls, the outermost first.
+    Of the format itself:
+
+    - `shape`: the engine that decodes and encodes it. `template`: the `response_template` of the shape `template`.
+    - `source` and `as_of`: where its rules were read, and when. `aliases`: other names of it.
+    - `models`: parts of model names. `telltales`: marks that only its chat templates have. Both serve `detect`.
+    - `like`: in the file only, the row whose other keys are inherited.
+
+    The marks around calls:
+
+    - `sections`: the marks around all calls, the outermost first. `wrap`: the marks around each call.
     - `also`: further marks around calls, which are decoded but never encoded.
-    - `wrap`: the marks around each call.
     - `call`: the begin mark of a call, the mark after its name, and its end mark.
-    - `argument`: the same three marks of an argument. `value`: the mark between its key and its value.
+    - `call_id`: the mark before an id, or the key of it.
+    - `header`, by shape: in `named json`, `object` means that the object contains the name, and `id` that the id does.
+      In `elements` it is the prefix of every mark, and in `parameters` the text after the name.
+    - `loose`: calls count without the marks of their section.
+    - `noise`: marks without a meaning, which are removed from the text.
+
+    Arguments:
+
+    - `argument`: the three marks of an argument, as in `call`. `value`: the mark between its key and its value.
     - `attributes`: the names of the attributes that hold the name, the key and the type.
     - `keys`: the keys of a JSON call for its name, its arguments and its id. `|` separates alternatives.
+    - `quotes`: the quoting marks of strings, if they are not those of JSON.
+    - `pad`: a line break is on each side of a value. `cdata`: a value may be a CDATA section.
+
+    Several calls, and text around them:
+
+    - `list`: calls are encoded as one list. `many`: a list is decoded as several calls.
+    - `between`: the text between two calls. `separators`: marks that are skipped between calls and between arguments.
+    - `before`: the text between other text and the first call.
+
+    The rest of a conversation:
+
     - `thinking`: the begin mark and the end mark of a thought, then alternative begin marks.
     - `head`: what a message begins with if it names its recipient. The recipient `self` means a thought.
+    - `tools`: the marks around the description of tools. `result`: a result, with `{content}`, `{id}` and `{name}`.
+    - `turns`: the name of the table with the marks around messages.
     """
 
     name: str

@@ -58,7 +58,7 @@ class Escaper(Scanner):
     """Escapes a text in pieces: lines that would begin a block get a backslash. `before_block` closes what is open."""
 
     def __init__(self, forms: tuple[Form, ...] = PROTOCOL) -> None:
-        super().__init__([form for form in forms if not form.alone])
+        super().__init__([form for form in forms if not form.needs_whole_text])
         self.marks: bool = False
         self._is_inside_line = False
 

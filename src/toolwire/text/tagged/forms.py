@@ -29,7 +29,7 @@ class Form(NamedTuple):
     name: str
     opens: Callable[[str, bool], bool | None]
     closes: Callable[[str], bool]
-    alone: bool = False
+    needs_whole_text: bool = False
 
 
 def _opens_fence(line: str, ended: bool) -> bool | None:
@@ -84,7 +84,7 @@ _FORMS = {
         Form("fence", _opens_fence, _closes_fence),
         Form("tool_call_tag", _opens_tag, _closes_tag),
         Form("function_tag", _opens_function, _closes_function),
-        Form("bare_json", _opens_json, _never, alone=True),
+        Form("bare_json", _opens_json, _never, needs_whole_text=True),
     )
 }
 READERS = tuple(name for name in _FORMS if name != "fence")
