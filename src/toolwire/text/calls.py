@@ -163,7 +163,7 @@ class CallBuilder:
     def _error_for(self, name: str, text: str, index: int, call_id: str | None) -> CallError | None:
         """Return an error if the answer has too many calls or the tool was not offered."""
         if index >= self._limit:
-            reason = f"not read: an answer may have {self._limit} calls"
+            reason = f"the call was not read: an answer may have at most {self._limit} calls"
             return CallError("too_many_calls", reason, text, name, index, call_id)
         if self._offer is not None and name not in self._offer:
             known = ", ".join(self._offer) or "none"

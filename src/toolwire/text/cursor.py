@@ -127,35 +127,35 @@ class Cursor:
         self.length = size
 
     def _search(self, target: MarkSearch) -> _Hit | None:
-        window, at = self._window, self._position
-        match = target.pattern.search(window, at)
+        window, position = self._window, self._position
+        match = target.pattern.search(window, position)
         if not self.ended:
-            held = target.held_from(window, at)
-            if match is None or held <= match.start():
-                self._pass_over(window[at:held], streams_text=target.streams_text)
-                self._position = held
+            held_from = target.held_from(window, position)
+            if match is None or held_from <= match.start():
+                self._pass_over(window[position:held_from], streams_text=target.streams_text)
+                self._position = held_from
                 return None
         if match is None:
-            return self._make_hit("", window[at:], len(window), target)
-        return self._make_hit(match[0], window[at : match.start()], match.end(), target)
+            return self._make_hit("", window[position:], len(window), target)
+        return self._make_hit(match[0], window[position : match.start()], match.end(), target)
 
     def _search_adjacent(self, target: MarkSearch) -> _Hit | None:
         window = self._window
-        at = _BLANK.match(window, self._position).end()  # type: ignore[union-attr]
-        if not self.ended and target.held_from(window, at) == at:
-            self._pass_over(window[self._position : at], streams_text=False)
-            self._position = at
+        position = _BLANK.match(window, self._position).end()  # type: ignore[union-attr]
+        if not self.ended and target.held_from(window, position) == position:
+            self._pass_over(window[self._position : position], streams_text=False)
+            self._position = position
             return None
-        match = target.pattern.match(window, at)
-        end = match.end() if match is not None else at
-        return self._make_hit(match[0] if match is not None else "", window[self._position : at], end, target)
+        match = target.pattern.match(window, position)
+        end = match.end() if match is not None else position
+        return self._make_hit(match[0] if match is not None else "", window[self._position : position], end, target)
 
-    def _make_hit(self, mark: str, before: str, at: int, target: MarkSearch) -> _Hit:
+    def _make_hit(self, mark: str, before: str, position: int, target: MarkSearch) -> _Hit:
         self._pass_over(before, streams_text=target.streams_text)
-        words, self._text_before, self._position = "".join(self._text_before), [], at
+        text, self._text_before, self._position = "".join(self._text_before), [], position
         self._block.append(mark)
         self.length += len(mark)
-        return _Hit(mark, words, self.ended and not mark and at == len(self._window))
+        return _Hit(mark, text, self.ended and not mark and position == len(self._window))
 
     def _pass_over(self, text: str, *, streams_text: bool) -> None:
         if not text:

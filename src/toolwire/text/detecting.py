@@ -82,10 +82,10 @@ def _by_template(template: Any) -> Guess:
     if isinstance(template, str) and template.lstrip()[:1] == "{" and template.lstrip()[:2] not in {"{%", "{{", "{#"}:
         template = _parsed(template)
     if isinstance(template, Mapping):
-        own = template.get("response_template")
-        if isinstance(own, Mapping) and own:
-            made = from_response_template(own)
-            return Guess((made.name,), made)
+        response_template = template.get("response_template")
+        if isinstance(response_template, Mapping) and response_template:
+            described_format = from_response_template(response_template)
+            return Guess((described_format.name,), described_format)
         template = template.get("chat_template", template)
     return _by_marks("\n".join(_texts(template)).replace("\\n", "\n"))
 
@@ -169,8 +169,8 @@ def _by_text(text: str, tools: list[Any] | None) -> Guess:
         response = each.decode(text, tools)
         calls = [call for call in response.tool_calls if call.runs]
         if calls:
-            words = sum(len(part.text.strip()) for part in response.message.parts if isinstance(part, Text))
+            text_length = sum(len(part.text.strip()) for part in response.message.parts if isinstance(part, Text))
             encoded = "".join(each.encode_calls(calls, tools or ()).text.split())
-            scores[name] = (len(response.broken_calls), words, encoded not in "".join(text.split()))
+            scores[name] = (len(response.broken_calls), text_length, encoded not in "".join(text.split()))
     best_score = min(scores.values(), default=None)
     return Guess(tuple(name for name, score in scores.items() if score == best_score))

@@ -77,14 +77,14 @@ class _Literals:
         self.peek()
         match = _WORD.match(self.text, self.at)
         if match is None:
-            raise ValueError(f"a word was expected at {self.text[self.at : self.at + 20]!r}")
+            raise ValueError(f"a name or a number was expected at {self.text[self.at : self.at + 20]!r}")
         self.at = match.end()
         return match[0]
 
     def value(self, depth: int = 0) -> Any:
         """Consume and return a value."""
         if depth > _DEEPEST:
-            raise ValueError("too deep")
+            raise ValueError("the value is nested too deeply")
         match self.peek():
             case "'" | '"':
                 return self._string()
@@ -152,7 +152,7 @@ def parse_python(text: str) -> Any:
     literals = _Literals(text)
     value = literals.value()
     if literals.peek():
-        raise ValueError("something follows the value")
+        raise ValueError("there is text after the value")
     return value
 
 
@@ -198,5 +198,5 @@ def parse_keywords(part: str) -> dict[str, Any]:
             literals.need(")")
             break
     if literals.peek():
-        raise ValueError("something follows the call")
+        raise ValueError("there is text after the call")
     return arguments

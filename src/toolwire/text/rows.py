@@ -47,7 +47,7 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
     - `loose`: calls count without the marks of their section.
     - `noise`: marks without a meaning, which are removed from the text.
 
-    Arguments:
+    The arguments of a call:
 
     - `argument`: the three marks of an argument, as in `call`. `value`: the mark between its key and its value.
     - `attributes`: the names of the attributes that hold the name, the key and the type.

@@ -56,7 +56,7 @@ def _alternatives(schema: Any, root: Any, until: str = "") -> Iterator[dict[str,
         seen.add(id(node))
         yield node
         if node.get(until) is None:
-            choices = [choice for word in _CHOICES if type(node.get(word)) is list for choice in node[word]]
+            choices = [choice for keyword in _CHOICES if type(node.get(keyword)) is list for choice in node[keyword]]
             waiting += reversed(choices)
 
 
@@ -145,7 +145,7 @@ def _boolean(text: str) -> bool:
     return _BOOLEANS[text.strip().lower()]
 
 
-def _of(kind: type) -> Any:
+def _reader_of(expected_type: type) -> Any:
     def read(text: str) -> Any:
         try:
             value = parse_json(text)
@@ -153,7 +153,7 @@ def _of(kind: type) -> Any:
             value = json.loads(json.dumps(ast.literal_eval(text.strip()), allow_nan=False))
         except TypeError:
             raise ValueError from None
-        if type(value) is not kind:
+        if type(value) is not expected_type:
             raise ValueError
         return value
 
@@ -165,8 +165,8 @@ _READERS: dict[str, Any] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,
-    "object": _of(dict),
-    "array": _of(list),
+    "object": _reader_of(dict),
+    "array": _reader_of(list),
     "string": str,
 }
 

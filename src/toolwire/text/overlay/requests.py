@@ -131,7 +131,12 @@ class RequestWriter:
             return [], ""
         ledger.lose("tools", "tools", "the tools are described in the system prompt", "moved")
         if request.parallel_tool_calls is not None:
-            ledger.lose("parallel_tool_calls", "parallel_tool_calls", "the prompt asks for it", "approximated")
+            ledger.lose(
+                "parallel_tool_calls",
+                "parallel_tool_calls",
+                "only the prompt asks for it",
+                "approximated",
+            )
         names = None if choice is None else choice.names
         offered = [(index, tool) for index, tool in declared if names is None or tool.name in names]
         if not offered:

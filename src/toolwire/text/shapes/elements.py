@@ -65,7 +65,7 @@ class _Elements:
     def inside(self, name: str, depth: int) -> tuple[list[tuple[str, Any]], str]:
         """Parse the content of an element up to its end: its child elements, and the text between them."""
         if depth > _DEEPEST:
-            raise ValueError("too deep")
+            raise ValueError("the elements are nested too deeply")
         children: list[tuple[str, Any]] = []
         text = ""
         close, opening = f"{self.prefix}</{name}>", f"{self.prefix}<"

@@ -164,17 +164,17 @@ def read_text(
     """Parse the calls of one text of an answer."""
     calls: list[ToolCall] = []
     errors: list[CallError] = []
-    words: list[str] = []
+    pieces: list[str] = []
     for item in scan(text, scanner_for(offer, readers, given), whole=whole):
         if type(item) is str:
-            words.append(item)
+            pieces.append(item)
             continue
         result = read_block(item, builder, offer)  # type: ignore[arg-type]
         if isinstance(result, ToolCall):
             calls.append(result)
         else:
             errors.append(result)
-    return Parsed(calls, errors, "".join(words))
+    return Parsed(calls, errors, "".join(pieces))
 
 
 def parse_or_raise(text: str | None, tools: Iterable[Any] | None = None, **settings: Any) -> list[ToolCall]:
