@@ -66,7 +66,10 @@ ReadSteps = Generator[MarkSearch, _Hit, Any]
 
 
 class Cursor:
-    """The reading position in a text. `on_text` receives text that does not have to wait."""
+    """The reading position in a text. `on_text` receives text that does not have to wait.
+
+    `length` is the length of the current block, and `ended` is True once the end of the text is known.
+    """
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
         self._block: list[str] = []
@@ -127,6 +130,7 @@ class Cursor:
         self.length = size
 
     def _search(self, target: MarkSearch) -> _Hit | None:
+        """Return the hit of a search, or None if more text is needed."""
         window, position = self._window, self._position
         match = target.pattern.search(window, position)
         if not self.ended:
@@ -140,6 +144,7 @@ class Cursor:
         return self._make_hit(match[0], window[position : match.start()], match.end(), target)
 
     def _search_adjacent(self, target: MarkSearch) -> _Hit | None:
+        """Return the hit of a search at the current position, or None if more text is needed."""
         window = self._window
         position = _BLANK.match(window, self._position).end()  # type: ignore[union-attr]
         if not self.ended and target.held_from(window, position) == position:
@@ -158,6 +163,7 @@ class Cursor:
         return _Hit(mark, text, self.ended and not mark and position == len(self._window))
 
     def _pass_over(self, text: str, *, streams_text: bool) -> None:
+        """Pass text on, or add it to the current block."""
         if not text:
             return
         if streams_text:

@@ -35,11 +35,11 @@ class GivenTexts:
 
     def contains(self, block: str) -> bool:
         """Return True if one of the texts contains `block`, as it is or without its fence or its escapes."""
-        return any(map(self._has, _forms_of(block)))
+        return any(map(self._contains_text, _spellings_of(block)))
 
-    def _has(self, block: str) -> bool:
+    def _contains_text(self, block: str) -> bool:
         if self._squeezed is None:
-            texts = [text for source in self._texts for text in _all_of(source) if text.strip()]
+            texts = [text for source in self._texts for text in _with_decoded(source) if text.strip()]
             self._squeezed = [_squeezed(form) for text in texts for form in (text, _PREFIX.sub("", text))]
             self._lines = [[_squeezed(line) for line in text.splitlines() if line.strip()] for text in texts]
         wanted = _squeezed(block)
@@ -51,7 +51,7 @@ class GivenTexts:
         )
 
 
-def _forms_of(block: str) -> Iterator[str]:
+def _spellings_of(block: str) -> Iterator[str]:
     yield block
     if (fenced := _FENCED.fullmatch(block.strip())) is not None:
         yield fenced[1]
@@ -87,7 +87,7 @@ def _texts_of(parts: Iterable[Any]) -> Iterator[str]:
                 yield from [part.content] if isinstance(part.content, str) else _texts_of(part.content)
 
 
-def _all_of(text: str) -> Iterator[str]:
+def _with_decoded(text: str) -> Iterator[str]:
     """Yield `text`, its unescaped form, and the strings inside of it if it is JSON."""
     yield text
     if "\\" in text:

@@ -140,8 +140,8 @@ class TextStream:
 class FormatMarks:
     """The marks of a format, prepared for reading.
 
-    - `entries`: the marks that begin a block. `calls`: those that begin a call. `sections`: those that begin a section.
-    - `exits`: the end mark of each section, by its begin mark. `closings`: all end marks of sections and calls.
+    - `block_begins`, `calls` and `sections`: the marks that begin a block, a call and a section.
+    - `section_ends`: the end mark of each section, by its begin mark. `closings`: all end marks of sections and calls.
     - `noise`: marks without a meaning, such as the end of a turn, which are removed from the text.
     """
 
@@ -149,41 +149,34 @@ class FormatMarks:
         self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
         self.calls: tuple[str, ...] = self.engine.begins(row)
-        self.exits: dict[str, str] = section_ends(row)
+        self.section_ends: dict[str, str] = section_ends(row)
         self.sections: frozenset[str] = frozenset(section_begins(row))
         loose_calls = self.calls if row.loose else ()
-        self.entries: tuple[str, ...] = tuple(dict.fromkeys((*section_begins(row), *loose_calls)))
+        self.block_begins: tuple[str, ...] = tuple(dict.fromkeys((*section_begins(row), *loose_calls)))
         begin, end, *others = row.thinking or ("", "")
         thoughts = (*mark_spellings(begin), *others) if begin else ()
         self.head: str
         self.head_end: str
         self.head, _, self.head_end = row.head.partition("{}")
         self.after_head: MarkSearch = MarkSearch((self.head_end, " ", "\n"))
-        joined_entries = tuple(row.before + entry for entry in self.entries) if row.before else ()
-        end_marks = tuple(end for end in self.exits.values() if end)
+        joined_begins = tuple(row.before + entry for entry in self.block_begins) if row.before else ()
+        end_marks = tuple(end for end in self.section_ends.values() if end)
         stop = bare_mark(turn_marks(row.turns).get("assistant", ("", ""))[1])
         self.noise: frozenset[str] = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
-        self.outside: MarkSearch = MarkSearch(
-            (*self.entries, *joined_entries, *thoughts, *end_marks, *self.noise), streams_text=True
+        self.in_text: MarkSearch = MarkSearch(
+            (*self.block_begins, *joined_begins, *thoughts, *end_marks, *self.noise), streams_text=True
         )
-        self.opening: MarkSearch = MarkSearch(thoughts, adjacent=True)
+        self.thought_begin: MarkSearch = MarkSearch(thoughts, adjacent=True)
         self.thought_ends: frozenset[str] = frozenset(mark_spellings(end)) if begin else frozenset()
         self.noise_between: frozenset[str] = self.noise | self.thought_ends
         self.closings: frozenset[str] = frozenset((*end_marks, *map(bare_mark, row.call[2:])))
-        between = (
-            *self.entries,
-            *self.calls,
-            *self.closings,
-            *thoughts,
-            *self.noise_between,
-            *row.separators,
-            self.head,
-        )
+        begins = (*self.block_begins, *self.calls, *thoughts, self.head)
+        between = (*begins, *self.closings, *self.noise_between, *row.separators)
         self.between: MarkSearch = MarkSearch(between, adjacent=True)
         self.inner: MarkSearch = MarkSearch((*section_begins(row), *self.calls), adjacent=True)
         self.thoughts: frozenset[str] = frozenset(thoughts)
-        long_entries = tuple(entry for entry in self.entries if len(entry) > 1)
-        self.inside_thought: MarkSearch = MarkSearch((*self.thought_ends, *long_entries), streams_text=True)
+        long_begins = tuple(entry for entry in self.block_begins if len(entry) > 1)
+        self.inside_thought: MarkSearch = MarkSearch((*self.thought_ends, *long_begins), streams_text=True)
         self.thought_end: MarkSearch = MarkSearch(self.thought_ends)
         self.searches: dict[str, MarkSearch] = {}
         self.ends = end_marks
@@ -245,14 +238,15 @@ class TextReader:
         self._on_text = on_text
 
     def _read(self) -> ReadSteps:
+        """Read the whole text: thoughts, blocks, and the text around them."""
         if self._thinking:
             self.cursor.begin_block("")
-            if not (yield self.marks.opening).mark:
+            if not (yield self.marks.thought_begin).mark:
                 self.cursor.rewind_to(0)
             yield from self._read_thought()
         yield from self._read_between()
         while True:
-            hit = yield self.marks.outside
+            hit = yield self.marks.in_text
             if hit.end:
                 return
             mark, has_calls = bare_mark(hit.mark), False
@@ -260,7 +254,7 @@ class TextReader:
                 yield from self._read_thought()
             elif mark in self._pending_ends:
                 self._pending_ends.remove(mark)
-            elif mark in self.marks.entries:
+            elif mark in self.marks.block_begins:
                 has_calls = yield from self._read_block(mark, hit.mark.removesuffix(mark))
             elif mark not in self.marks.noise:
                 self.collector.add_text(hit.mark)
@@ -285,7 +279,7 @@ class TextReader:
             elif mark in marks.thoughts:
                 yield from self._read_thought()
                 gap = ""
-            elif mark in marks.entries or (mark in marks.calls and self._pending_ends):
+            elif mark in marks.block_begins or (mark in marks.calls and self._pending_ends):
                 called = yield from self._read_block(mark, gap + hit.before)
                 gap = ""
             elif mark == marks.head:
@@ -327,6 +321,7 @@ class TextReader:
         self.collector.end_part()
 
     def _ends_with_call(self, text: str) -> bool:
+        """Return True if an unclosed thought ends with a call, so that the call counts."""
         inner = TextReader(self.marks, CallBuilder(self.offer), self.offer, self.given)
         inner.feed(text)
         inner.close()
@@ -338,7 +333,7 @@ class TextReader:
         self.cursor.begin_block(mark)
         open_sections: dict[str, str] = {}
         while mark in marks.sections:
-            open_sections[mark] = marks.exits.get(mark, "")
+            open_sections[mark] = marks.section_ends.get(mark, "")
             if not marks.calls:
                 break
             hit = yield marks.inner
@@ -375,12 +370,14 @@ class TextReader:
         return True
 
     def _is_call(self, item: BlockItem) -> bool:
+        """Return True if the item is a call of an offered tool."""
         name = item.name
         if name is None or (self.offer is None and _NAME.fullmatch(name) is None):
             return False
         return self.state.is_offered(self.state.resolve_name(name))
 
     def _call_of(self, item: BlockItem) -> ToolCall:
+        """Return the item as a call, which cannot run if the item has a problem."""
         builder, name = self.collector.builder, self.state.resolve_name(item.name or "")
         if item.problem:
             code: Any = "incomplete" if item.is_cut else "invalid_arguments"

@@ -162,14 +162,12 @@ class FormatWriter:
     def _write_checked(self, calls: list[ToolCall]) -> str:
         """Return calls as text, and report as losses what does not decode to the same values."""
         arguments = [_arguments_of(call) for call in calls]
-        text = self._block(calls, arguments)
+        text = self._block_of(calls, arguments)
         decoded = self._decode(text, calls)
         if not _is_same(decoded, calls, arguments):
             escaped = [self._escaped(each) for each in arguments]
-            text, detail = (
-                self._block(calls, escaped),
-                "the format cannot express this value, so another value is decoded",
-            )
+            text = self._block_of(calls, escaped)
+            detail = "the format cannot express this value, so another value is decoded"
             decoded = self._decode(text, calls)
             if _is_same(decoded, calls, escaped):
                 detail = _QUOTED
@@ -196,7 +194,7 @@ class FormatWriter:
         decoded = [item for item in items if isinstance(item, ToolCall)]
         return decoded if len(decoded) == len(items) else []
 
-    def _block(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
+    def _block_of(self, calls: Sequence[ToolCall], arguments: Sequence[dict[str, Any]]) -> str:
         row = self.row
         texts: list[str] = self.marks.engine.write(row, list(zip(calls, arguments, strict=True)))
         if row.wrap is not None:
@@ -212,19 +210,11 @@ class FormatWriter:
         content, template = self.result_text(result), self.row.result
         values = {"content": content, "id": result.tool_call_id or "", "name": result.name or ""}
         if "{id}" not in template and result.tool_call_id is not None:
-            lose(
-                "tool_call_id",
-                "call_id",
-                "results are written in the order of their calls, without ids or names",
-                severity="minor",
-            )
+            detail = "results have no ids, and are in the order of their calls"
+            lose("tool_call_id", "call_id", detail, severity="minor")
         if "{name}" not in template and result.name is not None:
-            lose(
-                "name",
-                "tool_result",
-                "results are written in the order of their calls, without ids or names",
-                severity="minor",
-            )
+            detail = "results have no names, and are in the order of their calls"
+            lose("name", "tool_result", detail, severity="minor")
         if result.is_error:
             lose("is_error", "tool_result", "a result in text has no mark for an error")
         return _PLACEHOLDERS.sub(lambda placeholder: self.write_text(values[placeholder[1]]), template)
@@ -256,7 +246,7 @@ class FormatWriter:
             return ""
         lines = "\n".join(self.write_text(dump_json(tool.to_openai_format())) for tool in listed)
         example = ToolCall(None, "TOOL", {"PARAMETER": "VALUE"})
-        block = self._block([example], [example.arguments])
+        block = self._block_of([example], [example.arguments])
         begin, end = self.row.tools
         one_call = "" if parallel else f"{_ONE_CALL}\n"
         return f"{_TOOLS_INTRO}\n{begin}{lines}{end}\n\n{one_call}{_CALL_INTRO}\n{block}"

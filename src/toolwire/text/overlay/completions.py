@@ -251,15 +251,8 @@ class CompletionDialect(TextDialect):
                 Loss("tool_choice", "tool_choice", "dropped", "raw completions cannot force a call", "semantic")
             )
         if request.parallel_tool_calls is not None:
-            losses.append(
-                Loss(
-                    "parallel_tool_calls",
-                    "parallel_tool_calls",
-                    "dropped",
-                    "the prompt does not ask for it",
-                    "semantic",
-                )
-            )
+            detail = "the prompt does not ask for it"
+            losses.append(Loss("parallel_tool_calls", "parallel_tool_calls", "dropped", detail, "semantic"))
         if context.tools:
             losses.append(Loss("tools", "tools", "moved", "the tools are described in the prompt", "minor"))
         written = self.format.encode_context(context, ask=True)

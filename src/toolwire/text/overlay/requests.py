@@ -140,12 +140,8 @@ class RequestWriter:
         names = None if choice is None else choice.names
         offered = [(index, tool) for index, tool in declared if names is None or tool.name in names]
         if not offered:
-            ledger.lose(
-                "tool_choice.names",
-                "tool_choice",
-                "no tool with these names is declared, so all tools are described",
-                severity="semantic",
-            )
+            detail = "no tool with these names is declared, so all tools are described"
+            ledger.lose("tool_choice.names", "tool_choice", detail, severity="semantic")
             offered = declared
         for index, tool in offered:
             self._lose_tool_fields(index, tool)

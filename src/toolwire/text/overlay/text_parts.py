@@ -65,8 +65,8 @@ def split_text(part: Text, items: Sequence[str | Thinking | ToolCall], dialect: 
     return pieces
 
 
-def _is(left: object, right: object) -> bool:
-    return left is right
+def _is(first: object, second: object) -> bool:
+    return first is second
 
 
 def _opaque_of(part: Part) -> Opaque | None:

@@ -55,11 +55,14 @@ def write_result(body: dict[str, Any]) -> str:
 
 
 class Escaper(Scanner):
-    """Escapes a text in pieces: lines that would begin a block get a backslash. `before_block` closes what is open."""
+    """Escapes a text in pieces: lines that would begin a block get a backslash.
+
+    `has_escaped` is True if it added a backslash. `before_block` closes what is open before a block.
+    """
 
     def __init__(self, forms: tuple[Form, ...] = PROTOCOL) -> None:
         super().__init__([form for form in forms if not form.needs_whole_text])
-        self.marks: bool = False
+        self.has_escaped: bool = False
         self._is_inside_line = False
 
     def feed_text(self, text: str) -> str:
@@ -76,13 +79,13 @@ class Escaper(Scanner):
         """Return the text that must precede a block: the end of the line, and of the open zone."""
         closing = self.feed_text("\n") if self._is_inside_line else ""
         if self._zone is not None:
-            self.marks = True
+            self.has_escaped = True
             closing += self.feed_text(f"{self._zone.end}\n")
         return closing + _words(self.close())
 
     def _open(self, form: Form) -> None:
         del form
-        self.marks = True
+        self.has_escaped = True
         line_start = "".join(self._line)
         self._state = SHOWN
         self._add_text(_ESCAPE + line_start)

@@ -28,7 +28,7 @@ class TaggedWriter(FormatWriter):
     def write_text(self, text: str) -> str:
         """Return text that others wrote, with every line escaped that looks like the beginning of a block."""
         escaped = escape_quotes(text, self._forms)
-        self._note(escaped != text)
+        self._note_escaping(escaped != text)
         return escaped
 
     def write_tools(self, tools: Sequence[Tool], *, compact: bool = False, parallel: bool = True) -> str:
@@ -53,14 +53,14 @@ class TaggedWriter(FormatWriter):
             elif isinstance(part, ToolCall):
                 block = block_of(part) or write_call(part)
                 text += escaper.before_block() + (block if block.endswith("\n") else f"{block}\n")
-                self._note(escaper.marks)
+                self._note_escaping(escaper.has_escaped)
                 escaper = Escaper(self._forms)
         text += escaper.finish()
-        self._note(escaper.marks)
+        self._note_escaping(escaper.has_escaped)
         last = next((part for part in reversed(parts) if isinstance(part, ToolCall) or part.text), None)  # type: ignore[union-attr]
         is_unended = isinstance(last, ToolCall) and not (block_of(last) or "\n").endswith("\n")
         return text.removesuffix("\n") if is_unended else text
 
-    def _note(self, marks: bool) -> None:
-        if marks:
+    def _note_escaping(self, escaped: bool) -> None:
+        if escaped:
             self.ledger.lose("", "quoted_fence", _QUOTATION, "approximated")
