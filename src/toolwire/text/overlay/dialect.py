@@ -70,7 +70,7 @@ class TextDialect:
         if not self._tagged:
             return TextReader(self.format.marks, builder, self._offer, self._given)
         scanner = scanner_for(self._offer, self._readers, self._given)
-        return BlockReader(scanner, builder, self._offer, late=self.native)
+        return BlockReader(scanner, builder, self._offer, appends_calls=self.native)
 
     def _message_writer(self, ledger: Ledger, tools: Iterable[Any] = ()) -> MessageWriter:
         declared = [tool for tool in tools if isinstance(tool, Tool)]

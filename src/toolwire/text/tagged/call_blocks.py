@@ -21,15 +21,17 @@ DIALECT = "text-tagged"
 class BlockReader:
     """Reads a text in the protocol. A malformed block becomes a call that cannot run.
 
-    With `late`, the calls are reported apart from the text that they were in.
+    With `appends_calls`, the calls follow all other parts of the answer, so each call is marked as the start of a text.
     """
 
-    def __init__(self, scanner: Scanner, builder: CallBuilder, offer: Offer | None, *, late: bool = False) -> None:
+    def __init__(
+        self, scanner: Scanner, builder: CallBuilder, offer: Offer | None, *, appends_calls: bool = False
+    ) -> None:
         self._scanner = scanner
         self._builder = builder
         self._offer = offer
         self._is_text_start = True
-        self._late = late
+        self._appends_calls = appends_calls
 
     def feed(self, text: str) -> list[str | ToolCall]:
         """Return the items of a piece of the text."""
@@ -43,7 +45,7 @@ class BlockReader:
         items: list[str | ToolCall] = []
         for item in scanned:
             items.append(self._call_of(item) if isinstance(item, Block) else item)
-            self._is_text_start = self._late
+            self._is_text_start = self._appends_calls
         return items
 
     def _call_of(self, block: Block) -> ToolCall:
