@@ -14,8 +14,8 @@ from toolwire.text.overlay.dialect import TextDialect as TextTagged
 from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
 from toolwire.text.tagged.blocks import parse, parse_or_raise
+from toolwire.text.tagged.call_blocks import calls_in_text
 from toolwire.text.tagged.forms import READERS
-from toolwire.text.tagged.keeping import calls_in_text
 from toolwire.text.tagged.prompting import augment_system_prompt
 
 __all__ = [

@@ -12,7 +12,7 @@ import pytest
 
 from tests.text.offers import SHAPES, cuts
 from toolwire.text import format, names
-from toolwire.text.checking import Expected, cases_of, check, ours, tools_of_cases
+from toolwire.text.checking import Expected, cases_of, check, own_parser, tools_of_cases
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CASES = REPOSITORY / "src" / "toolwire" / "text" / "cases"
@@ -41,7 +41,7 @@ def test_every_case_as_a_whole(name: str, tally: Counter[str]) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_case_by_characters(name: str) -> None:
-    assert [str(found) for found in check(name, ours(name, list))] == []
+    assert [str(found) for found in check(name, own_parser(name, list))] == []
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -59,7 +59,7 @@ def test_the_line_breaks_of_windows_are_line_breaks(name: str) -> None:
 def test_every_case_in_random_pieces(name: str, tally: Counter[str]) -> None:
     chance = random.Random(name)  # noqa: S311 - the same every time
     for _ in range(50):
-        assert [str(found) for found in check(name, ours(name, lambda text: list(cuts(text, chance))))] == []
+        assert [str(found) for found in check(name, own_parser(name, lambda text: list(cuts(text, chance))))] == []
         tally["cases of text formats, read in random pieces"] += len(cases_of(name))
 
 

@@ -14,7 +14,7 @@ from tests.text.offers import SHAPES, TOOLS, raw_block, read
 from tests.timing import least
 from toolwire import CallEnd, TextDelta, Thinking, Tool, ToolCall
 from toolwire.text import format, names
-from toolwire.text.rows import core, rows
+from toolwire.text.rows import bare_mark, rows
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"s": "x"}}\n</tool_call>'
 
@@ -176,7 +176,7 @@ def test_ids_of_a_text_are_kept_and_others_derived() -> None:
 def test_any_text_is_read_and_none_is_lost(name: str, picks: list[int], chance: Any) -> None:
     row = rows()[name]
     marks = [*row.call, *row.argument, row.value, *row.quotes, *(row.wrap or ()), *(row.thinking or ()), *row.noise]
-    bits = [core(mark) for mark in marks if mark] + [
+    bits = [bare_mark(mark) for mark in marks if mark] + [
         '{"name": "f"',
         '"arguments": {',
         "}",
@@ -219,7 +219,7 @@ def test_time_is_linear_in_the_text(name: str, size: int) -> None:
     row, block = rows()[name], raw_block(format(name), ToolCall(None, "f", {"s": "SPLIT"}))
     head, tail = block.split("SPLIT")
     marks = {
-        core(mark)
+        bare_mark(mark)
         for mark in (*row.call, *row.argument, *(row.wrap or ()), *row.quotes, "[f(", '{"name": "f", ')
         if mark
     }

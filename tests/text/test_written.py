@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.text.offers import SHAPES, TOOLS, read
 from toolwire import Context, Message, Text, Thinking, ToolCall, ToolResult
 from toolwire.text import format, names
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 
 MARKS = [
     "<",
@@ -58,7 +58,7 @@ def check(name: str, calls: list[ToolCall]) -> bool:
     if any(loss.concept == "arguments" for loss in written.losses):
         assert len(response.tool_calls) <= len(calls), "nothing that is written calls more than was said"
         return False
-    assert [json_of(call.arguments) for call in response.tool_calls] == [json_of(call.arguments) for call in calls]
+    assert [dump_json(call.arguments) for call in response.tool_calls] == [dump_json(call.arguments) for call in calls]
     assert (response.content, response.broken_calls) == (None, [])
     return True
 

@@ -75,7 +75,7 @@ def _check(options: argparse.Namespace) -> int:
         name, cases = text.format(each).name, checking.cases_of(options.cases or each)
         if not cases:
             raise UserError(f"there are no cases of {name!r}: name a format whose cases it should read", path="--cases")
-        found = list(checking.check(options.cases or each, checking.ours(each)))
+        found = list(checking.check(options.cases or each, checking.own_parser(each)))
         for difference in found:
             print(f"{name}: {difference}, in {difference.case.text!r}")
         wrong, total = wrong + len({difference.case.text for difference in found}), total + len(cases)

@@ -41,7 +41,7 @@ from toolwire.streams.settling import Settling, call_ids
 from toolwire.text.overlay.completions import raw_completions
 from toolwire.text.overlay.dialect import over
 from toolwire.text.quoting import texts_given
-from toolwire.text.tagged.keeping import calls_in_text
+from toolwire.text.tagged.call_blocks import calls_in_text
 from toolwire.types import (
     CallDelta,
     CallEnd,

@@ -39,7 +39,7 @@ from toolwire.schema import prune_nulls
 from toolwire.schema.document import measure
 from toolwire.schema.validator import Validator
 from toolwire.schema.wrapping import VALUE, has_named_fields, wrap
-from toolwire.text.overlay.requests import add_words
+from toolwire.text.overlay.requests import append_to_system
 from toolwire.text.tagged.zones import Zone, zone_of
 from toolwire.types import (
     Loss,
@@ -193,7 +193,7 @@ def prepare(request: Request, wanted: WantedForm, way: Way) -> Request:
         choice = _choice(request)
         return replace(request, context=replace(context, tools=tools), tool_choice=choice, output=None)
     words = _INSTRUCTION.format(schema=json.dumps(wanted.schema, ensure_ascii=False))
-    system, messages = add_words(context.system, list(context.messages), words)
+    system, messages = append_to_system(context.system, list(context.messages), words)
     return replace(request, context=replace(context, system=system, messages=messages), output=None)
 
 
@@ -282,7 +282,7 @@ def shortened(text: str) -> str:
 
 
 def _object_in(text: str, way: Way) -> tuple[dict[str, Any], str | None]:
-    """Find the object that a text is, or that stands in its only block; a thought before is passed over."""
+    """MarkSearch the object that a text is, or that stands in its only block; a thought before is passed over."""
     thought = _THOUGHT.match(text)
     words = text[thought.end() :] if thought is not None else text
     if not words.lstrip().startswith("{"):

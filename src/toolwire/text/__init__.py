@@ -1,9 +1,12 @@
-"""Calls in a model's own text: every format read while it streams, and written, as data.
+"""Tool calls in a model's own text: decode them while the text streams, and encode them.
+
+A text format describes how one family of models writes its calls (for example `hermes` or `mistral`).
 
 Rules of this package:
-- A format is a row of `formats.toml`; an engine for each shape of syntax reads and writes it; a table adds one.
-- Only offered tools become calls, complete or not at all. Everything else is words, as it stood.
-- What is written is read back the same; what a format cannot say is a loss.
+- A format is data: a row of `formats.toml`, or a table that the user passes. One engine for each shape of syntax
+  decodes and encodes every format of that shape.
+- Only tools that were offered become calls, and only complete calls can run. All other text is left unchanged.
+- Encoded calls decode to the same calls. What a format cannot express is reported as a loss.
 """
 
 from toolwire.errors import UnknownFormat

@@ -1,9 +1,9 @@
-"""The published cases, and what a parser makes of them: any parser, not only ours.
+"""The published test cases of text formats, and how to judge any parser by them.
 
 Rules of this file:
-- A parser is a function of a case's text and tools that gives `content`, `thinking`, `calls` and `broken`, as the cases
-  have them. White space is not compared in words; in arguments everything is.
-- Cases are data: `cases/*.json`, one file for each format, with the tools beside them.
+- A parser is a function of a text and tools that returns `Expected`. In text, white space is not compared. Arguments
+  are compared exactly.
+- The cases are data: one file of `cases/*.json` for each format, and `cases/tools.json` for the tools.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolwire.streams.accumulation import accumulate
 from toolwire.text.format import format
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 from toolwire.types import Response, Text, Thinking
 from toolwire.types.readable import readable
 
@@ -24,7 +24,7 @@ _FOLDER = Path(__file__).parent / "cases"
 
 
 class Expected(Struct, frozen=True):
-    """What a text says: words, thoughts, calls with name and arguments, and the names of calls that are broken."""
+    """What a parser should return: the text, the thinking, the calls, and the names of calls that cannot run."""
 
     content: str = ""
     thinking: str = ""
@@ -33,7 +33,7 @@ class Expected(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True):
-    """One text, and what it says; `issue` is where engines were known to differ."""
+    """One test case: a text and what it should decode to. `issue` names a report where parsers differed."""
 
     kind: str
     text: str
@@ -49,7 +49,7 @@ class _Cases(Struct):
 
 
 class _Difference(Struct, frozen=True):
-    """A case that a parser read otherwise: the field, and both values."""
+    """A field of a case that a parser decoded to another value than expected."""
 
     case: Case
     field: str
@@ -65,30 +65,30 @@ _Parser = Callable[[str, list[dict[str, Any]]], Expected]
 
 @cache
 def tools_of_cases() -> list[dict[str, Any]]:
-    """Give the tools that every case offers."""
+    """Return the tools that every case offers."""
     return msgspec.json.decode((_FOLDER / "tools.json").read_bytes(), type=list[dict[str, Any]])
 
 
 def cases_of(name: Any) -> list[Case]:
-    """Give the cases of a format; none where there are none."""
+    """Return the cases of a format, or an empty list if it has none."""
     file = _FOLDER / f"{format(name).name}.json"
     return msgspec.json.decode(file.read_bytes(), type=_Cases).cases if file.is_file() else []
 
 
-def ours(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> _Parser:
-    """Give our own parser of a format; `cut` says in which pieces it gets the text."""
+def own_parser(name: Any, cut: Callable[[str], Sequence[str]] = lambda text: [text]) -> _Parser:
+    """Return this library's parser of a format. `cut` splits each text into the pieces that are fed to it."""
     known = format(name)
 
     def parse(text: str, tools: list[dict[str, Any]]) -> Expected:
         stream = known.decode_stream(tools)
         events = [event for piece in cut(text) for event in stream.feed(piece)]
-        return said(accumulate([*events, *stream.close()]))
+        return _to_expected(accumulate([*events, *stream.close()]))
 
     return parse
 
 
-def said(response: Response) -> Expected:
-    """Give what a response says as the cases have it."""
+def _to_expected(response: Response) -> Expected:
+    """Return the content of `response` in the form of the cases."""
     parts = response.message.parts
     return Expected(
         "".join(part.text for part in parts if isinstance(part, Text)),
@@ -99,19 +99,19 @@ def said(response: Response) -> Expected:
 
 
 def check(name: str, parser: _Parser | None = None) -> Iterator[_Difference]:
-    """Judge a parser by the cases of a format, and give each difference."""
-    parse = parser or ours(name)
+    """Run a parser on the cases of a format, and yield each difference. The default parser is our own."""
+    parse = parser or own_parser(name)
     for case in cases_of(name):
-        yield from differences(case, parse(case.text, tools_of_cases()))
+        yield from compare(case, parse(case.text, tools_of_cases()))
 
 
-def differences(case: Case, got: Expected) -> Iterator[_Difference]:
-    """Compare what was read with what a case says."""
+def compare(case: Case, got: Expected) -> Iterator[_Difference]:
+    """Yield the fields of `case` in which `got` differs from what is expected."""
     for field in ("content", "thinking", "calls", "broken"):
-        wanted, given = getattr(case.expected, field), getattr(got, field)
-        if _squeezed(wanted) != _squeezed(given):
-            yield _Difference(case, field, wanted, given)
+        expected, actual = getattr(case.expected, field), getattr(got, field)
+        if _squeezed(expected) != _squeezed(actual):
+            yield _Difference(case, field, expected, actual)
 
 
 def _squeezed(value: Any) -> Any:
-    return "".join(value.split()) if isinstance(value, str) else json_of(value)
+    return "".join(value.split()) if isinstance(value, str) else dump_json(value)

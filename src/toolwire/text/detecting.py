@@ -1,9 +1,9 @@
-"""Which format a model writes: by its name, by its chat template, or by a text of its own.
+"""Detect which format a model writes: from its name, its chat template, or a text that it wrote.
 
 Rules of this file:
-- Where two fit equally well, both are named and none is chosen.
-- Of a model's name the longest part that is known counts; of a template, the format whose marks are all there and say
-  most; of a text, the format that reads calls and leaves the fewest words.
+- If two formats fit equally well, both are returned and none is chosen.
+- For a model's name, the longest known part decides. For a template, the format whose marks all occur, and are the most
+  specific. For a text, the format that decodes calls and leaves the least other text.
 """
 
 import json
@@ -14,15 +14,15 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import InvalidField, MissingFields
+from toolwire.text.block_items import section_ends
 from toolwire.text.format import Format, format
-from toolwire.text.heard import exits_of
-from toolwire.text.rows import Row, core, rows, squeezed, turns_of
+from toolwire.text.rows import Row, bare_mark, normalize_name, rows, turn_marks
 from toolwire.text.templates import from_response_template
 from toolwire.types import Text
 
 
 class Guess(Struct, frozen=True):
-    """The names of the formats that fit; `format` is there where it is one."""
+    """The result of `detect`: the names of the formats that fit. `format` is set if exactly one fits."""
 
     names: tuple[str, ...] = ()
     own: Format | None = None
@@ -32,7 +32,7 @@ class Guess(Struct, frozen=True):
 
     @property
     def format(self) -> Format | None:
-        """The format, if exactly one fits."""
+        """The format if exactly one fits, else None."""
         if self.own is not None:
             return self.own
         return format(self.names[0]) if len(self.names) == 1 else None
@@ -41,7 +41,11 @@ class Guess(Struct, frozen=True):
 def detect(
     text: str | None = None, *, model: str | None = None, template: Any = None, tools: Iterable[Any] | None = None
 ) -> Guess:
-    """Say which formats fit a model's name, a chat template (or a `tokenizer_config.json`), or a text."""
+    """Return the formats that fit a model's name, a chat template, or a text.
+
+    `template` may be the content of a `tokenizer_config.json`. `tools` are the tools that were offered with the text.
+    Raises `MissingFields` if neither a text nor a model nor a template is passed.
+    """
     if template is not None:
         return _by_template(template)
     if model is not None:
@@ -52,13 +56,16 @@ def detect(
 
 
 def _by_model(model: str) -> Guess:
-    name = squeezed(model)
+    name = normalize_name(model)
     return _best({row.name: max((len(part) for part in row.models if _is_in(part, name)), default=0) for row in _all()})
 
 
 def _is_in(part: str, name: str) -> bool:
-    """Whether a part stands in a name; what follows may be no more of its number, nor make it a count of parameters."""
-    return re.search(rf"{re.escape(squeezed(part))}(?!\d|\d*b(?:-|$))", name) is not None
+    """Return True if `part` occurs in `name`.
+
+    It does not count if what follows continues its number, or makes the number a parameter count (as in `3b`).
+    """
+    return re.search(rf"{re.escape(normalize_name(part))}(?!\d|\d*b(?:-|$))", name) is not None
 
 
 def _all() -> Iterable[Row]:
@@ -66,7 +73,7 @@ def _all() -> Iterable[Row]:
 
 
 def _best(scores: Mapping[str, int]) -> Guess:
-    """Give the names with the highest score, if it is any."""
+    """Return the names with the highest score, if it is above zero."""
     best = max(scores.values(), default=0)
     return Guess(tuple(name for name, score in scores.items() if score == best)) if best > 0 else Guess()
 
@@ -75,18 +82,18 @@ def _by_template(template: Any) -> Guess:
     if isinstance(template, str) and template.lstrip()[:1] == "{" and template.lstrip()[:2] not in {"{%", "{{", "{#"}:
         template = _parsed(template)
     if isinstance(template, Mapping):
-        own = template.get("response_template")
-        if isinstance(own, Mapping) and own:
-            made = from_response_template(own)
-            return Guess((made.name,), made)
+        response_template = template.get("response_template")
+        if isinstance(response_template, Mapping) and response_template:
+            described_format = from_response_template(response_template)
+            return Guess((described_format.name,), described_format)
         template = template.get("chat_template", template)
     return _by_marks("\n".join(_texts(template)).replace("\\n", "\n"))
 
 
 def _texts(template: Any) -> list[str]:
-    """Give the text of a template, or of each one where there are several with names: as a list, or as a map."""
-    named = template if isinstance(template, list) else []
-    texts = [each.get("template") for each in named if isinstance(each, Mapping)]
+    """Return the texts of a template. Several named templates may be a list or a mapping."""
+    entries = template if isinstance(template, list) else []
+    texts = [each.get("template") for each in entries if isinstance(each, Mapping)]
     texts += template.values() if isinstance(template, Mapping) else [template]
     return [each for each in texts if isinstance(each, str)]
 
@@ -99,20 +106,20 @@ def _parsed(template: str) -> Any:
 
 
 def _by_marks(text: str) -> Guess:
-    fitting = {
+    marks_by_name = {
         row.name: _telltales(row) for row in _all() if _telltales(row) and all(m in text for m in _telltales(row))
     }
-    most = {
+    most_specific = {
         name: marks
-        for name, marks in fitting.items()
-        if not any(marks < others or _covers(others, marks) for others in fitting.values())
+        for name, marks in marks_by_name.items()
+        if not any(marks < others or _covers(others, marks) for others in marks_by_name.values())
     }
-    distinct = _distinct(most)
-    return _best({name: 1 + _familiar(rows()[name], text) for name in distinct})
+    distinct = _distinct(most_specific)
+    return _best({name: 1 + _count_marks(rows()[name], text) for name in distinct})
 
 
 def _covers(others: frozenset[str], marks: frozenset[str]) -> bool:
-    """Whether each mark stands inside of another format's, which so says more."""
+    """Return True if each mark is part of a mark of `others`, which is therefore the more specific format."""
     return marks != others and all(
         any(mark in other and mark != other for other in others) or mark in others for mark in marks
     )
@@ -121,24 +128,27 @@ def _covers(others: frozenset[str], marks: frozenset[str]) -> bool:
 def _telltales(row: Row) -> frozenset[str]:
     if row.telltales:
         return frozenset(row.telltales)
-    begins = [core(begin) for begin, _ in (*row.sections, *((row.wrap,) if row.wrap else ()))]
-    given = [*begins, *map(core, row.call[:1]), *map(core, row.argument[:1]), core(row.value)]
-    return frozenset(mark for mark in given if len(mark) > 2)
+    begins = [bare_mark(begin) for begin, _ in (*row.sections, *((row.wrap,) if row.wrap else ()))]
+    marks = [*begins, *map(bare_mark, row.call[:1]), *map(bare_mark, row.argument[:1]), bare_mark(row.value)]
+    return frozenset(mark for mark in marks if len(mark) > 2)
 
 
-def _familiar(row: Row, text: str) -> int:
-    """Say how much of what stands around the turns and thoughts of a format is in a template."""
-    turns = [core(mark) for pair in turns_of(row.turns).values() for mark in pair]
-    marks = [*turns, *map(core, row.thinking or ()), *row.noise, *exits_of(row).values()]
+def _count_marks(row: Row, text: str) -> int:
+    """Return how many of the format's turn marks, thinking marks and similar marks occur in `text`."""
+    turn_parts = [bare_mark(mark) for pair in turn_marks(row.turns).values() for mark in pair]
+    marks = [*turn_parts, *map(bare_mark, row.thinking or ()), *row.noise, *section_ends(row).values()]
     return sum(mark in text for mark in marks if mark)
 
 
 def _distinct(names: Iterable[str], *, written: bool = True) -> list[str]:
-    """Leave out what reads as another one does, and, where it counts, writes as another one does."""
+    """Return the names without formats that decode like an earlier one.
+
+    With `written`, two formats count as equal only if they also encode alike.
+    """
     seen: dict[tuple[Any, ...], str] = {}
     for name in names:
         row = rows()[name]
-        same: tuple[Any, ...] = (
+        rules: tuple[Any, ...] = (
             row.shape,
             row.sections,
             row.wrap,
@@ -148,19 +158,19 @@ def _distinct(names: Iterable[str], *, written: bool = True) -> list[str]:
             row.keys,
             row.pad,
         )
-        seen.setdefault((*same, row.noise, row.turns, row.thinking) if written else same, name)
+        seen.setdefault((*rules, row.noise, row.turns, row.thinking) if written else rules, name)
     return list(seen.values())
 
 
 def _by_text(text: str, tools: list[Any] | None) -> Guess:
-    left = {}
+    scores = {}
     for name in _distinct(rows(), written=False):
         each = format(name)
         response = each.decode(text, tools)
         calls = [call for call in response.tool_calls if call.runs]
         if calls:
-            words = sum(len(part.text.strip()) for part in response.message.parts if isinstance(part, Text))
-            again = "".join(each.encode_calls(calls, tools or ()).text.split())
-            left[name] = (len(response.broken_calls), words, again not in "".join(text.split()))
-    best = min(left.values(), default=None)
-    return Guess(tuple(name for name, rest in left.items() if rest == best))
+            text_length = sum(len(part.text.strip()) for part in response.message.parts if isinstance(part, Text))
+            encoded = "".join(each.encode_calls(calls, tools or ()).text.split())
+            scores[name] = (len(response.broken_calls), text_length, encoded not in "".join(text.split()))
+    best_score = min(scores.values(), default=None)
+    return Guess(tuple(name for name, score in scores.items() if score == best_score))

@@ -1,20 +1,20 @@
-"""Finds the calls of an answer, in whichever protocol the model wrote them.
+"""Extract the calls of an answer, whichever protocol the model used.
 
-What is read depends on what the provider says of itself and on what the answer holds:
+The provider's capability `native_tool_calls` and the answer decide how the answer is read:
 
 | `native_tool_calls` | the answer has | read as |
 |---|---|---|
-| true | calls of its own | native |
-| true | none, and blocks in its text | text-tagged |
+| true | native calls | native |
+| true | no native calls, but blocks in its text | text-tagged |
 | true | neither | no calls |
-| false | anything | text-tagged, but calls of its own are read as native |
+| false | anything | text-tagged, but native calls are read as native |
 
-The last row deviates from the table that it comes from, in one place: there, calls of the wire's own are
-passed over if the provider says that it has none. To drop a real call is worse than to have doubted it.
+The last row deviates in one point from the table that it is taken from: there, native calls are ignored if the provider
+does not have the capability. To lose a real call is worse than to accept one that was not expected.
 
 Rules of this file:
-- Only an answer is read: there are no calls in what anybody else said.
-- A capability that nobody stated is not there.
+- Only assistant messages are read. Messages of other roles contain no calls.
+- A capability that is not stated is absent.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ from msgspec.structs import replace
 from toolwire.encoding.finish import CUT
 from toolwire.errors import InvalidField
 from toolwire.text import native
-from toolwire.text.calls import MAX_CALLS, Answer, Parsed, offer_of
-from toolwire.text.quoting import Given
+from toolwire.text.calls import MAX_CALLS, CallBuilder, Parsed, make_offer
+from toolwire.text.quoting import GivenTexts
 from toolwire.text.tagged.blocks import read_text
-from toolwire.text.tagged.keeping import calls_in_text
+from toolwire.text.tagged.call_blocks import calls_in_text
 from toolwire.types import Message, Response, Text, ToolCall
 
 _CAPABILITY = "native_tool_calls"
@@ -44,30 +44,39 @@ def extract(
     limit: int = MAX_CALLS,
     given: Iterable[str] = (),
 ) -> Parsed:
-    """Give the calls of an answer; `protocol` says how they were read, and so whether the model fell back.
+    """Return the calls of an answer. The result's `protocol` is how they were read, so it shows a fallback to text.
 
-    `capabilities` is a map, or a value with the attribute `native_tool_calls`. `readers` name the forms that
-    are read in the text besides the protocol. `given` are the texts that the model was given: a block that stands
-    there is a quotation, and no call.
+    - `capabilities`: a mapping, or an object with the attribute `native_tool_calls`.
+    - `tools`: a call of any other tool is an error.
+    - `readers`: further forms of calls in text that are read (`text_tagged.READERS`).
+    - `seed`: makes derived call ids differ between answers. `limit`: the most calls that an answer may have.
+    - `given`: the input texts of the model. A block that repeats one of them is a quotation and not a call.
     """
     message, key, cut = _message_of(response)
     if message.role != "assistant":
         return Parsed(text=message.text, protocol="native")
     seed, offered = key if seed is None else seed, None if tools is None else list(tools)
-    own = native.parse(response, offered, seed=seed, limit=limit)
-    if own.calls or own.errors:
-        return replace(own, protocol="text_tagged") if calls_in_text(message) else own
-    found = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit, given=Given(given))
-    return own if _has(capabilities, _CAPABILITY) and not (found.calls or found.errors) else found
+    native_result = native.parse(response, offered, seed=seed, limit=limit)
+    if native_result.calls or native_result.errors:
+        return replace(native_result, protocol="text_tagged") if calls_in_text(message) else native_result
+    text_result = _read_texts(message, offered, list(readers), cut=cut, seed=seed, limit=limit, given=GivenTexts(given))
+    return (
+        native_result
+        if _has(capabilities, _CAPABILITY) and not (text_result.calls or text_result.errors)
+        else text_result
+    )
 
 
 def extract_or_raise(response: Any, capabilities: Any = None, **settings: Any) -> list[ToolCall]:
-    """Give the calls of an answer, or raise `UnreadableCalls`, which holds the good ones too."""
+    """Return the calls of an answer. The settings are those of `extract`.
+
+    Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
+    """
     return extract(response, capabilities, **settings).or_raise()
 
 
 def _message_of(response: Any) -> tuple[Message, str, bool]:
-    """Give the message of an answer, what tells it from others, and whether it was cut off."""
+    """Return the message of an answer, the seed of its call ids, and whether it was cut off."""
     match response:
         case Response():
             key = f"{response.id or response.created or ''}/0"
@@ -75,9 +84,9 @@ def _message_of(response: Any) -> tuple[Message, str, bool]:
         case Message():
             return response, "", False
         case Mapping():
-            read = native.parse(response)
-            said = response.get("role", "assistant") == "assistant"
-            return Message("assistant" if said else "user", read.text), "", False
+            parsed = native.parse(response)
+            is_assistant = response.get("role", "assistant") == "assistant"
+            return Message("assistant" if is_assistant else "user", parsed.text), "", False
     raise InvalidField("response", f"must be a response or a message, not {type(response).__name__}")
 
 
@@ -89,24 +98,24 @@ def _read_texts(
     cut: bool,
     seed: str,
     limit: int,
-    given: Given,
+    given: GivenTexts,
 ) -> Parsed:
-    """Read each text of a message on its own; the last one may have been cut off."""
-    offer = offer_of(tools)
-    answer = Answer(offer, seed, limit)
+    """Read each text of a message on its own. Only the last text can be cut off."""
+    offer = make_offer(tools)
+    builder = CallBuilder(offer, seed, limit)
     parts = message.parts
-    read = [
-        read_text(part.text, answer, offer, readers, whole=not (cut and place == len(parts) - 1), given=given)
-        for place, part in enumerate(parts)
+    results = [
+        read_text(part.text, builder, offer, readers, whole=not (cut and index == len(parts) - 1), given=given)
+        for index, part in enumerate(parts)
         if type(part) is Text
     ]
-    calls = [call for parsed in read for call in parsed.calls]
-    errors = [error for parsed in read for error in parsed.errors]
-    return Parsed(calls, errors, "".join(parsed.text for parsed in read))
+    calls = [call for parsed in results for call in parsed.calls]
+    errors = [error for parsed in results for error in parsed.errors]
+    return Parsed(calls, errors, "".join(parsed.text for parsed in results))
 
 
 def _has(capabilities: Any, name: str) -> bool:
-    """Whether a provider says that it can do something."""
+    """Return True if `capabilities` state the capability `name`."""
     if isinstance(capabilities, Mapping):
         return capabilities.get(name) is True
     return getattr(capabilities, name, None) is True

@@ -1,8 +1,8 @@
-"""JSON inside of a text: where a value ends, as it comes, and what stands in it.
+"""JSON inside of a text: where a value ends, while the text arrives, and what it contains.
 
 Rules of this file:
-- What is no JSON is found where it stops being JSON, so that it does not take with it what comes after.
-- A value's own spelling is kept: arguments are told as the model wrote them.
+- Malformed JSON is detected at the first wrong character, so that it does not swallow the text after it.
+- The spelling of a value is kept: arguments are reported as the model wrote them.
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolwire.text.cursor import Cursor, FindPattern, Reading
+from toolwire.text.cursor import Cursor, PatternSearch, ReadSteps
 
 _DEEPEST = 200
-_TOKENS = FindPattern(r"[^\s\w+\-.]")
-_STRING = FindPattern(r'"|\\.')
+_TOKENS = PatternSearch(r"[^\s\w+\-.]")
+_STRING = PatternSearch(r'"|\\.')
 _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _CLOSES = {"{": "}", "[": "]"}
 _KEY, _FIRST_KEY, _COLON, _VALUE, _FIRST_VALUE, _NEXT, _WRONG = range(7)
@@ -25,48 +25,49 @@ End = Literal["whole", "cut", "malformed", "deep"]
 _decoder = json.JSONDecoder()
 
 
-def skim(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None) -> Reading:
-    """Go to the end of the object or list that begins with `opening`, and say how it ended.
+def skip_value(cursor: Cursor, opening: str, first_keys: frozenset[str] | None = None) -> ReadSteps:
+    """Skip the object or list that begins with `opening`. Return how it ended.
 
-    What does not fit is not taken: it may begin something else. With `first_keys`, an object that begins with another
-    key is given up at once.
+    A character that does not fit is not consumed, because it may begin something else. With `first_keys`, the object is
+    given up at once if its first key is not one of them.
     """
-    stack, state, first = [_CLOSES[opening]], _FIRST_KEY if opening == "{" else _FIRST_VALUE, first_keys
+    stack, state, expected_keys = [_CLOSES[opening]], _FIRST_KEY if opening == "{" else _FIRST_VALUE, first_keys
     while stack:
-        found = yield _TOKENS
-        if found.end:
+        hit = yield _TOKENS
+        if hit.end:
             return "cut"
-        word, key = found.before.strip(), state in {_KEY, _FIRST_KEY}
+        word, is_key = hit.before.strip(), state in {_KEY, _FIRST_KEY}
         fits = not word or (state in _VALUES and _SCALAR.fullmatch(word) is not None)
-        state = _step(_NEXT if word else state, found.mark, stack) if fits else _WRONG
+        state = _next_state(_NEXT if word else state, hit.mark, stack) if fits else _WRONG
         if state == _WRONG or len(stack) > _DEEPEST:
-            cursor.give_back(cursor.length - 1)
+            cursor.rewind_to(cursor.length - 1)
             return "malformed" if state == _WRONG else "deep"
-        if found.mark == '"':
-            text = yield from _string()
+        if hit.mark == '"':
+            text = yield from _skip_string()
             if text is None:
                 return "cut"
-            if key and first is not None:
-                if text not in first:
+            if is_key and expected_keys is not None:
+                if text not in expected_keys:
                     return "malformed"
-                first = None
+                expected_keys = None
     return "whole"
 
 
-def _string() -> Reading:
+def _skip_string() -> ReadSteps:
+    """Skip a string. Return its content, or None if the text ended."""
     parts = []
     while True:
-        found = yield _STRING
-        if found.end:
+        hit = yield _STRING
+        if hit.end:
             return None
-        parts.append(found.before)
-        if found.mark == '"':
+        parts.append(hit.before)
+        if hit.mark == '"':
             return "".join(parts)
-        parts.append(found.mark)
+        parts.append(hit.mark)
 
 
-def _step(state: int, mark: str, stack: list[str]) -> int:
-    """Say what may follow a mark, and keep what is open."""
+def _next_state(state: int, mark: str, stack: list[str]) -> int:
+    """Return the state after `mark`, and update the stack of open brackets."""
     match mark:
         case "{" | "[" if state in _VALUES:
             stack.append(_CLOSES[mark])
@@ -85,15 +86,15 @@ def _step(state: int, mark: str, stack: list[str]) -> int:
     return _WRONG
 
 
-def skim_object(cursor: Cursor) -> Reading:
-    """Go to the end of an object whose brace was taken; give its text, and how it ended."""
+def skip_object(cursor: Cursor) -> ReadSteps:
+    """Skip an object whose opening brace was consumed. Return its text, and how it ended."""
     begin = cursor.length - 1
-    end: End = yield from skim(cursor, "{")
-    return cursor.text()[begin:], end
+    end: End = yield from skip_value(cursor, "{")
+    return cursor.block_text()[begin:], end
 
 
-def fields_of(text: str) -> dict[str, Any] | None:
-    """Give the fields of an object, each in its own spelling; None where it is no object."""
+def raw_fields(text: str) -> dict[str, Any] | None:
+    """Return the fields of an object as raw JSON, or None if `text` is not an object."""
     try:
         raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         return {key: bytes(value).decode() for key, value in raw.items()}
@@ -101,23 +102,23 @@ def fields_of(text: str) -> dict[str, Any] | None:
         return None
 
 
-def value_of(text: str) -> Any:
-    """Read a value; raises ValueError."""
+def parse_json(text: str) -> Any:
+    """Parse a JSON value. Raises ValueError."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise ValueError(str(problem)) from None
 
 
-def items_of(text: str, begins: re.Pattern[str]) -> list[tuple[str, bool]]:
-    """Split the objects of a list, and say of each whether it is whole; a bad one does not take others with it."""
-    items, place = [], text.find("{")
-    while place >= 0:
+def split_items(text: str, begins: re.Pattern[str]) -> list[tuple[str, bool]]:
+    """Return the objects of a list, and whether each is complete. A malformed object leaves the others intact."""
+    items, begin = [], text.find("{")
+    while begin >= 0:
         try:
-            end, whole = _decoder.raw_decode(text, place)[1], True
+            end, is_complete = _decoder.raw_decode(text, begin)[1], True
         except (ValueError, RecursionError):
-            after = begins.search(text, place + 1)
-            end, whole = after.start() if after is not None else len(text), False
-        items.append((text[place:end].rstrip("\n ,]") if not whole else text[place:end], whole))
-        place = text.find("{", end)
+            after = begins.search(text, begin + 1)
+            end, is_complete = after.start() if after is not None else len(text), False
+        items.append((text[begin:end].rstrip("\n ,]") if not is_complete else text[begin:end], is_complete))
+        begin = text.find("{", end)
     return items

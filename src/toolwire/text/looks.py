@@ -1,6 +1,6 @@
-"""What in a text looks like a call, whether or not it is read as one.
+"""Recognise text that looks like a tool call, whether or not it is read as one.
 
-Rule: it is a hint for a person who wonders why nothing was run; nothing is run because of it.
+Rule: this is a hint for a person who asks why no tool ran. Nothing runs because of it.
 """
 
 import re
@@ -14,8 +14,8 @@ _OBJECT = re.compile(r'^\s*\{\s*"(?:name|function)"\s*:\s*"[^"]+"\s*,\s*"(?:argu
 
 
 def look_of_call(text: str) -> str | None:
-    """Give what a text has that looks like the beginning of a call, if it has something."""
-    found = _LOOKS.search(text)
-    if found is not None:
-        return found[1].strip()
+    """Return the part of `text` that looks like the beginning of a call, or None."""
+    match = _LOOKS.search(text)
+    if match is not None:
+        return match[1].strip()
     return "a JSON object with a name and arguments" if _OBJECT.search(text) else None

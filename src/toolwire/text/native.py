@@ -1,9 +1,9 @@
-"""Give native calls: in OpenAI's shape, in Anthropic's, or already read.
+"""Read native calls: in OpenAI's shape, in Anthropic's shape, or already as `ToolCall`.
 
 Rules of this file:
-- A bad call is an error value that says which one it is; the good ones of the answer stay.
-- The four rules of arguments are those of the text protocol: both read them with the same function.
-- A call that was read already is given back as it is; only an id that is missing is added.
+- A malformed call becomes an error with its index. The other calls of the answer are still returned.
+- Arguments follow the same rules as in the text protocol, by the same function.
+- A `ToolCall` is returned unchanged, except that a missing id is added.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from toolwire.errors import InvalidField
-from toolwire.text.calls import MAX_CALLS, Answer, CallError, Parsed, offer_of, read_object
+from toolwire.text.calls import MAX_CALLS, CallBuilder, CallError, Parsed, make_offer, read_object
 from toolwire.types import Message, Response, ToolCall
 from toolwire.wire.arguments import kind_of
 
@@ -21,45 +21,52 @@ _EXPECTED = "a call has a function with a name and arguments, or is a tool_use w
 
 
 def parse(given: Any, tools: Iterable[Any] | None = None, *, seed: str = "", limit: int = MAX_CALLS) -> Parsed:
-    """Read calls: of a response, a message, a list of calls in any shape, or one of them.
+    """Read calls from a response, a message, a list of calls in any shape, or a single call.
 
-    With `tools`, a call of any other is an error. `seed` keeps the ids apart that are made for equal calls.
+    - `tools`: a call of any other tool is an error. None accepts any tool.
+    - `seed`: makes the derived call ids of this answer differ from those of other answers.
+    - `limit`: the most calls that an answer may have.
+
+    Raises `InvalidField` if `given` is none of these.
     """
-    answer = Answer(offer_of(tools), seed, limit)
+    builder = CallBuilder(make_offer(tools), seed, limit)
     entries, text = _entries_of(given)
-    read = [_read(entry, answer) for entry in entries if not _is_no_call(entry)]
-    calls = [call for call in read if isinstance(call, ToolCall)]
-    return Parsed(calls, [error for error in read if isinstance(error, CallError)], text, "native")
+    results = [_read(entry, builder) for entry in entries if not _is_no_call(entry)]
+    calls = [call for call in results if isinstance(call, ToolCall)]
+    return Parsed(calls, [error for error in results if isinstance(error, CallError)], text, "native")
 
 
 def parse_or_raise(given: Any, tools: Iterable[Any] | None = None, **settings: Any) -> list[ToolCall]:
-    """Give the calls, or raise `UnreadableCalls`, which holds the good ones too."""
+    """Return the calls. The settings are those of `parse`.
+
+    Raises `UnreadableCalls` if a call cannot run; the exception also holds the calls that can.
+    """
     return parse(given, tools, **settings).or_raise()
 
 
-def _entries_of(given: Any) -> tuple[Sequence[Any], str]:
-    """Give what may be calls, and the words beside them."""
-    match given:
+def _entries_of(value: Any) -> tuple[Sequence[Any], str]:
+    """Return the entries that may be calls, and the text beside them."""
+    match value:
         case None:
             return [], ""
         case Response():
-            return _entries_of(given.message)
+            return _entries_of(value.message)
         case Message():
-            return [part for part in given.parts if type(part) is ToolCall], given.text
+            return [part for part in value.parts if type(part) is ToolCall], value.text
         case {"role": _} | {"tool_calls": _} | {"content": _}:
-            return _entries_of_message(given)
+            return _entries_of_message(value)
         case Mapping() | ToolCall():
-            return [given], ""
+            return [value], ""
         case list() | tuple():
-            return given, ""
-    raise InvalidField("calls", f"must be a message or a list of calls, not {kind_of(given)}")
+            return value, ""
+    raise InvalidField("calls", f"must be a message or a list of calls, not {kind_of(value)}")
 
 
-def _entries_of_message(given: Mapping[str, Any]) -> tuple[list[Any], str]:
-    content, calls = given.get("content"), given.get("tool_calls")
+def _entries_of_message(message: Mapping[str, Any]) -> tuple[list[Any], str]:
+    content, calls = message.get("content"), message.get("tool_calls")
     blocks = content if isinstance(content, list) else []
-    words = [block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text"]
-    text = content if isinstance(content, str) else "".join(word for word in words if isinstance(word, str))
+    texts = [block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text"]
+    text = content if isinstance(content, str) else "".join(part for part in texts if isinstance(part, str))
     entries = [block for block in blocks if isinstance(block, Mapping) and block.get("type") == "tool_use"]
     if calls is None:
         return entries, text
@@ -67,42 +74,42 @@ def _entries_of_message(given: Mapping[str, Any]) -> tuple[list[Any], str]:
 
 
 def _is_no_call(entry: Any) -> bool:
-    """Whether an entry is a block of words, which stand among Anthropic's calls."""
-    kind = entry.get("type") if isinstance(entry, Mapping) else None
-    return isinstance(kind, str) and kind in _NO_CALLS
+    """Return True if `entry` is a text or thinking block, as in Anthropic's content."""
+    block_type = entry.get("type") if isinstance(entry, Mapping) else None
+    return isinstance(block_type, str) and block_type in _NO_CALLS
 
 
-def _read(entry: Any, answer: Answer) -> ToolCall | CallError:
-    """Read one call in whichever shape it is."""
-    text = _written(entry)
+def _read(entry: Any, builder: CallBuilder) -> ToolCall | CallError:
+    """Read one call, in any of the shapes."""
+    text = _as_json(entry)
     match entry:
         case ToolCall():
-            return _read_already(entry, answer)
+            return _read_already(entry, builder)
         case {"function": Mapping() as function}:
-            return read_object({**function, "id": entry.get("id")}, text, answer, "arguments")
+            return read_object({**function, "id": entry.get("id")}, text, builder, "arguments")
         case {"type": "tool_use"}:
-            return read_object(_picked(entry, "input"), text, answer, "input")
+            return read_object(_call_fields(entry, "input"), text, builder, "input")
         case {"name": _, "arguments": _} | {"name": _, "input": _}:
-            return read_object(_picked(entry, "arguments", "input"), text, answer, "arguments", "input")
+            return read_object(_call_fields(entry, "arguments", "input"), text, builder, "arguments", "input")
         case {"arguments": _} | {"input": _}:
-            return answer.refuse("missing_tool_name", f"the call has no name; {_EXPECTED}", text)
-    return answer.refuse("unrecognised_tool_call", _EXPECTED, text)
+            return builder.make_error("missing_tool_name", f"the call has no name; {_EXPECTED}", text)
+    return builder.make_error("unrecognised_tool_call", _EXPECTED, text)
 
 
-def _picked(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Give what says a call; whatever else its provider says of it stays there."""
+def _call_fields(entry: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return the fields of a call. Other fields of the provider are left out."""
     return {key: entry[key] for key in ("id", "name", *keys) if key in entry}
 
 
-def _read_already(call: ToolCall, answer: Answer) -> ToolCall | CallError:
+def _read_already(call: ToolCall, builder: CallBuilder) -> ToolCall | CallError:
     if not call.runs:
         text = call.raw or ""
         code: Any = "invalid_arguments" if call.complete else "incomplete"
-        return answer.refuse(code, call.error or "the call was cut off", text, call.name, call.id)
-    return answer.check(call)
+        return builder.make_error(code, call.error or "the call was cut off", text, call.name, call.id)
+    return builder.check(call)
 
 
-def _written(entry: Any) -> str:
+def _as_json(entry: Any) -> str:
     try:
         return msgspec.json.encode(entry).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -1,21 +1,21 @@
-"""Python's literals inside of a text: where they end, and what they say, without Python's own reader.
+"""Python literals inside of a text: where they end, and their values, without evaluating Python.
 
 Rules of this file:
-- What JSON can say is read: texts, numbers, `True`, `None` (and `true`, `null`), lists, dicts. A set is a
+- Values that JSON has are read: strings, numbers, `True`, `None` (and `true`, `null`), lists, dicts. A set is read as a
   list. Nothing is evaluated.
-- A text may hold line breaks, which Python would refuse.
+- A string may contain line breaks, which Python itself would reject.
 """
 
 import ast
 import re
 from typing import Any
 
-from toolwire.text.cursor import FindPattern, Reading
-from toolwire.text.json_text import value_of
+from toolwire.text.cursor import PatternSearch, ReadSteps
+from toolwire.text.json_text import parse_json
 
 _DEEPEST = 200
-_TOKENS = FindPattern(r"[{}\[\]()\"']")
-_ENDS = {quote: FindPattern(rf"{quote}|\\.") for quote in "\"'"}
+_TOKENS = PatternSearch(r"[{}\[\]()\"']")
+_ENDS = {quote: PatternSearch(rf"{quote}|\\.") for quote in "\"'"}
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _WORD = re.compile(r"[^\s,:=()\[\]{}'\"]+")
@@ -24,67 +24,67 @@ _CONSTANTS = {"True": True, "true": True, "False": False, "false": False, "None"
 _BREAKS = {"\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
-def skim_python(opening: str) -> Reading:
-    """Go to the end of what a bracket opens, and say how it ended."""
+def skip_python(opening: str) -> ReadSteps:
+    """Skip to the bracket that closes `opening`. Return how it ended."""
     stack = [_CLOSES[opening]]
     while stack:
-        found = yield _TOKENS
-        if found.end:
+        hit = yield _TOKENS
+        if hit.end:
             return "cut"
-        if found.mark in _ENDS:
-            if (yield from _skim_string(found.mark)):
+        if hit.mark in _ENDS:
+            if (yield from _skip_string(hit.mark)):
                 return "cut"
-        elif found.mark in _CLOSES:
-            stack.append(_CLOSES[found.mark])
-        elif stack.pop() != found.mark or len(stack) > _DEEPEST:
+        elif hit.mark in _CLOSES:
+            stack.append(_CLOSES[hit.mark])
+        elif stack.pop() != hit.mark or len(stack) > _DEEPEST:
             return "malformed"
     return "whole"
 
 
-def _skim_string(quote: str) -> Reading:
+def _skip_string(quote: str) -> ReadSteps:
     while True:
-        found = yield _ENDS[quote]
-        if found.end or found.mark == quote:
-            return found.end
+        hit = yield _ENDS[quote]
+        if hit.end or hit.mark == quote:
+            return hit.end
 
 
 class _Literals:
-    """Reads literals one after the other; raises ValueError where there is none."""
+    """Reads literals one after the other. Raises ValueError if there is none."""
 
     def __init__(self, text: str) -> None:
         self.text: str = text
         self.at = 0
 
     def peek(self) -> str:
-        """Give the next character that is not blank."""
+        """Return the next character that is not white space."""
         self.at = _BLANK.match(self.text, self.at).end()  # type: ignore[union-attr]
         return self.text[self.at : self.at + 1]
 
     def take(self, mark: str) -> bool:
-        """Take a character, if it comes next."""
+        """Consume `mark` if it comes next. Return True if it did."""
         if self.peek() != mark:
             return False
         self.at += 1
         return True
 
     def need(self, mark: str) -> None:
-        """Take a character that has to come next."""
+        """Consume `mark`. Raises ValueError if something else comes next."""
         if not self.take(mark):
             raise ValueError(f"{mark!r} was expected at {self.text[self.at : self.at + 20]!r}")
 
     def word(self) -> str:
-        """Take a name or a number."""
+        """Consume and return a name or a number."""
         self.peek()
-        found = _WORD.match(self.text, self.at)
-        if found is None:
-            raise ValueError(f"a word was expected at {self.text[self.at : self.at + 20]!r}")
-        self.at = found.end()
-        return found[0]
+        match = _WORD.match(self.text, self.at)
+        if match is None:
+            raise ValueError(f"a name or a number was expected at {self.text[self.at : self.at + 20]!r}")
+        self.at = match.end()
+        return match[0]
 
     def value(self, depth: int = 0) -> Any:
-        """Take a value."""
+        """Consume and return a value."""
         if depth > _DEEPEST:
-            raise ValueError("too deep")
+            raise ValueError("the value is nested too deeply")
         match self.peek():
             case "'" | '"':
                 return self._string()
@@ -100,11 +100,11 @@ class _Literals:
     def _string(self) -> str:
         parts = []
         while self.peek() in {"'", '"'}:
-            found = _STRING.match(self.text, self.at)
-            if found is None:
-                raise ValueError("a text was not ended")
-            self.at = found.end()
-            parts.append(_unquoted(found[0]))
+            match = _STRING.match(self.text, self.at)
+            if match is None:
+                raise ValueError("a string was not closed")
+            self.at = match.end()
+            parts.append(_unquoted(match[0]))
         return "".join(parts)
 
     def _items(self, closing: str, depth: int) -> list[Any]:
@@ -124,7 +124,7 @@ class _Literals:
                 self.take(",")
                 return [key, *self._items("}", depth)]
             if type(key) is not str or key in entries:
-                raise ValueError(f"the key {key!r} is no text, or is given twice")
+                raise ValueError(f"the key {key!r} is not a string, or occurs twice")
             self.need(":")
             entries[key] = self.value(depth + 1)
             if not self.take(","):
@@ -137,29 +137,29 @@ def _unquoted(text: str) -> str:
     try:
         return str(ast.literal_eval("".join(_BREAKS.get(character, character) for character in text)))
     except (SyntaxError, ValueError, MemoryError):
-        raise ValueError(f"no text: {text[:40]}") from None
+        raise ValueError(f"not a string: {text[:40]}") from None
 
 
 def _number(word: str) -> Any:
-    value = value_of(word.lstrip("+").replace("_", "") if word[:1] != "0" or "." in word else word.lstrip("0") or "0")
+    value = parse_json(word.lstrip("+").replace("_", "") if word[:1] != "0" or "." in word else word.lstrip("0") or "0")
     if type(value) not in {int, float}:
-        raise ValueError(f"no value: {word[:40]}")
+        raise ValueError(f"not a value: {word[:40]}")
     return value
 
 
-def read_python(text: str) -> Any:
-    """Read one literal; raises ValueError."""
+def parse_python(text: str) -> Any:
+    """Parse one literal. Raises ValueError."""
     literals = _Literals(text)
     value = literals.value()
     if literals.peek():
-        raise ValueError("something follows the value")
+        raise ValueError("there is text after the value")
     return value
 
 
-def calls_in(text: str) -> list[tuple[str, str]]:
-    """Split `f(a=1), g()` into names and what stands between the brackets; a part that is no call has no name."""
+def split_calls(text: str) -> list[tuple[str, str]]:
+    """Split `f(a=1), g()` into pairs of a name and the text of the call. A part that is not a call has the name ""."""
     calls, at = [], 0
-    for begin, end in _parts(text):
+    for begin, end in _part_spans(text):
         part = text[begin:end].strip()
         name, bracket, inner = part.partition("(")
         if bracket and inner.endswith(")"):
@@ -173,30 +173,30 @@ def calls_in(text: str) -> list[tuple[str, str]]:
 _SEPARATORS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({\])},\n]", re.DOTALL)
 
 
-def _parts(text: str) -> list[tuple[int, int]]:
+def _part_spans(text: str) -> list[tuple[int, int]]:
     parts, depth, begin = [], 0, 0
-    for found in _SEPARATORS.finditer(text):
-        mark = found[0]
-        depth += (mark in "[({") - (mark in "])}") if len(mark) == 1 else 0
-        if mark in {",", "\n"} and depth <= 0:
-            parts.append((begin, found.start()))
-            begin = found.end()
+    for match in _SEPARATORS.finditer(text):
+        separator = match[0]
+        depth += (separator in "[({") - (separator in "])}") if len(separator) == 1 else 0
+        if separator in {",", "\n"} and depth <= 0:
+            parts.append((begin, match.start()))
+            begin = match.end()
     return [*parts, (begin, len(text))]
 
 
-def keywords_of(part: str) -> dict[str, Any]:
-    """Read the arguments of one call, which are given by name; raises ValueError."""
+def parse_keywords(part: str) -> dict[str, Any]:
+    """Parse the keyword arguments of the call `part`. Raises ValueError."""
     literals = _Literals(part[part.index("(") + 1 :])
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     while not literals.take(")"):
         key = literals.word()
         literals.need("=")
-        if key in given:
-            raise ValueError(f"the argument {key!r} is given twice")
-        given[key] = literals.value()
+        if key in arguments:
+            raise ValueError(f"the argument {key!r} occurs twice")
+        arguments[key] = literals.value()
         if not literals.take(","):
             literals.need(")")
             break
     if literals.peek():
-        raise ValueError("something follows the call")
-    return given
+        raise ValueError("there is text after the call")
+    return arguments

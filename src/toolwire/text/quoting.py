@@ -1,13 +1,13 @@
-"""Whether a block was written by the model, or repeats one that it was given: a quotation is never a call.
+"""Detect whether a block repeats something that the model was given. Such a quotation is never a call.
 
 Rules of this file:
-- Given is whatever stands in the request and is not the model's own: system and user texts, files, results, what
-  tools say of themselves. What an answer says again of its own earlier words is no quotation.
-- A block is a quotation if it stands in a given text word for word. White space does not count, nor does what stands
-  before each line there (a number, a quotation mark, an indent).
-- Where a given text is JSON, or has some, the texts inside it are given too, as they read.
-- A fence (three backticks) is how an answer quotes, also in a format that reads calls in fences: a block in one is a
-  quotation if what the fence holds was given. So is a block that an answer has escaped.
+- The given texts are everything in the request that the model did not write: system and user texts, files, results,
+  descriptions of tools. An answer that repeats the model's own earlier text does not quote.
+- A block is a quotation if a given text contains it word for word. White space is ignored, and so is a prefix of each
+  line in the given text (a line number, a quotation mark, an indent).
+- If a given text is JSON, or has some in it, the decoded strings inside count as given texts too.
+- A fence (three backticks) is how an answer quotes, also in a format that reads calls in fences. A fenced block is a
+  quotation if the content of the fence was given. A block that the answer has escaped is compared without its escapes.
 """
 
 import re
@@ -19,37 +19,39 @@ import msgspec
 from toolwire.types import Document, Message, Request, Text, Tool, ToolResult
 
 _DEEP = 64
-# What stands before a line that is quoted, listed or found: `> `, `  12 | `, `notes.md:7:`, `# `.
+# The prefix of a line that is quoted, numbered or listed by a search: `> `, `  12 | `, `notes.md:7:`, `# `.
 _PREFIX = re.compile(r"^(?:[ \t]*(?:[>|#*+-]+|//+|\d+[ \t]*[|:.)\]]?|[^\s:]{1,256}:\d+[:-]))+[ \t]*", re.MULTILINE)
 _FENCED = re.compile(r"(?:`{3,}|~{3,})(?:json)?\s*(.*?)\s*(?:`{3,}|~{3,})?", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
-class Given:
-    """The texts that a model was given; they are looked through when there is a block to look for."""
+class GivenTexts:
+    """The texts that a model was given. They are prepared when the first block is looked up."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = texts
         self._squeezed: list[str] | None = None
         self._lines: list[list[str]] = []
 
-    def has(self, block: str) -> bool:
-        """Return True if a block stands in one of the texts, as it is, or without its fence or its escapes."""
-        return any(map(self._has, _forms_of(block)))
+    def contains(self, block: str) -> bool:
+        """Return True if one of the texts contains `block`, as it is or without its fence or its escapes."""
+        return any(map(self._contains_text, _spellings_of(block)))
 
-    def _has(self, block: str) -> bool:
+    def _contains_text(self, block: str) -> bool:
         if self._squeezed is None:
-            texts = [text for given in self._texts for text in _all_of(given) if text.strip()]
+            texts = [text for source in self._texts for text in _with_decoded(source) if text.strip()]
             self._squeezed = [_squeezed(form) for text in texts for form in (text, _PREFIX.sub("", text))]
             self._lines = [[_squeezed(line) for line in text.splitlines() if line.strip()] for text in texts]
         wanted = _squeezed(block)
         if not wanted:
             return False
         lines = [_squeezed(line) for line in block.splitlines() if line.strip()]
-        return any(wanted in text for text in self._squeezed) or any(_follow(lines, given) for given in self._lines)
+        return any(wanted in text for text in self._squeezed) or any(
+            _has_lines(lines, source) for source in self._lines
+        )
 
 
-def _forms_of(block: str) -> Iterator[str]:
+def _spellings_of(block: str) -> Iterator[str]:
     yield block
     if (fenced := _FENCED.fullmatch(block.strip())) is not None:
         yield fenced[1]
@@ -58,7 +60,7 @@ def _forms_of(block: str) -> Iterator[str]:
 
 
 def texts_given(request: Request) -> Iterator[str]:
-    """Give the texts of a request that are not the model's own."""
+    """Yield the texts of a request that the model did not write."""
     system = request.system
     yield from [system] if isinstance(system, str) else _texts_of(system or ())
     for message in request.messages:
@@ -85,8 +87,8 @@ def _texts_of(parts: Iterable[Any]) -> Iterator[str]:
                 yield from [part.content] if isinstance(part.content, str) else _texts_of(part.content)
 
 
-def _all_of(text: str) -> Iterator[str]:
-    """Give a text, and those inside of it where it is JSON."""
+def _with_decoded(text: str) -> Iterator[str]:
+    """Yield `text`, its unescaped form, and the strings inside of it if it is JSON."""
     yield text
     if "\\" in text:
         yield _ESCAPE.sub(_unescaped, text)
@@ -98,11 +100,11 @@ def _all_of(text: str) -> Iterator[str]:
         yield from _strings(value)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescaped(match: re.Match[str]) -> str:
     try:
-        return str(msgspec.json.decode(f'"{found[0]}"'))
+        return str(msgspec.json.decode(f'"{match[0]}"'))
     except msgspec.DecodeError:
-        return found[0][1:]
+        return match[0][1:]
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:
@@ -124,7 +126,7 @@ def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _follow(lines: list[str], given: list[str]) -> bool:
-    """Whether these lines follow each other in a text, whatever stands before each of them there."""
-    starts = range(len(given) - len(lines) + 1)
-    return any(all(given[start + step].endswith(line) for step, line in enumerate(lines)) for start in starts if lines)
+def _has_lines(lines: list[str], source: list[str]) -> bool:
+    """Return True if `source` has these lines one after the other, each with any prefix."""
+    starts = range(len(source) - len(lines) + 1)
+    return any(all(source[start + step].endswith(line) for step, line in enumerate(lines)) for start in starts if lines)

@@ -1,10 +1,11 @@
-"""A text as it arrives: words and thoughts as they come, and each call when it is whole, as canonical events.
+"""Read a text while it arrives: text and thoughts at once, and each call when it is complete, as canonical events.
 
 Rules of this file:
-- However the text is cut, the events tell the same. Words wait for at most one mark, a call until it is complete.
-- Only offered tools become calls; everything else is words, as it stood. Blanks around calls belong to the calls.
-- What stands in a closed thought is a thought. A thought that was not closed ends where the text ends with a call.
-- A block that the model was given is a quotation, and so words.
+- The events do not depend on how the text is split into pieces. Text is held back for at most the length of one mark,
+  and a call until it is complete.
+- Only offered tools become calls. Everything else is text, unchanged. White space around calls belongs to the calls.
+- Text in a closed thought is part of the thought. A thought that was not closed ends where the text ends with a call.
+- A block that repeats the model's input is a quotation, and therefore text.
 """
 
 import re
@@ -12,11 +13,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolwire.streams.accumulation import tell
-from toolwire.text.calls import Answer, CallError, Offer
-from toolwire.text.cursor import Cursor, Find, Reading
-from toolwire.text.heard import Heard, Scene, entries_of, exits_of
-from toolwire.text.quoting import Given
-from toolwire.text.rows import Row, core, spelled, turns_of
+from toolwire.text.block_items import BlockItem, ReadState, section_begins, section_ends
+from toolwire.text.calls import CallBuilder, CallError, Offer
+from toolwire.text.cursor import Cursor, MarkSearch, ReadSteps
+from toolwire.text.quoting import GivenTexts
+from toolwire.text.rows import Row, bare_mark, mark_spellings, turn_marks
 from toolwire.text.shapes import ENGINES
 from toolwire.types import (
     Choice,
@@ -35,340 +36,355 @@ from toolwire.types import (
     ToolCall,
 )
 
-# Of the marks that end a turn, the one that HTML has too.
+# Llama 2 and Mistral models end a turn with this mark. In HTML it ends struck text, so it is not removed.
 _STRUCK = "</s>"
 _NAME = re.compile(r"[^\s{}\[\]()<>\"'|]{1,256}")
 
 
-Found = str | Thinking | ToolCall | None
-"""What is heard in a text: words, a piece of a thought, a call, or (None) that what was told last is over."""
+TextItem = str | Thinking | ToolCall | None
+"""An item of a text: text, a piece of a thought, a call, or None, which ends the current text or thought."""
 
 
-class _Hearing:
-    """What was heard since it was last taken."""
+class _ItemCollector:
+    """Collects the items of a text until they are taken."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer: Answer = answer
-        self.found: list[Found] = []
+    def __init__(self, builder: CallBuilder) -> None:
+        self.builder: CallBuilder = builder
+        self.items: list[TextItem] = []
         self.ends_with_call = False
 
-    def say(self, text: str) -> None:
-        """Hear some words."""
+    def add_text(self, text: str) -> None:
+        """Add some text."""
         if text:
-            self.found.append(text)
+            self.items.append(text)
             self.ends_with_call = False
 
-    def think(self, text: str) -> None:
-        """Hear some of a thought."""
+    def add_thought(self, text: str) -> None:
+        """Add a piece of a thought."""
         if text:
-            self.found.append(Thinking(text))
+            self.items.append(Thinking(text))
             self.ends_with_call = False
 
     def end_part(self) -> None:
-        """Hear that words or a thought are over."""
-        self.found.append(None)
+        """End the current text or thought."""
+        self.items.append(None)
 
-    def call(self, call: ToolCall) -> None:
-        """Hear a whole call, or one that is broken."""
-        self.found.append(call)
+    def add_call(self, call: ToolCall) -> None:
+        """Add a call, complete or broken."""
+        self.items.append(call)
         self.ends_with_call = call.complete
 
-    def take(self) -> list[Found]:
-        """Give it."""
-        found, self.found = self.found, []
-        return found
+    def take(self) -> list[TextItem]:
+        """Return the collected items, and forget them."""
+        items, self.items = self.items, []
+        return items
 
 
 class TextStream:
-    """Reads a text as canonical events."""
+    """Decodes a text to canonical events."""
 
-    def __init__(self, listener: "Listener") -> None:
-        self._listener = listener
-        self._parts = 0
-        self._open: Any = None
-        self._calls = 0
-        self._all_words = True
+    def __init__(self, reader: "TextReader") -> None:
+        self._reader = reader
+        self._part_count = 0
+        self._open_type: Any = None
+        self._call_count = 0
+        self._is_plain_text = True
         self._events: list[Event] = [MessageStart(Response())]
 
     def feed(self, text: str) -> list[Event]:
-        """Give the events that a piece of the text tells."""
-        return self._tell(self._listener.feed(text))
+        """Return the events of a piece of the text."""
+        return self._events_of(self._reader.feed(text))
 
     def close(self, *, whole: bool = True) -> list[Event]:
-        """Give the events that the end of the text tells; an answer that was cut off is not `whole`."""
-        found = self._listener.close(whole=whole)
-        events = self._tell([*found, None])
-        whole = whole and not self._listener.cut
-        reason: Any = "incomplete" if not whole else "tool_calls" if self._calls else "stop"
-        content: Any = "" if self._all_words else []
+        """Return the events of the end of the text. Pass `whole=False` if the answer was cut off."""
+        items = self._reader.close(whole=whole)
+        events = self._events_of([*items, None])
+        whole = whole and not self._reader.cut
+        reason: Any = "incomplete" if not whole else "tool_calls" if self._call_count else "stop"
+        content: Any = "" if self._is_plain_text else []
         return [*events, ChoiceEnd(0, Choice(Message("assistant", content), reason)), MessageEnd(complete=whole)]
 
-    def _tell(self, found: Iterable[Found]) -> list[Event]:
-        for item in found:
+    def _events_of(self, items: Iterable[TextItem]) -> list[Event]:
+        for item in items:
             match item:
                 case ToolCall():
-                    self._end()
-                    self._events += tell(self._parts, item, 0)
-                    self._parts += 1
-                    self._calls += item.complete
-                    self._all_words = False
+                    self._end_part()
+                    self._events += tell(self._part_count, item, 0)
+                    self._part_count += 1
+                    self._call_count += item.complete
+                    self._is_plain_text = False
                 case None:
-                    self._end()
+                    self._end_part()
                 case Thinking(text=text):
-                    self._say(Thinking, ThinkingDelta, text)
+                    self._add_delta(Thinking, ThinkingDelta, text)
                 case str():
-                    self._say(Text, TextDelta, item)
+                    self._add_delta(Text, TextDelta, item)
         events, self._events = self._events, []
         return events
 
-    def _say(self, kind: Any, delta: Any, text: str) -> None:
-        if self._open is not kind:
-            self._end()
-            self._open = kind
-            self._all_words = self._all_words and kind is Text
-            self._events.append(PartStart(self._parts, kind(text="")))
-        self._events.append(delta(self._parts, text))
+    def _add_delta(self, part_type: Any, delta_type: Any, text: str) -> None:
+        if self._open_type is not part_type:
+            self._end_part()
+            self._open_type = part_type
+            self._is_plain_text = self._is_plain_text and part_type is Text
+            self._events.append(PartStart(self._part_count, part_type(text="")))
+        self._events.append(delta_type(self._part_count, text))
 
-    def _end(self) -> None:
-        if self._open is not None:
-            self._events.append(PartEnd(self._parts, self._open(text="")))
-            self._open = None
-            self._parts += 1
+    def _end_part(self) -> None:
+        if self._open_type is not None:
+            self._events.append(PartEnd(self._part_count, self._open_type(text="")))
+            self._open_type = None
+            self._part_count += 1
 
 
-class Marked:
-    """What a format's row means for reading, made once."""
+class FormatMarks:
+    """The marks of a format, prepared for reading.
+
+    - `block_begins`, `calls` and `sections`: the marks that begin a block, a call and a section.
+    - `section_ends`: the end mark of each section, by its begin mark. `closings`: all end marks of sections and calls.
+    - `noise`: marks without a meaning, such as the end of a turn, which are removed from the text.
+    """
 
     def __init__(self, row: Row) -> None:
         self.row: Row = row
         self.engine: Any = ENGINES[row.shape]
         self.calls: tuple[str, ...] = self.engine.begins(row)
-        self.exits: dict[str, str] = exits_of(row)
-        self.sections: frozenset[str] = frozenset(entries_of(row))
-        loose = self.calls if row.loose else ()
-        self.entries: tuple[str, ...] = tuple(dict.fromkeys((*entries_of(row), *loose)))
+        self.section_ends: dict[str, str] = section_ends(row)
+        self.sections: frozenset[str] = frozenset(section_begins(row))
+        loose_calls = self.calls if row.loose else ()
+        self.block_begins: tuple[str, ...] = tuple(dict.fromkeys((*section_begins(row), *loose_calls)))
         begin, end, *others = row.thinking or ("", "")
-        thoughts = (*spelled(begin), *others) if begin else ()
+        thoughts = (*mark_spellings(begin), *others) if begin else ()
         self.head: str
         self.head_end: str
         self.head, _, self.head_end = row.head.partition("{}")
-        self.after_head: Find = Find((self.head_end, " ", "\n"))
-        joined = tuple(row.before + entry for entry in self.entries) if row.before else ()
-        ends = tuple(end for end in self.exits.values() if end)
-        stop = core(turns_of(row.turns).get("assistant", ("", ""))[1])
+        self.after_head: MarkSearch = MarkSearch((self.head_end, " ", "\n"))
+        joined_begins = tuple(row.before + entry for entry in self.block_begins) if row.before else ()
+        end_marks = tuple(end for end in self.section_ends.values() if end)
+        stop = bare_mark(turn_marks(row.turns).get("assistant", ("", ""))[1])
         self.noise: frozenset[str] = frozenset((*row.noise, *((stop,) if stop and stop != _STRUCK else ())))
-        self.outside: Find = Find((*self.entries, *joined, *thoughts, *ends, *self.noise), tells=True)
-        self.opening: Find = Find(thoughts, near=True)
-        self.thought_ends: frozenset[str] = frozenset(spelled(end)) if begin else frozenset()
+        self.in_text: MarkSearch = MarkSearch(
+            (*self.block_begins, *joined_begins, *thoughts, *end_marks, *self.noise), streams_text=True
+        )
+        self.thought_begin: MarkSearch = MarkSearch(thoughts, adjacent=True)
+        self.thought_ends: frozenset[str] = frozenset(mark_spellings(end)) if begin else frozenset()
         self.noise_between: frozenset[str] = self.noise | self.thought_ends
-        self.closings: frozenset[str] = frozenset((*ends, *map(core, row.call[2:])))
-        near = (*self.entries, *self.calls, *self.closings, *thoughts, *self.noise_between, *row.separators, self.head)
-        self.between: Find = Find(near, near=True)
-        self.inner: Find = Find((*entries_of(row), *self.calls), near=True)
+        self.closings: frozenset[str] = frozenset((*end_marks, *map(bare_mark, row.call[2:])))
+        begins = (*self.block_begins, *self.calls, *thoughts, self.head)
+        between = (*begins, *self.closings, *self.noise_between, *row.separators)
+        self.between: MarkSearch = MarkSearch(between, adjacent=True)
+        self.inner: MarkSearch = MarkSearch((*section_begins(row), *self.calls), adjacent=True)
         self.thoughts: frozenset[str] = frozenset(thoughts)
-        marks = tuple(entry for entry in self.entries if len(entry) > 1)
-        self.inside_thought: Find = Find((*self.thought_ends, *marks), tells=True)
-        self.thought_end: Find = Find(self.thought_ends)
-        self.finds: dict[str, Find] = {}
-        self.ends = ends
-        self.begins: tuple[str, ...] = tuple(entry for entry in (*entries_of(row), *self.calls) if len(entry) > 1)
+        long_begins = tuple(entry for entry in self.block_begins if len(entry) > 1)
+        self.inside_thought: MarkSearch = MarkSearch((*self.thought_ends, *long_begins), streams_text=True)
+        self.thought_end: MarkSearch = MarkSearch(self.thought_ends)
+        self.searches: dict[str, MarkSearch] = {}
+        self.ends = end_marks
+        self.begins: tuple[str, ...] = tuple(entry for entry in (*section_begins(row), *self.calls) if len(entry) > 1)
 
 
-class Listener:
-    """Hears a text of one format. `given` is what the model was given; with `thinking` it begins in a thought."""
+class TextReader:
+    """Reads a text in one format.
+
+    `given` are the input texts of the model. With `thinking`, the text begins inside a thought.
+    """
 
     def __init__(
         self,
-        marked: Marked,
-        answer: Answer,
+        marks: FormatMarks,
+        builder: CallBuilder,
         offer: Offer | None,
-        given: Given | Iterable[str] = (),
+        given: GivenTexts | Iterable[str] = (),
         *,
         thinking: bool = False,
     ) -> None:
-        self.marked: Marked = marked
-        self.teller: _Hearing = _Hearing(answer)
+        self.marks: FormatMarks = marks
+        self.collector: _ItemCollector = _ItemCollector(builder)
         self.offer: Offer | None = offer
-        self.given: Given = given if isinstance(given, Given) else Given(given)
-        self.cursor: Cursor = Cursor(self._say)
-        self.scene: Scene = Scene(marked.row, self.cursor, offer, marked.begins, marked.ends, marked.finds)
-        self._tell: Any = self.teller.say
-        self._pending: list[str] = []
+        self.given: GivenTexts = given if isinstance(given, GivenTexts) else GivenTexts(given)
+        self.cursor: Cursor = Cursor(self._pass_text)
+        self.state: ReadState = ReadState(marks.row, self.cursor, offer, marks.begins, marks.ends, marks.searches)
+        self._on_text: Any = self.collector.add_text
+        self._pending_ends: list[str] = []
         self.whole: bool = True
         self.cut: bool = False
         self._thinking = thinking
-        self._begun = False
+        self._is_started = False
 
-    def feed(self, text: str) -> list[Found]:
-        """Give what is heard with a piece of the text."""
-        self._begin()
+    def feed(self, text: str) -> list[TextItem]:
+        """Return the items of a piece of the text."""
+        self._start()
         self.cursor.feed(text)
-        return self.teller.take()
+        return self.collector.take()
 
-    def close(self, *, whole: bool = True) -> list[Found]:
-        """Give what is left; an answer that was cut off is not `whole`."""
-        self._begin()
-        self.whole = self.scene.whole = whole
+    def close(self, *, whole: bool = True) -> list[TextItem]:
+        """Return the remaining items. Pass `whole=False` if the answer was cut off."""
+        self._start()
+        self.whole = self.state.whole = whole
         self.cursor.close()
-        return self.teller.take()
+        return self.collector.take()
 
-    def _begin(self) -> None:
-        if not self._begun:
-            self._begun = True
-            run = getattr(self.marked.engine, "run", None)
+    def _start(self) -> None:
+        if not self._is_started:
+            self._is_started = True
+            run = getattr(self.marks.engine, "run", None)
             self.cursor.start(self._read() if run is None else run(self))
 
-    def _say(self, text: str) -> None:
-        self._tell(text)
+    def _pass_text(self, text: str) -> None:
+        self._on_text(text)
 
-    def tells(self, tell: Any) -> None:
-        """Say what becomes of the words that are passed over."""
-        self._tell = tell
+    def set_text_handler(self, on_text: Any) -> None:
+        """Set the function that receives text which is not held back."""
+        self._on_text = on_text
 
-    def _read(self) -> Reading:
+    def _read(self) -> ReadSteps:
+        """Read the whole text: thoughts, blocks, and the text around them."""
         if self._thinking:
-            self.cursor.begin("")
-            if not (yield self.marked.opening).mark:
-                self.cursor.give_back(0)
-            yield from self._think()
-        yield from self._go_on()
+            self.cursor.begin_block("")
+            if not (yield self.marks.thought_begin).mark:
+                self.cursor.rewind_to(0)
+            yield from self._read_thought()
+        yield from self._read_between()
         while True:
-            found = yield self.marked.outside
-            if found.end:
+            hit = yield self.marks.in_text
+            if hit.end:
                 return
-            mark, called = core(found.mark), False
-            if found.mark in self.marked.thoughts:
-                yield from self._think()
-            elif mark in self._pending:
-                self._pending.remove(mark)
-            elif mark in self.marked.entries:
-                called = yield from self._block(mark, found.mark.removesuffix(mark))
-            elif mark not in self.marked.noise:
-                self.teller.say(found.mark)
+            mark, has_calls = bare_mark(hit.mark), False
+            if hit.mark in self.marks.thoughts:
+                yield from self._read_thought()
+            elif mark in self._pending_ends:
+                self._pending_ends.remove(mark)
+            elif mark in self.marks.block_begins:
+                has_calls = yield from self._read_block(mark, hit.mark.removesuffix(mark))
+            elif mark not in self.marks.noise:
+                self.collector.add_text(hit.mark)
                 continue
-            yield from self._go_on(called=called)
+            yield from self._read_between(called=has_calls)
 
-    def _go_on(self, *, called: bool = False) -> Reading:
-        """Read what stands between calls, until there are words."""
-        marked, gap = self.marked, ""
+    def _read_between(self, *, called: bool = False) -> ReadSteps:
+        """Read the marks between blocks, until there is text. `called` means that the block before it had calls."""
+        marks, gap = self.marks, ""
         while True:
-            self.cursor.begin("")
-            found = yield marked.between
-            mark = found.mark
+            self.cursor.begin_block("")
+            hit = yield marks.between
+            mark = hit.mark
             if not mark:
-                self.teller.say(gap if found.end else gap + found.before)
+                self.collector.add_text(gap if hit.end else gap + hit.before)
                 return
-            if mark in self._pending:
-                self._pending.remove(mark)
+            if mark in self._pending_ends:
+                self._pending_ends.remove(mark)
                 gap = ""
-            elif mark in marked.row.separators and not gap.strip():
-                gap += found.before + mark
-            elif mark in marked.thoughts:
-                yield from self._think()
+            elif mark in marks.row.separators and not gap.strip():
+                gap += hit.before + mark
+            elif mark in marks.thoughts:
+                yield from self._read_thought()
                 gap = ""
-            elif mark in marked.entries or (mark in marked.calls and self._pending):
-                called = yield from self._block(mark, gap + found.before)
+            elif mark in marks.block_begins or (mark in marks.calls and self._pending_ends):
+                called = yield from self._read_block(mark, gap + hit.before)
                 gap = ""
-            elif mark == marked.head:
-                if not (yield from self._pass_head(gap)):
+            elif mark == marks.head:
+                if not (yield from self._skip_head(gap)):
                     return
                 gap = ""
-            elif mark in marked.noise_between or (called and mark in marked.closings):
+            elif mark in marks.noise_between or (called and mark in marks.closings):
                 gap = ""
             else:
-                self.teller.say(gap + found.before + mark)
+                self.collector.add_text(gap + hit.before + mark)
                 return
 
-    def _pass_head(self, gap: str) -> Reading:
-        """Pass a head that says for whom the message is; False where it is none, but words."""
-        head = yield self.marked.after_head
-        if head.mark != self.marked.head_end:
-            self.teller.say(gap + self.cursor.text())
+    def _skip_head(self, gap: str) -> ReadSteps:
+        """Skip a message head that names its recipient. Return False if it is ordinary text."""
+        head = yield self.marks.after_head
+        if head.mark != self.marks.head_end:
+            self.collector.add_text(gap + self.cursor.block_text())
             return False
         if head.before == "self":
-            yield from self._think()
+            yield from self._read_thought()
         return True
 
-    def _think(self) -> Reading:
-        """Read a thought until its end; a call in it waits until that is known."""
-        marked = self.marked
-        self._tell = self.teller.think
-        found = yield marked.inside_thought
-        self._tell = self.teller.say
-        if found.end or found.mark in marked.thought_ends:
-            self.teller.end_part()
+    def _read_thought(self) -> ReadSteps:
+        """Read a thought until its end. A call inside of it is held back until the end is known."""
+        marks = self.marks
+        self._on_text = self.collector.add_thought
+        hit = yield marks.inside_thought
+        self._on_text = self.collector.add_text
+        if hit.end or hit.mark in marks.thought_ends:
+            self.collector.end_part()
             return
-        self.cursor.begin(found.mark)
-        rest = yield marked.thought_end
-        text = found.mark + rest.before
-        if rest.end and self.whole and self._ends_with_call(text):
-            self.cursor.give_back(0)
+        self.cursor.begin_block(hit.mark)
+        remainder = yield marks.thought_end
+        text = hit.mark + remainder.before
+        if remainder.end and self.whole and self._ends_with_call(text):
+            self.cursor.rewind_to(0)
         else:
-            self.teller.think(text)
-        self.teller.end_part()
+            self.collector.add_thought(text)
+        self.collector.end_part()
 
     def _ends_with_call(self, text: str) -> bool:
-        inner = Listener(self.marked, Answer(self.offer), self.offer, self.given)
+        """Return True if an unclosed thought ends with a call, so that the call counts."""
+        inner = TextReader(self.marks, CallBuilder(self.offer), self.offer, self.given)
         inner.feed(text)
         inner.close()
-        return inner.teller.ends_with_call
+        return inner.collector.ends_with_call
 
-    def _block(self, mark: str, gap: str) -> Reading:
-        """Read one block: sections, and what stands in them; say whether it calls."""
-        marked, first = self.marked, mark
-        self.cursor.begin(mark)
-        opened: dict[str, str] = {}
-        while mark in marked.sections:
-            opened[mark] = marked.exits.get(mark, "")
-            if not marked.calls:
+    def _read_block(self, mark: str, gap: str) -> ReadSteps:
+        """Read one block with its sections. Return True if it has calls."""
+        marks, first_mark = self.marks, mark
+        self.cursor.begin_block(mark)
+        open_sections: dict[str, str] = {}
+        while mark in marks.sections:
+            open_sections[mark] = marks.section_ends.get(mark, "")
+            if not marks.calls:
                 break
-            found = yield marked.inner
-            if not found.mark or found.mark in opened:
-                return self._refuse(first, gap)
-            mark = found.mark
-        self.scene.body = self.cursor.length
-        heard = yield from marked.engine.read(self.scene, mark)
-        if heard is None:
-            return self._refuse(first, gap)
-        called = self.tell_heard(heard, self.cursor.text(), gap)
+            hit = yield marks.inner
+            if not hit.mark or hit.mark in open_sections:
+                return self._treat_as_text(first_mark, gap)
+            mark = hit.mark
+        self.state.body_start = self.cursor.length
+        items = yield from marks.engine.read(self.state, mark)
+        if items is None:
+            return self._treat_as_text(first_mark, gap)
+        called = self.add_items(items, self.cursor.block_text(), gap)
         if called:
-            self._pending += [end for end in reversed(opened.values()) if end]
+            self._pending_ends += [end for end in reversed(open_sections.values()) if end]
         return called
 
-    def _refuse(self, first: str, gap: str) -> bool:
-        """Take what begins like a block for words."""
-        self.cursor.give_back(len(first))
-        self.teller.say(gap + first)
+    def _treat_as_text(self, first_mark: str, gap: str) -> bool:
+        """Treat the first mark of a block as text, and read on after it. Return False."""
+        self.cursor.rewind_to(len(first_mark))
+        self.collector.add_text(gap + first_mark)
         return False
 
-    def tell_heard(self, heard: list[Heard], text: str, gap: str = "") -> bool:
-        """Tell what a block says; False where it says nothing but words, which are told as they stand."""
-        wanted = [each for each in heard if self._is_call(each)]
-        if not wanted or self.given.has(text):
-            self.teller.say(gap + text)
+    def add_items(self, items: list[BlockItem], text: str, gap: str = "") -> bool:
+        """Add the items of a block. Return False if it has no calls; the block is then added as text."""
+        calls = [item for item in items if self._is_call(item)]
+        if not calls or self.given.contains(text):
+            self.collector.add_text(gap + text)
             return False
-        for each in heard:
-            if self._is_call(each):
-                self.teller.call(self._call_of(each))
-                self.cut = each.cut
+        for item in items:
+            if self._is_call(item):
+                self.collector.add_call(self._call_of(item))
+                self.cut = item.is_cut
             else:
-                self.teller.say(each.text)
+                self.collector.add_text(item.text)
         return True
 
-    def _is_call(self, heard: Heard) -> bool:
-        name = heard.name
+    def _is_call(self, item: BlockItem) -> bool:
+        """Return True if the item is a call of an offered tool."""
+        name = item.name
         if name is None or (self.offer is None and _NAME.fullmatch(name) is None):
             return False
-        return self.scene.is_offered(self.scene.known(name))
+        return self.state.is_offered(self.state.resolve_name(name))
 
-    def _call_of(self, heard: Heard) -> ToolCall:
-        answer, name = self.teller.answer, self.scene.known(heard.name or "")
-        if heard.problem:
-            code: Any = "incomplete" if heard.cut else "invalid_arguments"
-            error = answer.refuse(code, heard.problem, heard.text, name, heard.id)
+    def _call_of(self, item: BlockItem) -> ToolCall:
+        """Return the item as a call, which cannot run if the item has a problem."""
+        builder, name = self.collector.builder, self.state.resolve_name(item.name or "")
+        if item.problem:
+            code: Any = "incomplete" if item.is_cut else "invalid_arguments"
+            error = builder.make_error(code, item.problem, item.text, name, item.id)
             return error.as_call()
-        arguments = heard.arguments
+        arguments = item.arguments
         if arguments is None or (type(arguments) is str and arguments.strip() in {"", "null"}):
             arguments = {}
-        read = answer.admit(name, arguments, heard.id, heard.text)
-        return read.as_call() if isinstance(read, CallError) else read
+        result = builder.build(name, arguments, item.id, item.text)
+        return result.as_call() if isinstance(result, CallError) else result

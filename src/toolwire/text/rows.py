@@ -1,9 +1,9 @@
-"""Formats as data: how a model writes calls in its text, one record for each name.
+"""Formats as data: one row for each format, which describes how its models write calls.
 
 Rules of this file:
-- Names compare with `-`, `_` and `.` alike. An alias is another well-known name of the same format.
-- A row that is `like` another says only what differs. Each says where its rules were read, and when.
-- White space at the edges of a mark is how templates write it; a text may leave it out.
+- Names are compared with `-`, `_` and `.` treated alike. An alias is another well-known name of the same format.
+- A row that is `like` another row holds only the differences. Each row has its source and the date of it.
+- White space at the edges of a mark is what templates write. A text may leave it out.
 """
 
 import re
@@ -27,14 +27,46 @@ Pair = tuple[str, str]
 
 @readable
 class Row(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a table says of a format.
+    """One row of `formats.toml`.
 
-    `sections` stand around the calls, the outermost first; `wrap` stands around each call. `call` is what a call
-    begins with, what stands after its name, and its end. `argument` is the same of an argument, and `value` what
-    stands between its key and its value. `attributes` are the attributes that hold the name, the key and the type.
-    `thinking` is what a thought begins and ends with, and other beginnings; `head` what a message begins with, where it
-    names the reader (`self` is a thought).
-    `keys` are the keys of a call in JSON: of its name, of its arguments, of its id; `|` separates spellings.
+    Of the format itself:
+
+    - `shape`: the engine that decodes and encodes it. `template`: the `response_template` of the shape `template`.
+    - `source` and `as_of`: where its rules were read, and when. `aliases`: other names of it.
+    - `models`: parts of model names. `telltales`: marks that only its chat templates have. Both serve `detect`.
+    - `like`: in the file only, the row whose other keys are inherited.
+
+    The marks around calls:
+
+    - `sections`: the marks around all calls, the outermost first. `wrap`: the marks around each call.
+    - `also`: further marks around calls, which are decoded but never encoded.
+    - `call`: the begin mark of a call, the mark after its name, and its end mark.
+    - `call_id`: the mark before an id, or the key of it.
+    - `header`, by shape: in `named json`, `object` means that the object contains the name, and `id` that the id does.
+      In `elements` it is the prefix of every mark, and in `parameters` the text after the name.
+    - `loose`: calls count without the marks of their section.
+    - `noise`: marks without a meaning, which are removed from the text.
+
+    The arguments of a call:
+
+    - `argument`: the three marks of an argument, as in `call`. `value`: the mark between its key and its value.
+    - `attributes`: the names of the attributes that hold the name, the key and the type.
+    - `keys`: the keys of a JSON call for its name, its arguments and its id. `|` separates alternatives.
+    - `quotes`: the quoting marks of strings, if they are not those of JSON.
+    - `pad`: a line break is on each side of a value. `cdata`: a value may be a CDATA section.
+
+    Several calls, and text around them:
+
+    - `list`: calls are encoded as one list. `many`: a list is decoded as several calls.
+    - `between`: the text between two calls. `separators`: marks that are skipped between calls and between arguments.
+    - `before`: the text between other text and the first call.
+
+    The rest of a conversation:
+
+    - `thinking`: the begin mark and the end mark of a thought, then alternative begin marks.
+    - `head`: what a message begins with if it names its recipient. The recipient `self` means a thought.
+    - `tools`: the marks around the description of tools. `result`: a result, with `{content}`, `{id}` and `{name}`.
+    - `turns`: the name of the table with the marks around messages.
     """
 
     name: str
@@ -73,22 +105,22 @@ class Row(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Everything that stands around calls: its beginning, and its end."""
+        """All pairs of marks around calls: begin mark and end mark."""
         return (*self.sections, *self.also, *((self.wrap,) if self.wrap else ()))
 
 
-def squeezed(name: str) -> str:
-    """Give a name as names are compared."""
+def normalize_name(name: str) -> str:
+    """Return `name` in the form in which names are compared."""
     return re.sub(r"[-_.\s]+", "-", name.strip().lower())
 
 
 def _merged(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    own = dict(tables[name])
-    like = own.pop("like", None)
-    inherited = {} if like is None else _merged(tables, like)
+    table = dict(tables[name])
+    base_name = table.pop("like", None)
+    inherited = {} if base_name is None else _merged(tables, base_name)
     for key in ("aliases", "models"):
         inherited.pop(key, None)
-    return {**inherited, **own, "name": name}
+    return {**inherited, **table, "name": name}
 
 
 @cache
@@ -98,40 +130,43 @@ def _tables() -> dict[str, Any]:
 
 @cache
 def rows() -> dict[str, Row]:
-    """Give every row by its name."""
+    """Return all rows by name."""
     tables = _tables()["formats"]
     return {name: msgspec.convert(_merged(tables, name), Row) for name in tables}
 
 
 @cache
-def turns_of(name: str) -> dict[str, Pair]:
-    """Give what stands around the messages of each role."""
+def turn_marks(name: str) -> dict[str, Pair]:
+    """Return the marks around the messages of each role."""
     return {role: (pair[0], pair[1]) for role, pair in _tables()["turns"].get(name, {}).items()}
 
 
 @cache
 def _names() -> dict[str, str]:
-    found = {squeezed(alias): name for name, row in rows().items() for alias in row.aliases}
-    return found | {squeezed(name): name for name in rows()}
+    by_alias = {normalize_name(alias): name for name, row in rows().items() for alias in row.aliases}
+    return by_alias | {normalize_name(name): name for name in rows()}
 
 
 def names() -> tuple[str, ...]:
-    """List the names of all formats."""
+    """Return the names of all formats."""
     return tuple(rows())
 
 
-def row_of(given: str | Mapping[str, Any]) -> Row:
-    """Give the row of a name, or of a user's own table."""
-    if isinstance(given, str):
-        name = _names().get(squeezed(given))
+def resolve_row(name_or_table: str | Mapping[str, Any]) -> Row:
+    """Return the row of a format's name, or of a user's table.
+
+    Raises `UnknownFormat` for an unknown name, and `InvalidField` for a table that is not valid.
+    """
+    if isinstance(name_or_table, str):
+        name = _names().get(normalize_name(name_or_table))
         if name is None:
-            raise UnknownFormat(given, names())
+            raise UnknownFormat(name_or_table, names())
         return rows()[name]
-    if not isinstance(given, Mapping):
-        raise InvalidField("format", f"must be the name of a format or a table, not {given!r}", path="text")
-    table = {"name": "own", "source": "the user", "as_of": "", **given}
+    if not isinstance(name_or_table, Mapping):
+        raise InvalidField("format", f"must be the name of a format or a table, not {name_or_table!r}", path="text")
+    table = {"name": "own", "source": "the user", "as_of": "", **name_or_table}
     if "like" in table:
-        base = row_of(str(table["like"]))
+        base = resolve_row(str(table["like"]))
         table = _merged({**_tables()["formats"], table["name"]: {**table, "like": base.name}}, table["name"])
     try:
         return msgspec.convert(table, Row)
@@ -139,13 +174,13 @@ def row_of(given: str | Mapping[str, Any]) -> Row:
         raise InvalidField("format", str(problem), path="text.format") from problem
 
 
-def core(mark: str) -> str:
-    """Give a mark without the white space that templates write around it."""
+def bare_mark(mark: str) -> str:
+    """Return `mark` without the white space that templates write around it."""
     return mark.strip() or mark
 
 
-def spelled(mark: str) -> Iterator[str]:
-    """Give each spelling of a mark: with all, some or none of the white space around it."""
+def mark_spellings(mark: str) -> Iterator[str]:
+    """Yield each spelling of `mark`: with all, some or none of the white space around it."""
     before, inner, after = _SPLIT.match(mark).groups()  # type: ignore[union-attr]
     heads, tails = range(len(before) + 1), range(len(after) + 1)
     for head, tail in product(heads, tails):

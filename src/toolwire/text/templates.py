@@ -1,4 +1,4 @@
-"""Hugging Face's `response_template`, read as a format, so that a new model needs no release of ours."""
+"""A Hugging Face `response_template`, read as a format, so that a new model needs no new release of this library."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +7,6 @@ from toolwire.text.format import Format, format
 
 
 def from_response_template(template: Mapping[str, Any]) -> Format:
-    """Give the format that a template describes."""
+    """Return the format that a `response_template` describes."""
     row = {"name": "response-template", "shape": "template", "source": "the model's response_template", "as_of": ""}
     return format({**row, "template": dict(template)})

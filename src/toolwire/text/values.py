@@ -1,10 +1,11 @@
-"""Values that stand in a text without their type: read by the schema of the tool, and written so that they read back.
+"""Values that a text holds without their type: parsed by the tool's schema, and formatted so that they parse back.
 
 Rules of this file:
-- A text stays as it is, every blank of it, where the schema says text or says nothing. No entity is decoded.
-- Of several types the first that fits counts, in the order of vLLM and SGLang (read 2026-11-22): null, integer,
+- A text is unchanged, including its white space, if the schema allows a string or does not name a type. No entity is
+  decoded.
+- Of several allowed types the first that parses wins, in the order of vLLM and SGLang (read 2026-11-22): null, integer,
   number, boolean, object, array, string.
-- What fits no type stays a text: the validation of arguments will say what is wrong with it.
+- A value that fits no allowed type stays a text. The validation of arguments then reports the error.
 """
 
 import ast
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolwire.schema.document import resolve_pointer
-from toolwire.text.json_text import value_of
+from toolwire.text.json_text import parse_json
 
 _ALIASES = {
     **dict.fromkeys("str text varchar char enum".split(), "string"),
@@ -34,83 +35,89 @@ _CHOICES = ("anyOf", "oneOf", "allOf")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _resolved(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
-    """Follow a reference inside of a tool's schema."""
+def _resolve_ref(schema: Any, root: Any, depth: int = 0) -> dict[str, Any]:
+    """Follow a `$ref` inside of a tool's schema."""
     if type(schema) is not dict:
         return {}
-    place = resolve_pointer(root, schema.get("$ref")) if depth <= _DEEPEST else None
-    return schema if place is None else _resolved(place, root, depth + 1)
+    target = resolve_pointer(root, schema.get("$ref")) if depth <= _DEEPEST else None
+    return schema if target is None else _resolve_ref(target, root, depth + 1)
 
 
 def _alternatives(schema: Any, root: Any, until: str = "") -> Iterator[dict[str, Any]]:
-    """Give a schema and its choices, each once and where its reference leads; what says `until` has no choices."""
+    """Yield a schema and its alternatives (`anyOf`, `oneOf`, `allOf`), each once, with references resolved.
+
+    A schema that has the key `until` hides its own alternatives.
+    """
     seen, waiting = set[int](), [schema]
     while waiting:
-        node = _resolved(waiting.pop(), root)
+        node = _resolve_ref(waiting.pop(), root)
         if id(node) in seen:
             continue
         seen.add(id(node))
         yield node
         if node.get(until) is None:
-            choices = [choice for word in _CHOICES if type(node.get(word)) is list for choice in node[word]]
+            choices = [choice for keyword in _CHOICES if type(node.get(keyword)) is list for choice in node[keyword]]
             waiting += reversed(choices)
 
 
-def types_of(schema: Any, root: Any) -> set[str]:
-    """Give the types that a schema allows; none where it does not say."""
-    return {kind for node in _alternatives(schema, root, "type") for kind in _types_said(node)}
+def allowed_types(schema: Any, root: Any) -> set[str]:
+    """Return the types that a schema allows, or an empty set if it names none."""
+    return {name for node in _alternatives(schema, root, "type") for name in _types_named(node)}
 
 
-def _types_said(node: dict[str, Any]) -> set[str]:
-    said = node.get("type")
-    if said is not None:
-        names = said if type(said) is list else [said]
+def _types_named(node: dict[str, Any]) -> set[str]:
+    declared = node.get("type")
+    if declared is not None:
+        names = declared if type(declared) is list else [declared]
         types = {_ALIASES.get(str(name).lower(), str(name).lower()) for name in names}
         return types | ({"null"} if node.get("nullable") is True else set())
-    listed = node["enum"] if type(node.get("enum")) is list else [node["const"]] if "const" in node else []
-    return {_KINDS.get(type(value), "null") for value in listed}
+    values = node["enum"] if type(node.get("enum")) is list else [node["const"]] if "const" in node else []
+    return {_KINDS.get(type(value), "null") for value in values}
 
 
-def properties_of(schema: Any, root: Any) -> dict[str, Any]:
-    """Give the properties that a schema, or one of its choices, names."""
-    found: dict[str, Any] = {}
-    for said in _under("properties", schema, root):
-        found = {**said, **found} if type(said) is dict else found
-    return found
+def property_schemas(schema: Any, root: Any) -> dict[str, Any]:
+    """Return the properties that a schema, or one of its alternatives, declares."""
+    properties: dict[str, Any] = {}
+    for declared in _values_of_key("properties", schema, root):
+        properties = {**declared, **properties} if type(declared) is dict else properties
+    return properties
 
 
-def items_of(schema: Any, root: Any) -> Any:
-    """Give the schema of what stands in a list."""
-    return next(_under("items", schema, root), None)
+def item_schema(schema: Any, root: Any) -> Any:
+    """Return the schema of a list's items, or None."""
+    return next(_values_of_key("items", schema, root), None)
 
 
-def _under(key: str, schema: Any, root: Any) -> Iterator[Any]:
-    """Give what a schema and its choices say under a key."""
+def _values_of_key(key: str, schema: Any, root: Any) -> Iterator[Any]:
+    """Yield the values of `key` in a schema and its alternatives."""
     return (node[key] for node in _alternatives(schema, root) if key in node)
 
 
-def typed(text: str, schema: Any, root: Any) -> Any:
-    """Read a text as the first type that it fits."""
-    allowed = types_of(schema, root) or {"string"}
-    for kind in _ORDER:
-        if kind in allowed:
+def parse_by_schema(text: str, schema: Any, root: Any) -> Any:
+    """Parse `text` as the first allowed type that it fits."""
+    allowed = allowed_types(schema, root) or {"string"}
+    for name in _ORDER:
+        if name in allowed:
             try:
-                return _READERS[kind](text)
+                return _READERS[name](text)
             except (ValueError, KeyError, SyntaxError, MemoryError, RecursionError):
                 continue
     return text
 
 
-def told(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
-    """Read a value of which the format says whether it is a text; where the schema allows no such thing, it counts."""
-    kinds = types_of(schema, root)
+def parse_declared(text: str, schema: Any, root: Any, *, quoted: bool) -> Any:
+    """Parse a value for which the format declares whether it is a string (`quoted`).
+
+    If the schema does not allow the declared type, the schema wins.
+    """
+    types = allowed_types(schema, root)
     if quoted:
-        return typed(text, schema, root) if kinds and "string" not in kinds else text
+        return parse_by_schema(text, schema, root) if types and "string" not in types else text
     try:
-        value = value_of(text)
+        value = parse_json(text)
     except ValueError:
-        return typed(text, schema, root)
-    return text if kinds == {"string"} else value
+        return parse_by_schema(text, schema, root)
+    return text if types == {"string"} else value
 
 
 def _null(text: str) -> None:
@@ -128,7 +135,7 @@ def _integer(text: str) -> int:
 
 
 def _number(text: str) -> Any:
-    value = value_of(text.strip().removeprefix("+").removesuffix("."))
+    value = parse_json(text.strip().removeprefix("+").removesuffix("."))
     if type(value) not in {int, float}:
         raise ValueError
     return value
@@ -138,15 +145,15 @@ def _boolean(text: str) -> bool:
     return _BOOLEANS[text.strip().lower()]
 
 
-def _of(kind: type) -> Any:
+def _reader_of(expected_type: type) -> Any:
     def read(text: str) -> Any:
         try:
-            value = value_of(text)
+            value = parse_json(text)
         except ValueError:
             value = json.loads(json.dumps(ast.literal_eval(text.strip()), allow_nan=False))
         except TypeError:
             raise ValueError from None
-        if type(value) is not kind:
+        if type(value) is not expected_type:
             raise ValueError
         return value
 
@@ -158,31 +165,35 @@ _READERS: dict[str, Any] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,
-    "object": _of(dict),
-    "array": _of(list),
+    "object": _reader_of(dict),
+    "array": _reader_of(list),
     "string": str,
 }
 
 
-def unpadded(text: str, *, padded: bool) -> str:
-    """Take off the line break on each side of a value: of any where the format writes one, else where both are."""
+def strip_padding(text: str, *, padded: bool) -> str:
+    """Remove the line break on each side of a value.
+
+    With `padded`, the format always writes line breaks, and any is removed.
+    Otherwise they are removed only if both are there.
+    """
     line = "\r\n" if text.startswith("\r\n") else "\n"
     if padded:
         return text.removeprefix(line).removesuffix(line)
-    whole = len(text) >= 2 * len(line) and text.startswith(line) and text.endswith(line)
-    return text[len(line) : -len(line)] if whole else text
+    has_both = len(text) >= 2 * len(line) and text.startswith(line) and text.endswith(line)
+    return text[len(line) : -len(line)] if has_both else text
 
 
-def padded(text: str, *, always: bool) -> str:
-    """Put a line break on each side of a value, where reading will take it off."""
-    return f"\n{text}\n" if always or unpadded(text, padded=False) != text else text
+def add_padding(text: str, *, always: bool) -> str:
+    """Add a line break on each side of a value, if `always`, or if decoding would remove its own."""
+    return f"\n{text}\n" if always or strip_padding(text, padded=False) != text else text
 
 
-def written(value: Any) -> str:
-    """Write a value as the text that it is read from."""
-    return value if type(value) is str else json_of(value)
+def format_value(value: Any) -> str:
+    """Return `value` as the text that it is parsed from."""
+    return value if type(value) is str else dump_json(value)
 
 
-def json_of(value: Any) -> str:
-    """Write JSON as chat templates do."""
+def dump_json(value: Any) -> str:
+    """Return `value` as JSON in the style of chat templates."""
     return json.dumps(value, ensure_ascii=False)

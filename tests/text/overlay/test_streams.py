@@ -76,7 +76,7 @@ def runnable(events: list[Event]) -> list[ToolCall]:
 
 
 def as_told(response: Response) -> Any:
-    """Give a response without how its wire spelled it, and without what only one of its forms has."""
+    """Give a response without how its wire mark_spellings it, and without what only one of its forms has."""
     [choice] = response.choices
     parts = [part for part in choice.message.parts if not (type(part) is Text and not part.text)]
     return plain(parts), choice.finish_reason

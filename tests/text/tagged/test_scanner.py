@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.text.tagged.texts import BLOCK, BODY, SPOOFS, TOOLS, cuts, spoof, written
 from tests.timing import least, within
+from toolwire.text.tagged.escaping import Escaper, escape
 from toolwire.text.tagged.forms import forms_of
-from toolwire.text.tagged.scanner import Block, Found, Scanner, join, scan
-from toolwire.text.tagged.writing import Escaper, escape
+from toolwire.text.tagged.scanner import Block, ScannedItem, Scanner, join, scan
 from toolwire.text_tagged import READERS, parse
 
 SAMPLES = [
@@ -28,13 +28,13 @@ SAMPLES = [
 ]
 
 
-def found(pieces: Iterable[str], *, whole: bool = True, readers: Iterable[str] = ()) -> list[Found]:
+def found(pieces: Iterable[str], *, whole: bool = True, readers: Iterable[str] = ()) -> list[ScannedItem]:
     scanner = Scanner(forms_of(readers), lambda said: said.strip().endswith("}"))
     items = [item for piece in pieces for item in scanner.feed(piece)]
     return join([*items, *scanner.close(whole=whole)])
 
 
-def told(items: Iterable[Found]) -> str:
+def told(items: Iterable[ScannedItem]) -> str:
     return "".join(item.text if isinstance(item, Block) else item for item in items)
 
 
@@ -180,7 +180,7 @@ def test_words_that_were_made_harmless_hold_no_block() -> None:
         assert not any(isinstance(item, Block) for item in scan(safe, Scanner())), text
         assert safe.replace("\\~~~tool_call", "~~~tool_call") == text.replace("\\~~~tool_call", "~~~tool_call")
         escaper = Escaper()
-        assert "".join(map(escaper.say, cuts(text, chance))) + escaper.end() == safe
+        assert "".join(map(escaper.feed_text, cuts(text, chance))) + escaper.finish() == safe
         escaper = Escaper()
-        open_text = escaper.say(text) + escaper.before_block()
+        open_text = escaper.feed_text(text) + escaper.before_block()
         assert [item.body for item in scan(open_text + BLOCK, Scanner()) if isinstance(item, Block)] == [f"{BODY}\n"]

@@ -1,1 +1,1 @@
-"""A dialect over a dialect: a wire whose tools, calls and results are words."""
+"""Dialects over a wire whose model writes tools, calls and results in text instead of the wire's own fields."""

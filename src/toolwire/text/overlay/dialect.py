@@ -1,9 +1,9 @@
-"""A dialect over a dialect: the same wire, to a model that writes its calls in its text, in a format.
+"""A dialect over a wire whose model writes its calls in its text, in a text format.
 
 Rules of this file:
-- It has what every dialect has, under the same names. Its name is the wire's, for the bodies are the wire's.
-- It keeps nothing from one body to the next: which tools were offered, it is told when it is made.
-- With `native`, the server tells of the tools itself, and only answers are read.
+- It has the interface of every dialect. Its name is that of the wire, because the bodies are the wire's.
+- It keeps no state between two bodies. The offered tools are passed when it is created.
+- With `native`, the server describes the tools to the model itself, and only answers are read.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -12,37 +12,37 @@ from typing import Any
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.text.calls import Answer, offer_of
+from toolwire.text.calls import CallBuilder, make_offer
 from toolwire.text.format import Format
 from toolwire.text.format import format as _format
-from toolwire.text.overlay.answers import Reading, write
-from toolwire.text.overlay.requests import Telling, mark
+from toolwire.text.overlay.requests import RequestWriter, mark_as_text
+from toolwire.text.overlay.responses import ResponseReader, write_response
 from toolwire.text.overlay.stream_decoder import Decoder
 from toolwire.text.overlay.stream_encoder import Encoder
-from toolwire.text.overlay.weaving import Weaver
-from toolwire.text.quoting import Given
-from toolwire.text.reader import Listener
+from toolwire.text.overlay.text_parts import MessageWriter
+from toolwire.text.quoting import GivenTexts
+from toolwire.text.reader import TextReader
 from toolwire.text.tagged.blocks import scanner_for
+from toolwire.text.tagged.call_blocks import BlockReader
 from toolwire.text.tagged.forms import forms_of
-from toolwire.text.tagged.keeping import BlockListener
 from toolwire.text.tagged.writer import TaggedWriter
 from toolwire.text.writing import FormatWriter
 from toolwire.types import Encoded, Error, ErrorReply, Request, Response, Tool
 
 
 class TextDialect:
-    """A wire whose tools, calls and results are words."""
+    """A dialect whose tools, calls and results are text."""
 
     def __init__(
         self,
         inner: Dialect,
-        form: Format,
+        text_format: Format,
         tools: list[Any] | None,
         readers: tuple[str, ...],
         *,
         native: bool,
         compact: bool,
-        given: Given,
+        given: GivenTexts,
         earlier: Collection[str],
     ) -> None:
         self.DIALECT = inner.DIALECT
@@ -51,65 +51,67 @@ class TextDialect:
         self.decode_error: Callable[..., Error] = inner.decode_error
         self.encode_error: Callable[[Error], ErrorReply] = inner.encode_error
         self.native = native
-        self.format = form
-        self._tagged = form.row.shape == "tagged"
+        self.format = text_format
+        self._tagged = text_format.row.shape == "tagged"
         self._inner = inner
         self._compact = compact
         self._given = given
         self._readers = readers
-        self._offer = offer_of(tools)
+        self._offer = make_offer(tools)
         self._forms = forms_of(readers) if tools is None or tools else ()
         self._wire = Wire(inner.DIALECT)
-        late = native and self._tagged
-        self._reading = Reading(inner.DIALECT, self._listen, self._offer, late=late, earlier=earlier)
+        appends_calls = native and self._tagged
+        self._reader = ResponseReader(
+            inner.DIALECT, self._make_reader, self._offer, appends_calls=appends_calls, earlier=earlier
+        )
 
-    def _listen(self, answer: Answer) -> Any:
-        """Give what hears one text."""
+    def _make_reader(self, builder: CallBuilder) -> Any:
+        """Return the reader of one text."""
         if not self._tagged:
-            return Listener(self.format.marked, answer, self._offer, self._given)
+            return TextReader(self.format.marks, builder, self._offer, self._given)
         scanner = scanner_for(self._offer, self._readers, self._given)
-        return BlockListener(scanner, answer, self._offer, late=self.native)
+        return BlockReader(scanner, builder, self._offer, appends_calls=self.native)
 
-    def _weaver(self, ledger: Ledger, tools: Iterable[Any] = ()) -> Weaver:
+    def _message_writer(self, ledger: Ledger, tools: Iterable[Any] = ()) -> MessageWriter:
         declared = [tool for tool in tools if isinstance(tool, Tool)]
         if self._tagged:
-            return Weaver(ledger, TaggedWriter(self.format.marked, declared, ledger, self._forms))
-        return Weaver(ledger, FormatWriter(self.format.marked, declared, ledger))
+            return MessageWriter(ledger, TaggedWriter(self.format.marks, declared, ledger, self._forms))
+        return MessageWriter(ledger, FormatWriter(self.format.marks, declared, ledger))
 
     def decode_request(self, body: dict[str, Any], path: str = "") -> Request:
-        """Read a request's body; its texts are texts, whatever stands in them."""
-        return mark(self._inner.decode_request(body, path), self.DIALECT)
+        """Decode a request body. Its texts stay texts, even if they look like calls."""
+        return mark_as_text(self._inner.decode_request(body, path), self.DIALECT)
 
     def encode_request(self, request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Write a request's body, with tools, calls and results in words, and say what it cannot hold."""
+        """Encode a request, with tools, calls and results in text. Return the body and the losses."""
         if self.native:
             return self._inner.encode_request(request, quirks, **settings)
         ledger = Ledger(self._wire)
-        telling = Telling(request, ledger, self._weaver(ledger, request.tools), compact=self._compact)
-        encoded = self._inner.encode_request(telling.tell(), quirks, **settings)
-        return Encoded(encoded.path, encoded.body, telling.losses(encoded.losses))
+        writer = RequestWriter(request, ledger, self._message_writer(ledger, request.tools), compact=self._compact)
+        encoded = self._inner.encode_request(writer.write(), quirks, **settings)
+        return Encoded(encoded.path, encoded.body, writer.losses(encoded.losses))
 
     def decode_response(self, body: dict[str, Any]) -> Response:
-        """Read a response's body, and the calls in its texts."""
-        return self._reading.read(self._inner.decode_response(body))
+        """Decode a response body, and the calls in its texts."""
+        return self._reader.read(self._inner.decode_response(body))
 
     def encode_response(self, response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-        """Write a response's body, with its calls in its texts, and say what it cannot hold."""
+        """Encode a response, with its calls in its texts. Return the body and the losses."""
         if self.native:
             return self._inner.encode_response(response, quirks, **settings)
         ledger = Ledger(self._wire, of="response")
-        told = write(response, self._weaver(ledger))
-        encoded = self._inner.encode_response(told, quirks, **settings)
+        written = write_response(response, self._message_writer(ledger))
+        encoded = self._inner.encode_response(written, quirks, **settings)
         return Encoded(encoded.path, encoded.body, (*ledger.losses, *encoded.losses))
 
     def decode_stream(self) -> Any:
-        """Read a stream, and the calls in its texts."""
-        return Decoder(self._inner.decode_stream(), self._reading)
+        """Return a decoder for a stream, and for the calls in its texts."""
+        return Decoder(self._inner.decode_stream(), self._reader)
 
     def encode_stream(self, quirks: Quirks = PLAIN, **settings: Any) -> Any:
-        """Write a stream, with its calls in its texts."""
+        """Return an encoder for a stream, which writes its calls in its texts."""
         inner = self._inner.encode_stream(quirks, **settings)
-        return inner if self.native else Encoder(inner, self._weaver(Ledger(self._wire, of="response")))
+        return inner if self.native else Encoder(inner, self._message_writer(Ledger(self._wire, of="response")))
 
 
 def over(
@@ -123,16 +125,26 @@ def over(
     given: Iterable[str] = (),
     earlier: Collection[str] = frozenset(),
 ) -> TextDialect:
-    """Give a dialect for a model that writes its calls in its text, in a format, over the wire of another one.
+    """Return a dialect for a model that writes its calls in its text, over the wire `wire`.
 
-    Only calls of `tools` are read; without them, those of any name. With `native`, everything is written in the wire's
-    own way, and what the model says in its text instead is read all the same. `given` are the texts that the model was
-    given (`texts_given(request)`): a block that stands there is a quotation, and no call. `earlier` are ids that calls
-    of the conversation have: none of them is made again. For the format `tagged`, `readers` name the forms that are
-    read besides it, and `compact` tells each tool in one line.
+    - `tools`: only calls of these tools are read. None accepts any name.
+    - `format`: the name of a text format, or its table.
+    - `native`: requests are sent in the wire's own way. Calls that the model writes in its text are still read.
+    - `given`: the input texts of the model (`texts_given(request)`). A block that repeats one of them is a quotation
+      and not a call.
+    - `earlier`: the ids of the conversation's earlier calls. No derived id repeats one of them.
+    - `readers`, for the format `tagged`: further forms of calls that are read.
+    - `compact`, for the format `tagged`: each tool is described in one line.
     """
-    form = format if isinstance(format, Format) else _format(format)
-    asked, offered = tuple(readers), None if tools is None else list(tools)
+    text_format = format if isinstance(format, Format) else _format(format)
+    reader_names, offered = tuple(readers), None if tools is None else list(tools)
     return TextDialect(
-        dialect(wire), form, offered, asked, native=native, compact=compact, given=Given(given), earlier=earlier
+        dialect(wire),
+        text_format,
+        offered,
+        reader_names,
+        native=native,
+        compact=compact,
+        given=GivenTexts(given),
+        earlier=earlier,
     )

@@ -1,49 +1,49 @@
-"""Streams of a model that calls in its text, written: when the answer is whole, its calls are words in it.
+"""Encode streams of a model that writes calls in its text. The calls are written once the answer is complete.
 
-Rule: a call that never ended is said as one that does not run.
+Rule: a call without an end is written as a call that cannot run.
 """
 
 from toolwire.streams import StreamEncoder
 from toolwire.streams.accumulation import Accumulator, events_of
-from toolwire.text.overlay.answers import write
-from toolwire.text.overlay.weaving import Weaver
+from toolwire.text.overlay.responses import write_response
+from toolwire.text.overlay.text_parts import MessageWriter
 from toolwire.types import ErrorEnd, Event, Loss, MessageEnd
 
 
 class Encoder:
-    """Writes a stream through the encoder of its wire."""
+    """Encodes a stream through the encoder of its wire."""
 
-    def __init__(self, inner: StreamEncoder, weaver: Weaver) -> None:
+    def __init__(self, inner: StreamEncoder, writer: MessageWriter) -> None:
         self._inner = inner
-        self._weaver = weaver
-        self._heard: Accumulator | None = Accumulator()
+        self._writer = writer
+        self._received: Accumulator | None = Accumulator()
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is said."""
+        """Return True if the encoder accepts no more events."""
         return self._inner.ended
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What could not be said so far, each thing once."""
-        return (*dict.fromkeys(self._weaver.ledger.losses), *self._inner.losses)
+        """The losses so far, each once."""
+        return (*dict.fromkeys(self._writer.ledger.losses), *self._inner.losses)
 
     def feed(self, event: Event) -> bytes:
-        """Give the bytes that can be said after this event."""
-        if self._heard is None:
+        """Return the bytes that can be sent after this event."""
+        if self._received is None:
             return self._inner.feed(event)
         if not isinstance(event, ErrorEnd | MessageEnd):
-            self._heard.feed(event)
+            self._received.feed(event)
             return b""
-        return self._say() + self._inner.feed(event)
+        return self._write_received() + self._inner.feed(event)
 
     def close(self) -> bytes:
-        """Give the last bytes."""
-        return self._say() + self._inner.close()
+        """Return the last bytes."""
+        return self._write_received() + self._inner.close()
 
-    def _say(self) -> bytes:
-        heard, self._heard = self._heard, None
-        if heard is None:
+    def _write_received(self) -> bytes:
+        received, self._received = self._received, None
+        if received is None:
             return b""
-        written = write(heard.response, self._weaver)
+        written = write_response(received.response, self._writer)
         return b"".join(map(self._inner.feed, list(events_of(written))[:-1]))

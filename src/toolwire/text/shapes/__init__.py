@@ -1,4 +1,4 @@
-"""The shapes of calls in texts: one engine each, which reads and writes every format of its shape."""
+"""The shapes of syntax for calls in text. One engine for each shape decodes and encodes every format of that shape."""
 
 from toolwire.text.shapes import (
     braces,

@@ -1,109 +1,109 @@
-"""Messages that say in their head for whom they are: a tool, the user, or nobody, which is a thought.
+"""Harmony messages: a header names the recipient, which is a tool, the user, or nobody (for a thought).
 
 Rules of this file:
-- The mark after a call is where the model stops, so it may be missing: a call counts with the end of its object.
-- A message for a tool that was not offered is words, with its head. What stands outside of messages is words.
+- Models stop at the mark after a call, so it may be missing. A call is complete with the end of its object.
+- A message to a tool that was not offered is text, with its header. Text outside of messages is text.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.cursor import Find, Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard
-from toolwire.text.json_text import skim_object
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem
+from toolwire.text.cursor import MarkSearch, ReadSteps
+from toolwire.text.json_text import skip_object
 from toolwire.text.rows import Row
-from toolwire.text.values import json_of
+from toolwire.text.values import dump_json
 from toolwire.types import Text, ToolCall
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
-_OUTSIDE = Find((_START, _CHANNEL, *_ENDS), tells=True)
-_HEAD = Find((_MESSAGE, _START, *_ENDS))
-_BODY = Find((*_ENDS, _START, _CHANNEL), tells=True)
-_OBJECT = Find(("{", *_ENDS, _START, _CHANNEL), near=True)
-_REST = Find((*_ENDS, _START, _CHANNEL))
-_AFTER = Find((*_ENDS, _START, _CHANNEL), near=True)
-_TO = re.compile(r"(?:^|[\s>])to=(\S+?)(?=<\||\s|\Z)")
-_THOUGHT = re.compile(r"(?:^|\s|>)analysis\b")
+_OUTSIDE = MarkSearch((_START, _CHANNEL, *_ENDS), streams_text=True)
+_HEAD = MarkSearch((_MESSAGE, _START, *_ENDS))
+_BODY = MarkSearch((*_ENDS, _START, _CHANNEL), streams_text=True)
+_OBJECT = MarkSearch(("{", *_ENDS, _START, _CHANNEL), adjacent=True)
+_REST = MarkSearch((*_ENDS, _START, _CHANNEL))
+_AFTER = MarkSearch((*_ENDS, _START, _CHANNEL), adjacent=True)
+_RECIPIENT = re.compile(r"(?:^|[\s>])to=(\S+?)(?=<\||\s|\Z)")
+_ANALYSIS = re.compile(r"(?:^|\s|>)analysis\b")
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give the marks that a message begins with."""
+    """Return the marks that begin a message."""
     del row
     return (_START, _CHANNEL)
 
 
-def run(stream: Any) -> Reading:
+def run(stream: Any) -> ReadSteps:
     """Read messages until the text ends."""
-    cursor, teller = stream.cursor, stream.teller
+    cursor, collector = stream.cursor, stream.collector
     while True:
-        cursor.begin("")
-        found = yield _AFTER
-        if found.end:
+        cursor.begin_block("")
+        hit = yield _AFTER
+        if hit.end:
             return
-        if found.mark in _ENDS:
+        if hit.mark in _ENDS:
             continue
-        if not found.mark:
-            teller.say(found.before)
-            found = yield _OUTSIDE
-            if found.end:
+        if not hit.mark:
+            collector.add_text(hit.before)
+            hit = yield _OUTSIDE
+            if hit.end:
                 return
-            if found.mark in _ENDS:
-                teller.say(found.mark)
+            if hit.mark in _ENDS:
+                collector.add_text(hit.mark)
                 continue
-        yield from _read_message(stream, found.mark)
+        yield from _read_message(stream, hit.mark)
 
 
-def _read_message(stream: Any, mark: str) -> Reading:
-    cursor, teller = stream.cursor, stream.teller
-    cursor.begin(mark)
+def _read_message(stream: Any, mark: str) -> ReadSteps:
+    cursor, collector = stream.cursor, stream.collector
+    cursor.begin_block(mark)
     head = yield _HEAD
     if head.mark != _MESSAGE:
         if head.mark:
-            cursor.give_back(cursor.length - len(head.mark))
-        teller.say(cursor.text())
+            cursor.rewind_to(cursor.length - len(head.mark))
+        collector.add_text(cursor.block_text())
         return
-    to = _TO.search(head.before)
-    if to is not None and to[1].strip() not in {"user", "assistant", "self"}:
-        yield from _read_call(stream, to[1])
+    recipient = _RECIPIENT.search(head.before)
+    if recipient is not None and recipient[1].strip() not in {"user", "assistant", "self"}:
+        yield from _read_call(stream, recipient[1])
         return
-    stream.tells(teller.think if _THOUGHT.search(head.before) else teller.say)
-    cursor.begin("")
-    found = yield _BODY
-    stream.tells(teller.say)
-    teller.end_part()
-    if found.mark in {_START, _CHANNEL}:
-        cursor.begin(found.mark)
-        cursor.give_back(0)
+    stream.set_text_handler(collector.add_thought if _ANALYSIS.search(head.before) else collector.add_text)
+    cursor.begin_block("")
+    hit = yield _BODY
+    stream.set_text_handler(collector.add_text)
+    collector.end_part()
+    if hit.mark in {_START, _CHANNEL}:
+        cursor.begin_block(hit.mark)
+        cursor.rewind_to(0)
 
 
-def _read_call(stream: Any, name: str) -> Reading:
+def _read_call(stream: Any, name: str) -> ReadSteps:
     cursor = stream.cursor
-    found = yield _OBJECT
-    heard = Heard("", name)
-    if found.mark == "{":
-        text, end = yield from skim_object(cursor)
-        heard = Heard("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
-        found = yield _AFTER if end == "whole" else _REST
-    elif not found.mark:
-        found = yield _REST
-        words = found.before.strip()
-        heard = Heard("", name, None, None, (CUT if found.end else MALFORMED) if words or found.end else "")
-    elif found.end:
-        heard = Heard("", name, None, None, CUT)
-    if found.mark in {_START, _CHANNEL}:
-        cursor.give_back(cursor.length - len(found.mark))
-    block = cursor.text()
-    stream.tell_heard([Heard(block, heard.name, heard.arguments, None, heard.problem)], block)
+    hit = yield _OBJECT
+    item = BlockItem("", name)
+    if hit.mark == "{":
+        text, end = yield from skip_object(cursor)
+        item = BlockItem("", name, text, None, {"whole": "", "cut": CUT}.get(end, MALFORMED))
+        hit = yield _AFTER if end == "whole" else _REST
+    elif not hit.mark:
+        hit = yield _REST
+        text_before = hit.before.strip()
+        item = BlockItem("", name, None, None, (CUT if hit.end else MALFORMED) if text_before or hit.end else "")
+    elif hit.end:
+        item = BlockItem("", name, None, None, CUT)
+    if hit.mark in {_START, _CHANNEL}:
+        cursor.rewind_to(cursor.length - len(hit.mark))
+    block = cursor.block_text()
+    stream.add_items([BlockItem(block, item.name, item.arguments, None, item.problem)], block)
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls, a message each."""
-    return [f"{row.call[0]}{call.name}{row.call[1]}{json_of(given)}{row.call[2]}" for call, given in calls]
+    """Return calls, each as a message."""
+    return [f"{row.call[0]}{call.name}{row.call[1]}{dump_json(arguments)}{row.call[2]}" for call, arguments in calls]
 
 
-def write_words(kind: type, text: str) -> str:
-    """Write words or a thought as a message of their own."""
-    channel = "final" if kind is Text else "analysis"
+def write_message(part_type: type, text: str) -> str:
+    """Return text or a thought as a message of its own."""
+    channel = "final" if part_type is Text else "analysis"
     return f"{_CHANNEL}{channel}{_MESSAGE}{text}{_ENDS[0]}"

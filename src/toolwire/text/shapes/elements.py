@@ -1,18 +1,19 @@
-"""Calls whose arguments are elements named after them, which may nest: each mark begins with the same prefix.
+"""Calls whose arguments are elements, which may be nested. Every mark begins with the same prefix.
 
 Rules of this file:
-- A call counts when its own end has come. An element with elements in it is an object, or a list where the schema
-  says so, or where a name comes again.
-- The schema says what a text is.
+- A call is complete with its own end mark. An element that contains elements is an object. It is a list if the schema
+  declares one, or if all its children are named `item` and the schema does not declare an object. A name that occurs
+  several times in an object has the list of its values.
+- The schema decides what a text is parsed as.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene
-from toolwire.text.rows import Row, core
-from toolwire.text.values import items_of, properties_of, typed, types_of, written
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem, ReadState
+from toolwire.text.cursor import ReadSteps
+from toolwire.text.rows import Row, bare_mark
+from toolwire.text.values import allowed_types, format_value, item_schema, parse_by_schema, property_schemas
 from toolwire.types import ToolCall
 
 _DEEPEST = 100
@@ -20,34 +21,34 @@ _ITEM = "item"
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give the marks that a call begins with."""
-    return (core(row.call[0]),)
+    """Return the marks that begin a call."""
+    return (bare_mark(row.call[0]),)
 
 
-def read(scene: Scene, mark: str) -> Reading:
-    """Read a name, and everything until the end of the call."""
+def read(state: ReadState, mark: str) -> ReadSteps:
+    """Read the name of a call, and everything up to its end mark."""
     del mark
-    row, cursor = scene.row, scene.cursor
-    found = yield scene.find("after name", ">", "\n", *scene.begins)
-    name = found.before.strip().strip("\"'")
-    if found.mark != ">" or not name:
+    row, cursor = state.row, state.cursor
+    hit = yield state.find("after name", ">", "\n", *state.begins)
+    name = hit.before.strip().strip("\"'")
+    if hit.mark != ">" or not name:
         return None
-    found = yield scene.find("end", core(row.call[2]), *scene.begins)
-    if found.mark != core(row.call[2]):
-        if found.mark:
-            cursor.give_back(cursor.length - len(found.mark))
-        return [Heard(cursor.text(), name, None, None, CUT if found.end else MALFORMED)]
-    schema = scene.schema(scene.known(name))
+    hit = yield state.find("end", bare_mark(row.call[2]), *state.begins)
+    if hit.mark != bare_mark(row.call[2]):
+        if hit.mark:
+            cursor.rewind_to(cursor.length - len(hit.mark))
+        return [BlockItem(cursor.block_text(), name, None, None, CUT if hit.end else MALFORMED)]
+    schema = state.schema(state.resolve_name(name))
     try:
-        children = _Elements(found.before, row.header).all()
+        children = _Elements(hit.before, row.header).all()
         arguments = _object_of(children, schema, schema)
     except ValueError as problem:
-        return [Heard(cursor.text(), name, None, None, str(problem))]
-    return [Heard(cursor.text(), name, arguments)]
+        return [BlockItem(cursor.block_text(), name, None, None, str(problem))]
+    return [BlockItem(cursor.block_text(), name, arguments)]
 
 
 class _Elements:
-    """Reads elements one after the other; raises ValueError where there is none."""
+    """Parses elements one after the other. Raises ValueError if there is none."""
 
     def __init__(self, text: str, prefix: str) -> None:
         self.text: str = text
@@ -55,72 +56,73 @@ class _Elements:
         self.at = 0
 
     def all(self) -> list[tuple[str, Any]]:
-        """Read every element of a call."""
-        children, words = self.inside("", 0)
-        if words.strip():
-            raise ValueError(f"words stand among the arguments: {words.strip()[:40]!r}")
+        """Parse every element of a call."""
+        children, text = self.inside("", 0)
+        if text.strip():
+            raise ValueError(f"there is text between the arguments: {text.strip()[:40]!r}")
         return children
 
     def inside(self, name: str, depth: int) -> tuple[list[tuple[str, Any]], str]:
-        """Read what stands in an element, until its end: elements, and the words beside them."""
+        """Parse the content of an element up to its end: its child elements, and the text between them."""
         if depth > _DEEPEST:
-            raise ValueError("too deep")
+            raise ValueError("the elements are nested too deeply")
         children: list[tuple[str, Any]] = []
-        words = ""
+        text = ""
         close, opening = f"{self.prefix}</{name}>", f"{self.prefix}<"
         while True:
             begin = self.text.find(self.prefix, self.at)
             if begin < 0 and not name:
-                return children, words + self.text[self.at :]
-            words += self.text[self.at : begin]
+                return children, text + self.text[self.at :]
+            text += self.text[self.at : begin]
             if name and self.text.startswith(close, begin):
                 self.at = begin + len(close)
-                return children, words
+                return children, text
             end = self.text.find(">", begin + len(opening))
             if begin < 0 or end < 0 or not self.text.startswith(opening, begin):
-                raise ValueError(f"an end of <{name}> was expected")
-            inner = self.text[begin + len(opening) : end]
-            if not inner or inner.startswith("/"):
-                raise ValueError(f"<{inner}> was not expected in <{name}>")
+                raise ValueError(f"the end of <{name}> was expected")
+            child = self.text[begin + len(opening) : end]
+            if not child or child.startswith("/"):
+                raise ValueError(f"<{child}> was not expected in <{name}>")
             self.at = end + 1
-            below, said = self.inside(inner, depth + 1)
-            children.append((inner, below or said))
+            grandchildren, inner_text = self.inside(child, depth + 1)
+            children.append((child, grandchildren or inner_text))
 
 
 def _value_of(value: Any, schema: Any, root: Any) -> Any:
-    kinds = types_of(schema, root)
+    types = allowed_types(schema, root)
     if type(value) is str:
-        if not value and "string" not in kinds and kinds & {"array", "object"}:
-            return [] if "array" in kinds else {}
-        return typed(value, schema, root)
-    if "array" in kinds or ("object" not in kinds and {name for name, _ in value} == {_ITEM}):
-        return [_value_of(child, items_of(schema, root), root) for _, child in value]
+        if not value and "string" not in types and types & {"array", "object"}:
+            return [] if "array" in types else {}
+        return parse_by_schema(value, schema, root)
+    if "array" in types or ("object" not in types and {name for name, _ in value} == {_ITEM}):
+        return [_value_of(child, item_schema(schema, root), root) for _, child in value]
     return _object_of(value, schema, root)
 
 
 def _object_of(children: list[tuple[str, Any]], schema: Any, root: Any) -> dict[str, Any]:
-    properties, made = properties_of(schema, root), {}
+    properties, values_by_name = property_schemas(schema, root), {}
     for name in dict.fromkeys(name for name, _ in children):
         values = [_value_of(child, properties.get(name), root) for each, child in children if each == name]
-        made[name] = values[0] if len(values) == 1 else values
-    return made
+        values_by_name[name] = values[0] if len(values) == 1 else values
+    return values_by_name
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls, each with its elements."""
+    """Return calls, each with its elements."""
     return [
-        f'{row.call[0]}"{call.name}"{row.call[1]}{_written(given, row.header)}{row.call[2]}' for call, given in calls
+        f'{row.call[0]}"{call.name}"{row.call[1]}{_format(arguments, row.header)}{row.call[2]}'
+        for call, arguments in calls
     ]
 
 
-def _written(value: Any, prefix: str) -> str:
+def _format(value: Any, prefix: str) -> str:
     match value:
         case dict():
             return "".join(_element(prefix, name, each) for name, each in value.items())
         case list():
             return "".join(_element(prefix, _ITEM, each) for each in value)
-    return written(value)
+    return format_value(value)
 
 
 def _element(prefix: str, name: str, value: Any) -> str:
-    return f"{prefix}<{name}>{_written(value, prefix)}{prefix}</{name}>"
+    return f"{prefix}<{name}>{_format(value, prefix)}{prefix}</{name}>"

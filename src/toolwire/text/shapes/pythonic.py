@@ -1,18 +1,18 @@
-"""Calls as Python writes them: `[f(a=1), g()]`, or one on each line between two marks.
+"""Calls in Python syntax: `[f(a=1), g()]`, or one call on each line between two marks.
 
 Rules of this file:
-- Calls in a list count when the list has ended. One that cannot be read does not take the others with it.
-- A bracket that is not followed by a name and a bracket is text, at once.
-- Arguments are given by name; one without a name is an error.
+- The calls of a list are complete when the list has ended. A call that cannot be parsed does not affect the others.
+- A bracket that is not followed by a name and a parenthesis is text, at once.
+- Arguments are keyword arguments. A positional argument is an error.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from toolwire.text.cursor import Reading
-from toolwire.text.heard import CUT, MALFORMED, Heard, Scene, end_broken, exits_of
-from toolwire.text.python_text import calls_in, keywords_of, skim_python
+from toolwire.text.block_items import CUT, MALFORMED, BlockItem, ReadState, section_ends, skip_broken
+from toolwire.text.cursor import ReadSteps
+from toolwire.text.python_text import parse_keywords, skip_python, split_calls
 from toolwire.text.rows import Row
 from toolwire.text.shapes import json_calls
 from toolwire.types import ToolCall
@@ -21,90 +21,90 @@ _NAME = re.compile(r"[^\W\d][\w.\-/]*")
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give the marks that a call begins with; where they stand in lines, any name may."""
+    """Return the marks that begin a call. In a section with one call on each line there are none."""
     return ("[",) if row.list else ()
 
 
-def read(scene: Scene, mark: str) -> Reading:
+def read(state: ReadState, mark: str) -> ReadSteps:
     """Read a list of calls, or the lines of a section."""
-    cursor = scene.cursor
+    cursor = state.cursor
     if mark != "[":
-        return (yield from _read_lines(scene))
+        return (yield from _read_lines(state))
     begin = cursor.length
-    first = yield scene.find("first", "(", "[", "]", "{", '"', "'", ",", "\n\n")
-    if first.mark in {"{", "]"} and not first.before.strip():
-        if first.mark == "]" or scene.row.loose:
+    hit = yield state.find("first", "(", "[", "]", "{", '"', "'", ",", "\n\n")
+    if hit.mark in {"{", "]"} and not hit.before.strip():
+        if hit.mark == "]" or state.row.loose:
             return None
-        cursor.give_back(begin)
-        return (yield from json_calls.read(scene, "["))
-    if first.mark != "(" or _NAME.fullmatch(first.before.strip()) is None:
+        cursor.rewind_to(begin)
+        return (yield from json_calls.read(state, "["))
+    if hit.mark != "(" or _NAME.fullmatch(hit.before.strip()) is None:
         return None
-    end = yield from _skim_rest()
+    end = yield from _skip_rest()
     if end == "whole":
-        return [_heard(*call) for call in calls_in(cursor.text()[begin:-1])]
-    if scene.row.loose and not scene.is_offered(scene.known(first.before.strip())):
+        return [_item_of(*call) for call in split_calls(cursor.block_text()[begin:-1])]
+    if state.row.loose and not state.is_offered(state.resolve_name(hit.before.strip())):
         return None
-    problem = yield from end_broken(scene, scene.ends)
-    text = cursor.text()[begin:]
-    for closing in scene.ends:
+    problem = yield from skip_broken(state, state.ends)
+    text = cursor.block_text()[begin:]
+    for closing in state.ends:
         text = text.removesuffix(closing)
-    if text.rstrip().endswith("]") and (problem != CUT or scene.whole):
-        return [_heard(name, part) for name, part in _parts(text)]
-    return [_unread(name, part, problem) for name, part in _parts(text)]
+    if text.rstrip().endswith("]") and (problem != CUT or state.whole):
+        return [_item_of(name, part) for name, part in _parts(text)]
+    return [_broken_item(name, part, problem) for name, part in _parts(text)]
 
 
-def _skim_rest() -> Reading:
-    """Go to the end of the list whose first call has begun."""
-    end = yield from skim_python("(")
-    return (yield from skim_python("[")) if end == "whole" else end
+def _skip_rest() -> ReadSteps:
+    """Skip to the end of the list whose first call has begun."""
+    end = yield from skip_python("(")
+    return (yield from skip_python("[")) if end == "whole" else end
 
 
 def _parts(text: str) -> list[tuple[str, str]]:
-    parts = calls_in(text.strip().removesuffix("]"))
+    parts = split_calls(text.strip().removesuffix("]"))
     return [(name or part.partition("(")[0].strip(), part) for name, part in parts]
 
 
-def _heard(name: str, part: str) -> Heard:
+def _item_of(name: str, part: str) -> BlockItem:
     if not name or _NAME.fullmatch(name) is None:
-        return _unread(part.partition("(")[0].strip(), part, MALFORMED)
+        return _broken_item(part.partition("(")[0].strip(), part, MALFORMED)
     try:
-        return Heard(part, name, keywords_of(part))
+        return BlockItem(part, name, parse_keywords(part))
     except ValueError as problem:
-        return Heard(part, name, None, None, f"arguments: {problem}")
+        return BlockItem(part, name, None, None, f"arguments: {problem}")
 
 
-def _unread(name: str, part: str, problem: str) -> Heard:
-    return Heard(part, name if _NAME.fullmatch(name) else None, None, None, problem)
+def _broken_item(name: str, part: str, problem: str) -> BlockItem:
+    return BlockItem(part, name if _NAME.fullmatch(name) else None, None, None, problem)
 
 
-def _read_lines(scene: Scene) -> Reading:
-    """Read calls until the end of their section; each counts with its bracket."""
-    closing = next(iter(exits_of(scene.row).values()))
-    wanted = scene.find("line", "(", closing, near=False)
-    heard: list[Heard] = []
+def _read_lines(state: ReadState) -> ReadSteps:
+    """Read calls up to the end of their section. Each is complete with its closing parenthesis."""
+    closing = next(iter(section_ends(state.row).values()))
+    search = state.find("line", "(", closing, adjacent=False)
+    items: list[BlockItem] = []
     while True:
-        begin = scene.cursor.length
-        found = yield wanted
-        if found.mark == closing or found.end:
-            rest = found.before.strip(" \t\r\n,")
-            if rest:
-                heard.append(Heard(rest))
-            scene.cursor.give_back(scene.cursor.length - len(found.mark))
-            return heard or None
-        end = yield from skim_python("(")
-        text = scene.cursor.text()[begin:].strip(" \t\r\n,")
+        begin = state.cursor.length
+        hit = yield search
+        if hit.mark == closing or hit.end:
+            text_left = hit.before.strip(" \t\r\n,")
+            if text_left:
+                items.append(BlockItem(text_left))
+            state.cursor.rewind_to(state.cursor.length - len(hit.mark))
+            return items or None
+        end = yield from skip_python("(")
+        text = state.cursor.block_text()[begin:].strip(" \t\r\n,")
         if end == "whole":
-            heard.append(_heard(text.partition("(")[0].strip(), text))
+            items.append(_item_of(text.partition("(")[0].strip(), text))
             continue
-        problem = yield from end_broken(scene, (closing,))
-        text = scene.cursor.text()[begin:].strip(" \t\r\n,")
-        heard.append(_unread(text.partition("(")[0].strip(), text, problem))
-        return heard
+        problem = yield from skip_broken(state, (closing,))
+        text = state.cursor.block_text()[begin:].strip(" \t\r\n,")
+        items.append(_broken_item(text.partition("(")[0].strip(), text, problem))
+        return items
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls: as a list, or a line each."""
+    """Return calls: as one list, or one on each line."""
     texts = []
-    for call, given in calls:
-        texts.append(f"{call.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})")
+    for call, arguments in calls:
+        texts.append(f"{call.name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})")
     return [f"[{', '.join(texts)}]"] if row.list else ["\n".join(texts)]

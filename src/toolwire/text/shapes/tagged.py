@@ -1,4 +1,4 @@
-"""Our own protocol, as one format among others: blocks of `~~~tool_call`, read and written by `text_tagged`."""
+"""Our own protocol as one of the formats: blocks of `~~~tool_call`."""
 
 import re
 from collections.abc import Sequence
@@ -6,52 +6,52 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolwire.text.cursor import Find, Reading
+from toolwire.text.cursor import MarkSearch, ReadSteps
 from toolwire.text.rows import Row
 from toolwire.text.tagged.blocks import read_block, scanner_for
-from toolwire.text.tagged.writing import write_call
+from toolwire.text.tagged.escaping import write_call
 from toolwire.types import ToolCall
 
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\\n]+)"')
-_EVERYTHING = Find((), tells=True)
+_EVERYTHING = MarkSearch((), streams_text=True)
 
 
 def begins(row: Row) -> tuple[str, ...]:
-    """Give no marks: a block begins with a line."""
+    """Return no marks: a block begins with a line."""
     del row
     return ()
 
 
-def run(stream: Any) -> Reading:
-    """Let the scanner of the protocol read everything."""
+def run(stream: Any) -> ReadSteps:
+    """Pass the whole text to the scanner of the protocol."""
     scanner = scanner_for(stream.offer, (), stream.given)
-    stream.tells(lambda text: _tell(stream, scanner.feed(text)))
+    stream.set_text_handler(lambda text: _add_items(stream, scanner.feed(text)))
     yield _EVERYTHING
-    _tell(stream, scanner.close(whole=stream.whole))
+    _add_items(stream, scanner.close(whole=stream.whole))
 
 
-def _tell(stream: Any, found: Sequence[Any]) -> None:
-    for item in found:
+def _add_items(stream: Any, items: Sequence[Any]) -> None:
+    for item in items:
         call = None if isinstance(item, str) else _call_of(stream, item)
         if call is None:
-            stream.teller.say(item if isinstance(item, str) else item.text)
+            stream.collector.add_text(item if isinstance(item, str) else item.text)
         else:
-            stream.teller.call(call)
+            stream.collector.add_call(call)
 
 
 def _call_of(stream: Any, block: Any) -> ToolCall | None:
-    """Give the call of a block; None where it is of no tool that was offered."""
-    read = read_block(block, stream.teller.answer, stream.offer)
-    if isinstance(read, ToolCall):
-        return read
-    found = _NAME.search(block.body)
-    name = read.name or (found[1] if found is not None else None)
-    if name is None or not stream.scene.is_offered(name):
+    """Return the call of a block, or None if its tool was not offered."""
+    result = read_block(block, stream.collector.builder, stream.offer)
+    if isinstance(result, ToolCall):
+        return result
+    match = _NAME.search(block.body)
+    name = result.name or (match[1] if match is not None else None)
+    if name is None or not stream.state.is_offered(name):
         return None
-    return replace(read.as_call(), name=name)
+    return replace(result.as_call(), name=name)
 
 
 def write(row: Row, calls: Sequence[tuple[ToolCall, dict[str, Any]]]) -> list[str]:
-    """Write calls, a block each."""
+    """Return calls, each as a block."""
     del row
-    return [write_call(replace(call, arguments=given, raw=None, custom=False)) for call, given in calls]
+    return [write_call(replace(call, arguments=arguments, raw=None, custom=False)) for call, arguments in calls]

@@ -1,7 +1,7 @@
-"""Our own protocol, for models that have no other: blocks of `~~~tool_call`, in lines.
+"""Our own text protocol, for models that have no other: blocks of `~~~tool_call`, which occupy whole lines.
 
 Rules of this package:
-- Nothing that stands in code, comments or thoughts is a call. A block begins and ends with a line.
-- A block that is no call is an error that says why; it never takes the good calls of its answer with it.
-- The same text gives the same calls and ids, however it was cut.
+- A block in code, in a comment or in a thought is not a call. A block begins and ends with a line.
+- A block that is not a valid call becomes an error with a reason. The other calls of the answer are still returned.
+- The same text returns the same calls and ids, however it is split into pieces.
 """

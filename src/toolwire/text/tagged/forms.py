@@ -1,8 +1,8 @@
-"""The forms in which a call may stand in a text: how each begins and ends, line by line.
+"""The forms of a call in a text: how each form begins and ends, line by line.
 
 Rules of this file:
-- `fence` is the protocol. The others are what models write instead; each is read only where it is asked for.
-- A form begins at the very beginning of a line and ends at the end of one. What only looks like one is text.
+- `fence` is the protocol. The other forms are what models write instead. Each is read only if the caller asks for it.
+- A form begins at the start of a line and ends at the end of a line. Anything else is text.
 """
 
 import re
@@ -24,20 +24,20 @@ _FUNCTION_START = re.compile(r"<function=[^<>\n]{0,256}")
 
 
 class Form(NamedTuple):
-    """One form: `opens` says of the beginning of a line whether it does (None: more must come to know)."""
+    """One form. `opens` returns whether a line's beginning opens it, or None if more of the line is needed."""
 
     name: str
     opens: Callable[[str, bool], bool | None]
     closes: Callable[[str], bool]
-    alone: bool = False
+    needs_whole_text: bool = False
 
 
 def _opens_fence(line: str, ended: bool) -> bool | None:
-    """Whether a line is the opening fence, with nothing but some blanks after it."""
-    rest = line[len(FENCE) :]
-    if not (line.startswith(FENCE) if rest else FENCE.startswith(line)):
+    """Return True if `line` is the opening fence with at most some white space after it."""
+    after = line[len(FENCE) :]
+    if not (line.startswith(FENCE) if after else FENCE.startswith(line)):
         return False
-    if rest.rstrip("\r").strip(" \t") or len(rest) > MAX_PADDING:
+    if after.rstrip("\r").strip(" \t") or len(after) > MAX_PADDING:
         return False
     return len(line) >= len(FENCE) if ended else None
 
@@ -84,20 +84,20 @@ _FORMS = {
         Form("fence", _opens_fence, _closes_fence),
         Form("tool_call_tag", _opens_tag, _closes_tag),
         Form("function_tag", _opens_function, _closes_function),
-        Form("bare_json", _opens_json, _never, alone=True),
+        Form("bare_json", _opens_json, _never, needs_whole_text=True),
     )
 }
 READERS = tuple(name for name in _FORMS if name != "fence")
-"""The forms of calls in text that can be read besides the protocol."""
+"""The names of the forms that can be read besides the protocol."""
 PROTOCOL = (_FORMS["fence"],)
 
 
 def forms_of(readers: Iterable[str]) -> tuple[Form, ...]:
-    """Give the protocol's form and those of these readers."""
+    """Return the protocol's form and those of `readers`. Raises `InvalidField` for an unknown name."""
     if isinstance(readers, str):
         raise InvalidField("readers", f"must be a list of names, not {readers!r}")
-    asked = list(readers)
-    unknown = [name for name in asked if name not in READERS]
+    requested = list(readers)
+    unknown = [name for name in requested if name not in READERS]
     if unknown:
         raise InvalidField("readers", f"must be of {', '.join(READERS)}, not {', '.join(map(repr, unknown))}")
-    return (*PROTOCOL, *(_FORMS[name] for name in READERS if name in asked))
+    return (*PROTOCOL, *(_FORMS[name] for name in READERS if name in requested))

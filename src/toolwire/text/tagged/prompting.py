@@ -1,16 +1,16 @@
-"""What a model is told, so that it can call tools in its text.
+"""The system prompt that teaches a model to call tools in its text.
 
 Rules of this file:
-- The prompt begins with the caller's own, word for word. The same tools give the same text, in their order.
-- No line of a tool's description can be taken for the beginning of a block.
+- The prompt begins with the caller's own prompt, unchanged. The same tools in the same order produce the same text.
+- No line of a tool's description can be mistaken for the beginning of a block.
 """
 
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from toolwire.text.tagged.escaping import escape_quotes
 from toolwire.text.tagged.forms import END, FENCE
-from toolwire.text.tagged.writing import escape_quotes
 from toolwire.types import Context, ServerTool, Tool
 from toolwire.types.encoded import write_json
 
@@ -46,20 +46,21 @@ def augment_system_prompt(
     compact: bool = False,
     parallel: bool = True,
 ) -> str:
-    """Give a system prompt that ends with how to call these tools; without a tool, the prompt as it was.
+    """Return `base` with instructions on how to call `tools` at its end. Without tools, return `base`.
 
-    `compact` tells each tool in one line, without its schema.
+    - `compact`: describe each tool in one line, without its schema.
+    - `parallel`: pass False to ask for at most one call in each answer.
     """
     declared = [tool for tool in Context(tools=list(tools)).tools if not isinstance(tool, ServerTool)]
-    said = base or ""
+    prompt = base or ""
     if not declared:
-        return said
-    told = describe(declared, compact=compact, parallel=parallel)
-    return f"{said}\n\n{told}" if said.strip() else told
+        return prompt
+    instructions = describe(declared, compact=compact, parallel=parallel)
+    return f"{prompt}\n\n{instructions}" if prompt.strip() else instructions
 
 
 def describe(tools: Iterable[Tool], *, compact: bool = False, parallel: bool = True) -> str:
-    """Say how to call tools, and which there are."""
+    """Return the instructions on how to call tools, and the list of tools."""
     instructions = _INSTRUCTIONS if parallel else f"{_INSTRUCTIONS}\n{_ONE_CALL}"
     if compact:
         return "\n".join([instructions, "", _HEADING, *map(_signature, tools)])
@@ -67,7 +68,7 @@ def describe(tools: Iterable[Tool], *, compact: bool = False, parallel: bool = T
 
 
 def _schema_of(tool: Tool) -> dict[str, Any]:
-    """Give the schema of a tool's parameters; free text stands in the one parameter `input`."""
+    """Return the parameter schema of a tool. The free text of a custom tool is the parameter `input`."""
     if tool.custom:
         return {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
     return tool.plain_parameters if tool.plain_parameters is not None else {"type": "object", "properties": {}}
@@ -82,26 +83,26 @@ def _entry(tool: Tool) -> str:
 
 
 def _signature(tool: Tool) -> str:
-    """Tell a tool in one line: `name(path: string, limit?: integer) - what it does`."""
+    """Return a tool in one line: `name(path: string, limit?: integer) - what it does`."""
     schema = _schema_of(tool)
     properties, required = schema.get("properties"), schema.get("required")
-    needed = required if type(required) is list else []
-    given = properties.items() if type(properties) is dict else ()
-    told = [f"{name}{'' if name in needed else '?'}: {_kind(value)}" for name, value in given]
-    first = _SENTENCE.match(tool.description or "")
-    said = first[1] if first is not None else tool.description or ""
-    return _line(f"- {tool.name}({', '.join(told)})" + (f" - {said}" if said else ""))
+    required_names = required if type(required) is list else []
+    entries = properties.items() if type(properties) is dict else ()
+    parameters = [f"{name}{'' if name in required_names else '?'}: {_type_text(value)}" for name, value in entries]
+    sentence = _SENTENCE.match(tool.description or "")
+    summary = sentence[1] if sentence is not None else tool.description or ""
+    return _line(f"- {tool.name}({', '.join(parameters)})" + (f" - {summary}" if summary else ""))
 
 
-def _kind(schema: Any) -> str:
+def _type_text(schema: Any) -> str:
     if type(schema) is not dict:
         return "any"
     if type(schema.get("enum")) is list:
         return " | ".join(write_json(value).decode() for value in schema["enum"])
-    kind = schema.get("type")
-    if type(kind) is list:
-        return " | ".join(map(str, kind))
-    return kind if type(kind) is str else "any"
+    type_name = schema.get("type")
+    if type(type_name) is list:
+        return " | ".join(map(str, type_name))
+    return type_name if type(type_name) is str else "any"
 
 
 def _line(text: str) -> str:

@@ -1,10 +1,10 @@
-"""A text as it arrives: what the user may see of it at once, and the blocks that stand for calls.
+"""Scan a text while it arrives: the text that the user may see at once, and the blocks of calls.
 
 Rules of this file:
-- However the text is cut, what is found in it is the same; and every character of it is in what is found.
-- A line is held back only for as long as it may still begin a block, which is for a few characters.
-- Blank lines around blocks belong to the blocks, so that an answer of calls alone says nothing else.
-- A block that nothing ended is not whole. Nothing in a zone (code, a thought, a comment) is a block.
+- The result does not depend on how the text is split into pieces, and contains every character of it.
+- A line is held back only while it may still begin a block, which is for a few characters.
+- Blank lines around blocks belong to the blocks, so that an answer of calls alone has no other text.
+- A block without an end is not whole. A zone (code, a thought, a comment) contains no blocks.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from toolwire.text.tagged.forms import FUNCTION, MAX_PADDING, PROTOCOL, TAG, TAG
 from toolwire.text.tagged.zones import BLANK, Zone, may_matter, zone_of
 
 _MAX_BLANK_LINES = 64
-# What a line begins with that may be blank, or open a block or a zone.
+# The first characters of a line that may be blank, or may open a block or a zone.
 _BEGINNINGS = frozenset("~`<{ \t\r\n")
 _THOUGHTS = ("<think>", "<thinking>")
-# What becomes of the present line: it waits, it is shown and read, it is shown, it is part of a block.
-_HELD, READ, SHOWN, _KEPT = range(4)
+# The state of the current line: it is held back; shown and checked for zones; only shown; part of a block.
+_HELD, CHECKED, SHOWN, _IN_BLOCK = range(4)
 
 
 class Block(NamedTuple):
-    """What stands for a call: its text with everything around it, and the body alone."""
+    """A block: its form, its full text, its body, and whether it has its end."""
 
     form: str
     text: str
@@ -30,7 +30,7 @@ class Block(NamedTuple):
     whole: bool = True
 
 
-Found = str | Block
+ScannedItem = str | Block
 
 
 def _never(_text: str) -> bool:
@@ -38,9 +38,10 @@ def _never(_text: str) -> bool:
 
 
 class Scanner:
-    """Takes a text in pieces. `is_call` says of a whole text whether it is a call, where a form asks that.
+    """Scans a text in pieces.
 
-    `is_quoted` says of a block that the model was given it: then it is words.
+    - `is_call`: returns True if a complete text is a call, for the forms that have no end mark.
+    - `is_quoted`: returns True if a block repeats the model's input. Such a block is text.
     """
 
     def __init__(
@@ -49,91 +50,91 @@ class Scanner:
         is_call: Callable[[str], bool] = _never,
         is_quoted: Callable[[str], bool] = _never,
     ) -> None:
-        self._forms = [form for form in forms if not form.alone]
-        self._alone = [form for form in forms if form.alone]
+        self._forms = [form for form in forms if not form.needs_whole_text]
+        self._whole_text_forms = [form for form in forms if form.needs_whole_text]
         self._is_call = is_call
         self._is_quoted = is_quoted
         self._zone: Zone | None = None
         self._form: Form | None = None
         self._lines: list[str] = []
-        self._leading = 0
-        self._blank: list[str] = []
+        self._leading_blank_lines = 0
+        self._blank_lines: list[str] = []
         self._pending: Block | None = None
         self._line: list[str] = []
         self._state = _HELD
-        self._fresh = True
-        self._first = True
-        self._found: list[Found] = []
-        self._words: list[str] = []
+        self._no_text_since_block = True
+        self._may_stand_alone = True
+        self._items: list[ScannedItem] = []
+        self._pieces: list[str] = []
 
-    def feed(self, text: str) -> list[Found]:
-        """Give what is found with this piece."""
+    def feed(self, text: str) -> list[ScannedItem]:
+        """Return the items of a piece of the text."""
         if self._state == SHOWN and "\n" not in text:
             return [text] if text else []
-        self._found, place = [], 0
-        while place < len(text):
-            end = text.find("\n", place) + 1 or len(text)
-            self._take(text[place:end])
-            place = end
-        self._tell_words()
-        return self._found
+        self._items, start = [], 0
+        while start < len(text):
+            end = text.find("\n", start) + 1 or len(text)
+            self._read_piece(text[start:end])
+            start = end
+        self._emit_text()
+        return self._items
 
-    def close(self, *, whole: bool = True) -> list[Found]:
-        """Give what is left; a text that was cut off has no last line that could end a block."""
-        self._found = []
+    def close(self, *, whole: bool = True) -> list[ScannedItem]:
+        """Return the remaining items. If the text was cut off, its last line does not end a block."""
+        self._items = []
         line = "".join(self._line)
-        if self._form is not None and self._form.alone:
+        if self._form is not None and self._form.needs_whole_text:
             self._settle(whole=whole)
         elif self._form is not None:
             self._lines.append(line)
             self._end_block(whole=whole and bool(line) and self._form.closes(line))
         elif self._state == _HELD and line:
             self._end_held(line)
-        blank, self._blank = "".join(self._blank), []
+        blank, self._blank_lines = "".join(self._blank_lines), []
         if self._pending is not None:
-            self._tell_pending(blank)
+            self._emit_pending(blank)
         elif blank:
-            self._say(blank)
-        self._tell_words()
-        return self._found
+            self._add_text(blank)
+        self._emit_text()
+        return self._items
 
-    def _take(self, piece: str) -> None:
-        """Take a piece of the present line, or the last one of it."""
+    def _read_piece(self, piece: str) -> None:
+        """Read a piece of the current line."""
         if self._state != SHOWN:
             self._line.append(piece)
         if self._state == _HELD:
             self._decide()
-        elif self._state != _KEPT:
-            self._say(piece)
+        elif self._state != _IN_BLOCK:
+            self._add_text(piece)
         if piece[-1] == "\n":
             self._end_line()
 
     def _decide(self) -> None:
-        """Say what becomes of the present line, if that can be said by now."""
-        held = "".join(self._line)
-        if held[0] not in _BEGINNINGS or (held == "\n" and not self._fresh):
+        """Decide the state of the current line, if enough of it has arrived."""
+        line_start = "".join(self._line)
+        if line_start[0] not in _BEGINNINGS or (line_start == "\n" and not self._no_text_since_block):
             self._state = SHOWN
-            self._say(held)
+            self._add_text(line_start)
             return
-        line = held.removesuffix("\n")
-        waits, ended = False, line != held
-        for form in (*self._forms, *(self._alone if self._first else ())):
+        line = line_start.removesuffix("\n")
+        is_undecided, ended = False, line != line_start
+        for form in (*self._forms, *(self._whole_text_forms if self._may_stand_alone else ())):
             opens = form.opens(line, ended)
             if opens:
                 self._open(form)
                 return
-            waits = waits or opens is None
-        if not waits and not (self._fresh and _is_blank(line)):
-            self._state = READ if may_matter(line) else SHOWN
-            self._say(held)
+            is_undecided = is_undecided or opens is None
+        if not is_undecided and not (self._no_text_since_block and _is_blank(line)):
+            self._state = CHECKED if may_matter(line) else SHOWN
+            self._add_text(line_start)
 
     def _open(self, form: Form) -> None:
-        """Begin a block; the blank lines before it belong to the block before it, or to it."""
-        blank, self._blank = self._blank, []
+        """Begin a block. The blank lines before it belong to the previous block, or to this one."""
+        blank, self._blank_lines = self._blank_lines, []
         if self._pending is not None:
-            self._tell_pending("".join(blank))
+            self._emit_pending("".join(blank))
             blank = []
-        self._form, self._lines, self._leading, self._state = form, blank, len(blank), _KEPT
+        self._form, self._lines, self._leading_blank_lines, self._state = form, blank, len(blank), _IN_BLOCK
 
     def _end_line(self) -> None:
         line, self._line = "".join(self._line), []
@@ -148,97 +149,97 @@ class Scanner:
         elif self._state == _HELD:
             self._keep_blank(line)
         else:
-            self._zone = zone_of(bare) if self._state == READ else None
-            self._first = self._first and (_is_blank(bare) or _is_thought(bare))
-        self._state = _KEPT if self._form else READ if self._zone else _HELD
+            self._zone = zone_of(bare) if self._state == CHECKED else None
+            self._may_stand_alone = self._may_stand_alone and (_is_blank(bare) or _is_thought(bare))
+        self._state = _IN_BLOCK if self._form else CHECKED if self._zone else _HELD
 
     def _keep_blank(self, line: str) -> None:
-        self._blank.append(line)
-        if len(self._blank) > _MAX_BLANK_LINES:
-            blank, self._blank = "".join(self._blank), []
-            self._say(blank)
+        self._blank_lines.append(line)
+        if len(self._blank_lines) > _MAX_BLANK_LINES:
+            blank, self._blank_lines = "".join(self._blank_lines), []
+            self._add_text(blank)
 
     def _end_held(self, line: str) -> None:
-        """End a last line that nothing ended: it may be blank, or all that there is of a block."""
+        """End a last line without a line break. It may be blank, or be the start of a block."""
         form = next((form for form in self._forms if form.opens(line, True)), None)
         if form is not None:
             self._open(form)
             if self._form is not None:
                 self._lines.append(line)
                 self._end_block(whole=False)
-        elif self._fresh and _is_blank(line):
-            self._blank.append(line)
+        elif self._no_text_since_block and _is_blank(line):
+            self._blank_lines.append(line)
         else:
-            self._say(line)
+            self._add_text(line)
 
     def _end_block(self, *, whole: bool) -> None:
         form, lines = self._form, self._lines
-        body = _body_of(form.name, lines[self._leading :], whole=whole) if form is not None else ""
+        body = _body_of(form.name, lines[self._leading_blank_lines :], whole=whole) if form is not None else ""
         self._pending = Block(form.name if form is not None else "", "".join(lines), body, whole)
-        self._form, self._lines, self._fresh, self._first = None, [], True, False
+        self._form, self._lines, self._no_text_since_block, self._may_stand_alone = None, [], True, False
 
     def _settle(self, *, whole: bool) -> None:
-        """Read a text that may be a call as a whole; if it is none, what it holds may be."""
+        """Decide whether a complete text is a call. If it is not, scan it for other blocks."""
         text = "".join([*self._lines, *self._line])
         self._form, self._lines = None, []
         if whole and self._is_call(text) and not self._is_quoted(text):
-            self._found.append(Block("bare_json", text, text))
+            self._items.append(Block("bare_json", text, text))
             return
         inner = Scanner(self._forms, is_quoted=self._is_quoted)
-        self._found = inner.feed(text)
-        self._found = join([*self._found, *inner.close(whole=whole)])
+        self._items = inner.feed(text)
+        self._items = join([*self._items, *inner.close(whole=whole)])
 
-    def _tell_pending(self, tail: str) -> None:
+    def _emit_pending(self, tail: str) -> None:
         if self._pending is None:
             return
         block, self._pending = self._pending._replace(text=self._pending.text + tail), None
         if self._is_quoted(block.text):
-            self._words.append(block.text)
+            self._pieces.append(block.text)
             return
-        self._tell_words()
-        self._found.append(block)
+        self._emit_text()
+        self._items.append(block)
 
-    def _say(self, text: str) -> None:
-        """Show words; the blank lines before them are shown too, unless they follow a block."""
-        blank, self._blank = "".join(self._blank), []
+    def _add_text(self, text: str) -> None:
+        """Add text. Blank lines before it are added too, unless they follow a block."""
+        blank, self._blank_lines = "".join(self._blank_lines), []
         if self._pending is not None:
-            self._tell_pending(blank)
+            self._emit_pending(blank)
             blank = ""
-        self._fresh = False
-        self._words += (blank, text)
+        self._no_text_since_block = False
+        self._pieces += (blank, text)
 
-    def _tell_words(self) -> None:
-        words, self._words = "".join(self._words), []
-        if words:
-            self._found.append(words)
+    def _emit_text(self) -> None:
+        text, self._pieces = "".join(self._pieces), []
+        if text:
+            self._items.append(text)
 
 
 def _is_blank(line: str) -> bool:
-    """Whether a line says nothing; a very long one is taken to say something."""
+    """Return True if a line is blank. A very long line of white space counts as text."""
     return len(line) <= MAX_PADDING and not line.strip(BLANK)
 
 
 def _is_thought(line: str) -> bool:
-    """Whether a line begins a thought, and nothing but that."""
+    """Return True if a line begins a thought and contains nothing else."""
     bare = line.strip(BLANK).lower()
     return bare.startswith(_THOUGHTS) and ("</" not in bare or bare.endswith(("</think>", "</thinking>")))
 
 
-def join(found: list[Found]) -> list[Found]:
-    """Join words that follow each other."""
-    joined: list[Found] = []
-    words: list[str] = []
-    for item in found:
+def join(items: list[ScannedItem]) -> list[ScannedItem]:
+    """Join consecutive pieces of text."""
+    joined: list[ScannedItem] = []
+    pieces: list[str] = []
+    for item in items:
         if isinstance(item, Block):
-            joined += ["".join(words), item] if words else [item]
-            words = []
+            joined += ["".join(pieces), item] if pieces else [item]
+            pieces = []
         else:
-            words.append(item)
-    return [*joined, "".join(words)] if words else joined
+            pieces.append(item)
+    return [*joined, "".join(pieces)] if pieces else joined
 
 
 def _body_of(form: str, lines: list[str], *, whole: bool) -> str:
-    """Give what stands between the beginning and the end of a block."""
+    """Return the text between the beginning and the end of a block."""
     if form == "fence":
         return "".join(lines[1:-1] if whole else lines[1:])
     body = "".join(lines).strip(BLANK + "\n")
@@ -248,7 +249,7 @@ def _body_of(form: str, lines: list[str], *, whole: bool) -> str:
     return body if body.startswith(FUNCTION) else ""
 
 
-def scan(text: str, scanner: Scanner, *, whole: bool = True) -> list[Found]:
-    """Give what is found in a whole text."""
-    found = scanner.feed(text)
-    return join([*found, *scanner.close(whole=whole)])
+def scan(text: str, scanner: Scanner, *, whole: bool = True) -> list[ScannedItem]:
+    """Return the items of a complete text."""
+    items = scanner.feed(text)
+    return join([*items, *scanner.close(whole=whole)])

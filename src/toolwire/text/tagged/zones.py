@@ -1,10 +1,10 @@
-"""Where in a text no call is read: code, comments, thoughts, raw HTML. Lines open and close them.
+"""The zones of a text in which no call is read: code, comments, thoughts, raw HTML. Lines open and close them.
 
 Rules of this file:
-- A fence of three or more backticks or tildes, indented by at most three spaces, opens code; as many or more
-  of the same, alone on a line, close it. So Markdown has it, whose other rules play no part here.
-- A tag opens its zone where it begins a line, and the zone ends with the line in which its end stands.
-- Every test looks at one line once: a text of any length takes time in proportion to it.
+- A fence of three or more backticks or tildes, indented by at most three spaces, opens code. A line with at least as
+  many of the same character, and nothing else, closes it. This follows Markdown, whose other rules do not apply here.
+- A tag opens its zone at the start of a line. The zone ends with the line that contains its end tag.
+- Each test examines one line once, so the time is proportional to the length of the text.
 """
 
 import re
@@ -27,13 +27,13 @@ _LONGEST = max(map(len, _TAGS))
 
 
 class Zone(NamedTuple):
-    """What no call is read in, until its end: a fence's character and length, or the text that ends it."""
+    """A zone without calls: the character and length of its fence, or the text that ends it."""
 
     mark: str
     length: int = 0
 
     def ends(self, line: str) -> bool:
-        """Whether this line is its last."""
+        """Return True if `line` is the last line of the zone."""
         if not self.length:
             return self.mark in line.lower()
         fence = line.rstrip(BLANK)
@@ -43,12 +43,12 @@ class Zone(NamedTuple):
 
     @property
     def end(self) -> str:
-        """A line that ends it."""
+        """A line that closes the zone."""
         return self.mark * (self.length or 1)
 
 
 def zone_of(line: str) -> Zone | None:
-    """Give the zone that a line opens, if it opens one."""
+    """Return the zone that `line` opens, or None."""
     bare = line.lstrip(" ")
     if len(line) - len(bare) > INDENT or bare[:1] not in _MARKS:
         return None
@@ -69,6 +69,6 @@ def _tagged(bare: str) -> Zone | None:
 
 
 def may_matter(line: str) -> bool:
-    """Whether the beginning of a line leaves open that it opens or ends a zone."""
+    """Return True if the beginning of `line` may still open or close a zone."""
     bare = line.lstrip(" ")
     return len(line) - len(bare) <= INDENT and (not bare or bare[0] in _MARKS)
