@@ -25,7 +25,7 @@ from toolwire.wire.framing import LIMIT, JsonObjects
 
 
 class Reason(StrEnum):
-    """Why a call cannot run; the last three are errors of the whole stream, because a call may run already."""
+    """Why a call cannot run. The last three end the stream with an error, because the call may run already."""
 
     NOT_UTF8 = "its text was not UTF-8"
     TWICE = "its arguments give a key twice"
@@ -147,12 +147,12 @@ class CallJudge:
     """The judge of one stream's calls: decides which of them may run, and whether the stream can be trusted."""
 
     def __init__(self) -> None:
-        self.error: Reason | None = None
-        self.called: bool = False
+        self.error: Reason | None = None  # why the stream has to end with an error
+        self.called: bool = False  # whether a call was emitted that was not cut off
         self._opened = self._open = 0
         self._ambiguous = 0  # of the calls that opened before this one, the open ones may have another call's text
         self._lost = 0  # the calls that opened before this one may lack a piece
-        self._stray = self._piece = False
+        self._stray = self._piece = False  # whether text reached no call, and whether it may be a piece of any call
         self._by_position: list[PartialCall] = []
         self._waiting: dict[int, tuple[PartialCall, ToolCall]] = {}
         self._unchecked: list[PartialCall] = []  # emitted calls that were not asked yet whether they may lack text
@@ -164,17 +164,8 @@ class CallJudge:
         self._opened += 1
         self._open += 1
         for other in others:
-            if other is None:
-                continue
-            if other.by_position:
-                call.problem = other.problem = Reason.AMBIGUOUS
-            if not (other.is_empty or other.name == call.name or (call.id is not None and call.id == other.id)):
-                continue
-            if other.given or other.is_whole():
-                call.repeated = True
-            else:
-                call.twin, other.twin = other, other.twin or call
-                call.problem = call.problem or (other.problem if other.name == call.name else None)
+            if other is not None:
+                _compare(call, other)
 
     def matched_by_position(self, call: PartialCall) -> None:
         """Note text of a call that nothing but its position assigns to it."""
@@ -209,23 +200,23 @@ class CallJudge:
         if call.emitted:
             self.error = Reason.CONTRADICTED
 
-    def close(self, call: PartialCall, made: ToolCall, *, whole: bool | None = True) -> ToolCall | None:
+    def close(self, call: PartialCall, tool_call: ToolCall, *, whole: bool | None = True) -> ToolCall | None:
         """Return a closed call as it is to be emitted, or None if it waits for the end of the answer.
 
         `whole` is false if the wire says that it is cut off, and None if it says nothing.
         """
         self._open -= not call.closed
         call.closed = True
-        problem = self._problem_of(call, made)
+        problem = self._find_problem(call, tool_call)
         if problem is not None:
-            return self._emit(call, _unusable(call, made, problem))
+            return self._emit(call, _unusable(call, tool_call, problem))
         if not (call.is_whole() if whole is None else whole):
-            return self._emit(call, _unusable(call, made, None))
-        sure = made.custom or call.comes_whole or not (made.error is not None or self.waits(call))
-        if made.complete and not sure:
-            self._waiting[call.number] = call, made
+            return self._emit(call, _unusable(call, tool_call, None))
+        sure = tool_call.custom or call.comes_whole or not (tool_call.error is not None or self.waits(call))
+        if tool_call.complete and not sure:
+            self._waiting[call.number] = call, tool_call
             return None
-        return self._emit(call, made)
+        return self._emit(call, tool_call)
 
     @property
     def has_several_open(self) -> bool:
@@ -244,8 +235,8 @@ class CallJudge:
     def cut(self, call: PartialCall) -> None:
         """Note that the answer broke off in a call, and went on with something else."""
         if call.number in self._waiting:
-            made = self._waiting[call.number][1]
-            self._waiting[call.number] = call, _unusable(call, made, None)
+            tool_call = self._waiting[call.number][1]
+            self._waiting[call.number] = call, _unusable(call, tool_call, None)
 
     def end(
         self, reason: Any, last: Collection[PartialCall | None] = (), *, ended: bool = True
@@ -254,24 +245,26 @@ class CallJudge:
 
         `last` are the calls that nothing followed. `ended` is false if the wire did not end the answer.
         """
-        self.check(last if reason in CUT else ())
+        self.check_matches(last if reason in CUT else ())
         waiting, self._waiting = self._waiting, {}
-        return [(call, self._settle(call, made, reason, call in last, ended)) for call, made in waiting.values()]
+        return [
+            (call, self._settle(call, tool_call, reason, call in last, ended)) for call, tool_call in waiting.values()
+        ]
 
-    def _settle(self, call: PartialCall, made: ToolCall, reason: Any, last: bool, ended: bool) -> ToolCall:
-        problem = self._problem_of(call, made) if made.error is None else None
-        half = not ended or (reason in CUT and (made.error is not None or (last and call.is_empty)))
-        return self._emit(call, _unusable(call, made, problem) if half or problem is not None else made)
+    def _settle(self, call: PartialCall, tool_call: ToolCall, reason: Any, last: bool, ended: bool) -> ToolCall:
+        problem = self._find_problem(call, tool_call) if tool_call.error is None else None
+        half = not ended or (reason in CUT and (tool_call.error is not None or (last and call.is_empty)))
+        return self._emit(call, _unusable(call, tool_call, problem) if half or problem is not None else tool_call)
 
-    def check(self, cut: Collection[PartialCall | None] = ()) -> None:
-        """Note text that broke the call that took it by position; a call that is `cut` off breaks too."""
+    def check_matches(self, cut: Collection[PartialCall | None] = ()) -> None:
+        """Note text that broke the call to which its position assigned it; a call that is `cut` off breaks too."""
         for call in self._by_position:
             if not (call.confirmed or call.free_text or call in cut or call.is_whole()):
                 self._stray = self._piece = True
                 self._lose()
                 return
 
-    def _problem_of(self, call: PartialCall, made: ToolCall) -> str | None:
+    def _find_problem(self, call: PartialCall, tool_call: ToolCall) -> str | None:
         """Return why a call cannot run, as far as the facts say up to now."""
         twin = call.twin
         if call.problem is None and twin is not None and twin.name != call.name and (call.is_empty or twin.is_empty):
@@ -283,21 +276,21 @@ class CallJudge:
         if call.is_empty:
             doubt = Reason.UNREAD_TEXT if call.unread else None
             return Reason.STRAY_TEXT if self._stray or twin is not None or call.repeated else doubt
-        if call.confirmed or call.given:
+        if call.confirmed or call.comes_whole:
             return None
         if call.number < self._ambiguous:
             return Reason.AMBIGUOUS
-        if call.size and not made.custom and not any(map(str.strip, call.pieces)):
+        if call.size and not tool_call.custom and not any(map(str.strip, call.pieces)):
             return Reason.BLANK_TEXT
         stray = self._piece or (self._stray and call.by_position) or (call.number < self._lost and call.may_lack)
         return Reason.STRAY_TEXT if stray else None
 
-    def _emit(self, call: PartialCall, made: ToolCall) -> ToolCall:
-        self.called = self.called or made.complete
-        if made.runs:
+    def _emit(self, call: PartialCall, tool_call: ToolCall) -> ToolCall:
+        self.called = self.called or tool_call.complete
+        if tool_call.runs:
             call.emitted = True
             self._unchecked.append(call)
-        return made
+        return tool_call
 
     def _lose(self) -> None:
         """Note that a piece of text was lost: the stream fails if it may be that of a call that may run already."""
@@ -308,12 +301,26 @@ class CallJudge:
             self.error = self.error or Reason.LOST_TEXT
 
 
-def _unusable(call: PartialCall, made: ToolCall, problem: str | None) -> ToolCall:
+def _compare(call: PartialCall, other: PartialCall) -> None:
+    """Mark a new call and an earlier one that may be the same call."""
+    if other.by_position:
+        call.problem = other.problem = Reason.AMBIGUOUS
+    if not (other.is_empty or other.name == call.name or (call.id is not None and call.id == other.id)):
+        return
+    if other.given or other.is_whole():
+        call.repeated = True
+        return
+    call.twin, other.twin = other, other.twin or call
+    if other.name == call.name:
+        call.problem = call.problem or other.problem
+
+
+def _unusable(call: PartialCall, tool_call: ToolCall, problem: str | None) -> ToolCall:
     """Return a call that cannot run, with the reason, or as cut off; arguments that came as an object become text."""
-    error = made.error if problem is None else str(problem)
-    if made.raw is None and call.given is not None and not call.size:
-        return refuse(made, error)
-    return cut_off(replace(made, raw=call.text if made.raw is None else made.raw, error=error))
+    error = tool_call.error if problem is None else str(problem)
+    if tool_call.raw is None and call.given is not None and not call.size:
+        return refuse(tool_call, error)
+    return cut_off(replace(tool_call, raw=call.text if tool_call.raw is None else tool_call.raw, error=error))
 
 
 def in_pieces(texts: list[str]) -> bool:

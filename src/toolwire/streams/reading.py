@@ -294,7 +294,7 @@ class WireDecoder:
 
     def end(self, *, complete: bool) -> None:
         """End the stream; it fails if a call that may run already may lack text."""
-        self.judge.check(self.cut_calls(cut=not complete))
+        self.judge.check_matches(self.cut_calls(cut=not complete))
         if self.judge.error is not None:
             self._fail_misled(self.judge.error)
             return

@@ -437,7 +437,7 @@ class Decoder(WireDecoder):
         self._begin_calls(answer)
         self.strain(_LETTERS_OF_A_CALL * len(answer.calls.calls))
         answer.calls.report()
-        self.judge.check(answer.calls.last if reason in CUT else ())
+        self.judge.check_matches(answer.calls.last if reason in CUT else ())
         for call in unclosed:
             if last or not self.judge.waits(call):
                 call.problem = call.problem if whole else call.problem or Reason.NEVER_ENDED
