@@ -153,7 +153,7 @@ class CallJudge:
         self._ambiguous = 0  # of the calls that opened before this one, the open ones may have another call's text
         self._lost = 0  # the calls that opened before this one may lack a piece
         self._stray = self._piece = False  # whether text reached no call, and whether it may be a piece of any call
-        self._by_position: list[PartialCall] = []
+        self.by_position: list[PartialCall] = []  # the calls with text that was matched by position alone
         self._waiting: dict[int, tuple[PartialCall, ToolCall]] = {}
         self._unchecked: list[PartialCall] = []  # emitted calls that were not asked yet whether they may lack text
         self._lacks = False
@@ -171,7 +171,7 @@ class CallJudge:
         """Note text of a call that nothing but its position assigns to it."""
         if not call.by_position:
             call.by_position = True
-            self._by_position.append(call)
+            self.by_position.append(call)
 
     def ambiguous(self) -> None:
         """Note text that may be that of each open call."""
@@ -258,7 +258,7 @@ class CallJudge:
 
     def check_matches(self, cut: Collection[PartialCall | None] = ()) -> None:
         """Note text that broke the call to which its position assigned it; a call that is `cut` off breaks too."""
-        for call in self._by_position:
+        for call in self.by_position:
             if not (call.confirmed or call.free_text or call in cut or call.is_whole()):
                 self._stray = self._piece = True
                 self._lose()

@@ -1,15 +1,14 @@
-"""Which call a fragment belongs to, on a wire that says it by an id, by an index, by both or by neither.
+"""The call that a fragment belongs to, on a wire that names it by an id, by an index, by both or by neither.
 
 Rules of this file, in order:
-- An id that is known is that call's. Another call has the same id where its index is free and it is named, or
-  where a name comes with text after a whole text.
-- An id that is new is a new call, whatever its index; only a call that has no id yet takes it.
-- Without an id the index decides; without both, the one call that is still open. Where several are open, each
-  of them could be meant, so none of them is usable.
-- A name that comes late is the call's. Pieces of a name before any text are one name; the same name again is a
-  repetition. Another name after text, or together with it, makes the call unusable.
+- An id that is known belongs to that call. Another call has the same id if its index is free and it is named, or
+  if a name comes with text after a whole text.
+- An id that is new begins a new call, whatever its index; only a call that has no id yet takes it.
+- Without an id the index decides. Without both, the text goes to the call that is still open.
+- A name that comes late belongs to the call. Pieces of a name before any text are one name; the same name again is a
+  repetition. Another name after text, or together with it, is a second name of the call.
 - Text that repeats a whole text is a repetition, if it is no free text.
-- Text that reaches no named call may have been meant for any call without text: none of those is usable.
+- Text that was matched by its position alone, and text that reaches no named call, is reported to the judge.
 """
 
 from heapq import heappop, heappush
@@ -27,28 +26,28 @@ class _GrowingCalls:
         self._noted: dict[int, PartialCall] = {}
         self._open: dict[int, PartialCall] = {}
         self._ended: set[int] = set()
-        self._order: list[int] = []  # their places below zero, as a heap: the latest is the first
+        self._order: list[int] = []  # their indexes below zero, as a heap: the latest is the first
 
     def note(self, call: PartialCall) -> None:
         """Note that a call is new, grows or has ended."""
         self._noted[call.index] = call
 
     def count(self) -> int:
-        """Look at what was noted, and say how many calls there are."""
-        for place, call in self._noted.items():
-            if place in self._ended:
+        """Look at the calls that were noted, and return how many are open."""
+        for index, call in self._noted.items():
+            if index in self._ended:
                 continue
             if call.closed or call.given or call.is_whole():
-                self._ended.add(place)  # it is never looked at again
-                self._open.pop(place, None)
-            elif call.name and place not in self._open:
-                self._open[place] = call
-                heappush(self._order, -place)
+                self._ended.add(index)  # it is never looked at again
+                self._open.pop(index, None)
+            elif call.name and index not in self._open:
+                self._open[index] = call
+                heappush(self._order, -index)
         self._noted.clear()
         return len(self._open)
 
     def latest(self) -> PartialCall | None:
-        """Give the latest of the calls, as they were counted."""
+        """Return the latest open call, as of the last count."""
         while self._order and -self._order[0] not in self._open:
             heappop(self._order)
         return self._open[-self._order[0]] if self._order else None
@@ -59,7 +58,7 @@ class CallAssembler:
 
     def __init__(self, judge: CallJudge) -> None:
         self.calls: list[PartialCall] = []
-        self.unclosed: dict[int, PartialCall] = {}  # by their places among the calls
+        self.unclosed: dict[int, PartialCall] = {}  # by their index among the calls
         self._by_id: dict[str, PartialCall] = {}
         self._by_index: dict[int, PartialCall] = {}
         self._judge = judge
@@ -76,7 +75,7 @@ class CallAssembler:
         elif index is None:
             call = self._without_place(name, text)
         else:
-            call = in_place or self._without_index(index, name, text)
+            call = in_place
         if call is None or self._begins_another(call, call_id, name, text):
             call = self._open(call_id, index, name or "", repeated=call is not None and not text)
         else:
@@ -92,16 +91,15 @@ class CallAssembler:
         return (*self.calls[-1:], *([] if self._latest is None else [self._latest]))
 
     def close(self, call: PartialCall) -> None:
-        """Note that a call was told as ended."""
-        call.closed = True
+        """Note that a call is closed."""
         self.unclosed.pop(call.index, None)
         self._growing.note(call)
 
     def report(self) -> None:
         """Report the text and the names that reached no call.
 
-        A text without a name is none's. Where others have an index, a call without one lost it; if it has no id either,
-        its name may be half of another call's.
+        Text without a name reached no call. If other calls have an index, a call without one lost it. If it has no id
+        either, its name may be half of another call's name.
         """
         placed = any(call.place is not None for call in self.calls)
         for call in self.unclosed.values():
@@ -116,13 +114,13 @@ class CallAssembler:
     def _of_id(
         self, known: PartialCall, index: int | None, in_place: PartialCall | None, name: str | None
     ) -> PartialCall | None:
-        """Give the call whose id is known, unless another one with the same id begins in a free place."""
+        """Return the call whose id is known, unless another one with the same id begins in a free place."""
         free = index is not None and in_place is None and known.place is not None
         other = bool(name) and bool(known.name) and (name != known.name or known.is_whole())
         return None if free and other else known
 
     def _without_place(self, name: str | None, text: Any) -> PartialCall | None:
-        """Give the call of a fragment that has neither an id nor an index."""
+        """Return the call of a fragment that has neither an id nor an index."""
         last = self.calls[-1] if self.calls else None
         if name:
             taken = last is not None and last.name in ("", name)
@@ -136,7 +134,7 @@ class CallAssembler:
         return call
 
     def _report_placeless(self, call: PartialCall, count: int) -> None:
-        """Report text that goes to `call`, because it says of no call that it is its own; `count` are still open."""
+        """Report text without an id and an index, which goes to `call`; `count` calls are still open."""
         if count > 1:
             self._judge.ambiguous()
         if count != 1 and call.name:
@@ -144,19 +142,8 @@ class CallAssembler:
         if call.place is not None:
             self._judge.matched_by_position(call)
 
-    def _without_index(self, index: int, name: str | None, text: Any) -> PartialCall | None:
-        """Return the only open call, if it has no index yet and is in the place that this index says."""
-        if name or not text:
-            return None
-        call = self._growing.latest() if self._growing.count() == 1 else None
-        if call is None or call.index != index or call.place is not None:
-            return None
-        self._by_index[index], call.place = call, index
-        self._judge.matched_by_position(call)
-        return call
-
     def _begins_another(self, call: PartialCall, call_id: str | None, name: str | None, text: Any) -> bool:
-        """Whether a name begins another call, because the text of this one is whole."""
+        """Return True if a name begins another call, because the text of this one is whole."""
         if not name or not call.is_whole():
             return False
         if not call.name:
@@ -194,7 +181,7 @@ class CallAssembler:
 
 
 def index_of(value: object) -> int | None:
-    """Read an index; one that is no number says nothing."""
+    """Return an index as a number, or None if it is none."""
     if type(value) is int:
         return value
     match value:

@@ -2,15 +2,11 @@
 
 Rules of this file:
 - A block is read as it would be in a response, when it starts and again when it stops with all that it got.
-- A call is closed by its stop. One that has bad text waits for the reason of the answer's end: it may have been
-  cut off. One that has no text is told last of all, because its text may come late.
-- An index that is missing means the one block that is open. Where several are, it could mean each of them, so
-  none of the calls among them is usable.
-- A call that ended without input is not usable if its place or its id comes again with input, or if its model
-  refused to go on right after it: what follows a `fallback` block another model says.
-- A call without input is not usable if something came for it that nobody understands.
-- What a delta says to a block of another kind is never added. Words become a part of their own. Input becomes a
-  call that is not usable, and so does each call without text: it could be meant for it.
+- A call is closed by its stop. The judge of calls decides whether it may run, and whether it waits for the end.
+- An index that is missing means the one block that is open. If several are, the text may be that of each of them.
+- Another model writes what follows a `fallback` block; a call right before it may be half a call.
+- A delta for a block of another kind is never added to it. Words become a part of their own, input becomes a call
+  that is not usable.
 - An event whose type does not fit what it holds is what it holds.
 """
 
@@ -70,8 +66,7 @@ class _BlockReader(Struct, eq=False):
     """One block as it arrives; a call has the text of its input, so has a server's tool.
 
     `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations. `index` is
-    the one it has, or one below zero; `place` is how many blocks began before it; `placed` is true if its start
-    had an index.
+    the one it has, or one below zero if its start had none.
     """
 
     key: int
@@ -81,9 +76,7 @@ class _BlockReader(Struct, eq=False):
     notes: list[Any] | None = None
     grows: str | None = None
     is_call: bool = False
-    index: int | None = None
-    place: int = 0
-    placed: bool = True
+    index: int = 0
 
     def __post_init__(self) -> None:
         kind = self.body.get("type")
@@ -163,7 +156,7 @@ class Decoder(WireDecoder):
         grows = _GROWS.get(kind)
         if grows is not None and type(words := delta.get(grows)) is str:
             left = Opaque(DIALECT, _without(delta, grows)) if len(delta) > 2 else None
-            if block is None and (block := self._take_place(index)) is None:
+            if block is None:
                 block = self._start_words(index, grows)
             if grows == block.grows:
                 self.events.append(EVENTS[grows](block.key, words, opaque=left))
@@ -172,8 +165,6 @@ class Decoder(WireDecoder):
                 self.events.append(EVENTS[grows](loose.key, words, opaque=left))
                 self._stop_block({"index": loose.index})
             return
-        if block is None and kind == "input_json_delta":
-            block = self._take_place(index)
         if block is None or not self._read_odd_delta(delta, kind, block):
             if block is not None and any(delta[key] for key in delta if key != "type"):
                 block.call.unread = True
@@ -188,7 +179,7 @@ class Decoder(WireDecoder):
         only = self._only_block()
         if only is None:
             self.judge.ambiguous()
-        elif only.placed and only.is_call:
+        elif only.index >= 0 and only.is_call:
             self.judge.matched_by_position(only.call)
         return only
 
@@ -198,20 +189,6 @@ class Decoder(WireDecoder):
             return None
         self._blocks = dict(self._blocks.items())  # a dict that has lost many entries is slow to begin with
         return next(iter(self._blocks.values()))
-
-    def _take_place(self, index: Any) -> _BlockReader | None:
-        """Give the only open block its index, if its start had none and it is the one in that place."""
-        block = self._only_block()
-        if block is None or block.placed or index_of(index) != block.place:
-            return None
-        if block.place in self._ended:
-            return None
-        del self._blocks[block.index]
-        block.index, block.placed = index_of(index), True
-        if block.is_call:
-            self.judge.matched_by_position(block.call)
-        self._blocks[block.index] = block
-        return block
 
     def _start_words(self, index: Any, grows: str) -> _BlockReader:
         """Begin a block of words that was not announced."""
@@ -302,15 +279,15 @@ class Decoder(WireDecoder):
             self._keep(body)
             return
         self._note_change(block)
-        place, placed = index_of(index), True
+        place = index_of(index)
         if place is None:
-            place, placed = -1 - self._count, False
+            place = -1 - self._count
         before = self._blocks.get(place)
         if before is not None:
             self._stop_block({"index": place}, whole=None)
         key = self.new_key()
         made = _BlockReader(key, dict(block), PartialCall(index=self._calls, key=key))
-        made.index, made.place, made.placed = place, self._count, placed
+        made.index = place
         self._count += 1
         self._blocks[place] = self._last = made
         ended = self._ended.pop(place, None)
@@ -341,11 +318,8 @@ class Decoder(WireDecoder):
     def _open_call(self, block: _BlockReader, ended: PartialCall | None) -> None:
         self._calls += 1
         call, call_id = block.call, block.body.get("id")
-        call.id, call.name, call.given = (
-            str(call_id) if call_id else None,
-            block.body["name"],
-            block.body.get("input") or None,
-        )
+        call.id, call.name = str(call_id) if call_id else None, block.body["name"]
+        call.given = block.body.get("input") or None
         if call.given and self.repeats_a_key():
             call.problem = Reason.TWICE
         self.judge.opened(call, ended, self._by_id.get(call.id or ""))

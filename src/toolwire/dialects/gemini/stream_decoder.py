@@ -63,6 +63,7 @@ _REASONS = ("finishReason", "finish_reason")
 _UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
 _WEAK = ("STOP", 1, *_UNSAID)
 _UNENDED = "a text in its arguments was to be continued"
+_NO_CALL = "its pieces are no call together"
 _CALL = frozenset({"functionCall", "function_call"})
 VALUES: dict[str, tuple[type, ...]] = {
     "": (str,),
@@ -192,10 +193,10 @@ class _CallInPieces(Struct):
         arguments = self.pieces.value()
         inner = {**self.inner, "args": arguments} if arguments else self.inner
         made = read_part({key: inner if key in _CALL else self.body[key] for key in self.body}, MadeIds(()))
-        known = made if type(made) is ToolCall else self.start
-        self.call.given = arguments
-        self.call.problem = self.damage or self.call.problem or (_UNENDED if self.pieces.open else None)
-        return replace(known, id=self.start.id, index=self.start.index, arguments=arguments)
+        call = made if type(made) is ToolCall else replace(self.start, arguments=arguments)
+        doubt = _UNENDED if self.pieces.open else _NO_CALL if call is not made else None
+        self.call.given, self.call.problem = arguments, self.damage or self.call.problem or doubt
+        return replace(call, id=self.start.id, index=self.start.index)
 
 
 class Decoder(WireDecoder):

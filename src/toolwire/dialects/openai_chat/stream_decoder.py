@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A call is closed by the next one, if its text is whole, and by the finish reason. The end of an answer is
-  told last of all, because servers repeat it and correct it.
+  emitted last, because servers repeat it and correct it. The judge of calls decides which of them may run.
 - What stands beside the choices is the shell of the answer: each chunk repeats it, and only news are told.
 - What else a delta says goes along with the first event that the delta gives.
 """
@@ -380,7 +380,7 @@ class Decoder(WireDecoder):
     def _start_call(self, call: PartialCall, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
         call.key = self.new_key()
-        answer.waiting.told(call)
+        answer.waiting.started(call)
         answer.spoken += 2
         start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
         if not _is_plain(call):
@@ -435,7 +435,7 @@ class Decoder(WireDecoder):
         if not unclosed:
             return
         self._begin_calls(answer)
-        self.strain(_LETTERS_OF_A_CALL * len(answer.calls.calls))
+        self.strain(_LETTERS_OF_A_CALL * (len(answer.calls.calls) + len(self.judge.by_position)))
         answer.calls.report()
         self.judge.check_matches(answer.calls.last if reason in CUT else ())
         for call in unclosed:
@@ -446,7 +446,7 @@ class Decoder(WireDecoder):
             self._end_call(call, made, answer)
 
     def end(self, *, complete: bool) -> None:
-        """End the stream."""
+        """End the stream, after a report of the text that reached no call."""
         for answer in self._answers.values():
             answer.calls.report()
         super().end(complete=complete)

@@ -2,8 +2,8 @@
 
 Rules of this file:
 - What has no beginning, because a server left it out, begins when something is said of it.
-- A call begins when its name and its id are known; one of no or bad text waits for the reason of the end.
-- Arguments that reach no call are a call that is not usable, and so is each call without any: they may be its own.
+- A call begins when its name and its id are known. The judge of calls decides whether it may run.
+- Arguments whose call has no name become a call that is not usable.
 - An answer whose last words say more than was told on the way is not complete.
 """
 
