@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.nasty_row import MADE, Body, Call, Row, Told, cut, event, spoil
+from tests.nasty_row import MADE, SOME, Body, Call, Row, Told, cut, event, spoil
 
 X, Y = '{"x":1}', '{"y":2}'
 CALL_A: Call = ("a", "f", {"x": 1})
@@ -166,7 +166,7 @@ BLOCKS = (
         end(),
         STOP,
         calls=B,
-        broken=("",),
+        broken=(SOME,),
     ),
     row("no stops", START, *FIRST[:-1], *SECOND[:-1], end(), STOP, calls=AB),
     row("no stops, half a call", START, *FIRST[:-2], *SECOND[:-1], end(), STOP, calls=B, broken=('{"x"',)),

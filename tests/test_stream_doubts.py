@@ -12,7 +12,7 @@ import pytest
 
 from tests.stream_cases import decode
 from toolwire import ErrorEnd, accumulate
-from toolwire.streams.calls import in_pieces
+from toolwire.streams.call_judge import in_pieces
 
 Body = dict[str, Any]
 Row = tuple[str, list[Body], list[tuple[str, Any]] | None]

@@ -9,7 +9,7 @@ import pytest
 from tests.timing import within
 from toolwire import AgentResolver, Tool, ToolCall, ToolResult, execute
 from toolwire.errors import FrameTooLarge
-from toolwire.streams.calls import CallSoFar
+from toolwire.streams.call_judge import PartialCall
 from toolwire.wire.framing import LIMIT
 
 RAN: list[Any] = []
@@ -197,7 +197,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
 
 @pytest.mark.row("G11")
 def test_text_over_the_limit_is_refused_while_it_arrives() -> None:
-    call = CallSoFar("c", "take")
+    call = PartialCall("c", "take")
     piece = "x" * (LIMIT // 4)
     for _ in range(4):
         call.add(piece)

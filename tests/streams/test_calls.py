@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from toolwire.errors import FrameTooLarge
-from toolwire.streams import calls
-from toolwire.streams.calls import ArrivingCalls, CallSoFar, index_of
+from toolwire.streams import call_judge
+from toolwire.streams.call_judge import CallJudge, PartialCall
+from toolwire.streams.calls import CallAssembler, index_of
 from toolwire.wire.arguments import parse_arguments
 
 # A fragment is written as its id, its index, its name and its text, a call as its id, its name and its text;
@@ -148,9 +149,9 @@ FRAGMENTS: dict[str, tuple[list[str], list[str]]] = {
 READ = {"-": None, "_": ""}
 
 
-def sort(fragments: list[str]) -> list[CallSoFar]:
+def sort(fragments: list[str]) -> list[PartialCall]:
     """Put fragments together, as a decoder does."""
-    found = ArrivingCalls()
+    found = CallAssembler(CallJudge())
     for fragment in fragments:
         call_id, place, name, text = (READ.get(word, word) for word in f"{fragment} ".split(" ", 3))
         text = (text or "").removesuffix(" ")
@@ -246,12 +247,12 @@ WHOLE: dict[str, bool] = {
 @pytest.mark.parametrize(("text", "whole"), WHOLE.items())
 def test_what_is_whole(text: str, whole: bool) -> None:
     for cut in range(len(text) + 1):
-        call = CallSoFar()
+        call = PartialCall()
         call.add(text[:cut])
         assert not whole or call.is_whole() is (text[cut:].strip() == "")
         call.add(text[cut:])
         assert call.is_whole() is whole
-    slow, at_once = CallSoFar(), CallSoFar()
+    slow, at_once = PartialCall(), PartialCall()
     for letter in text:
         slow.add(letter)
         slow.is_whole()
@@ -261,7 +262,7 @@ def test_what_is_whole(text: str, whole: bool) -> None:
 
 
 def test_text_that_goes_on_is_not_whole_again() -> None:
-    call = CallSoFar()
+    call = PartialCall()
     states = []
     for piece in ("{", "}", " ", "x", "{}", ""):
         call.add(piece)
@@ -271,7 +272,7 @@ def test_text_that_goes_on_is_not_whole_again() -> None:
 
 
 def test_what_repeats_a_text() -> None:
-    call = CallSoFar()
+    call = PartialCall()
     assert not call.repeats("")
     call.add('{"a"')
     assert not call.repeats('{"a"')
@@ -282,7 +283,7 @@ def test_what_repeats_a_text() -> None:
 
 
 def test_what_is_said_beside_the_text() -> None:
-    call = CallSoFar()
+    call = PartialCall()
     said: list[dict[str, Any]] = [
         {"type": "function", "function": {"name": "f"}},
         {"type": None, "function": {"x": 1}, "y": None},
@@ -296,8 +297,8 @@ def test_what_is_said_beside_the_text() -> None:
 
 @pytest.mark.row("F11")
 def test_the_text_of_a_call_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "LIMIT", 10)
-    call = CallSoFar()
+    monkeypatch.setattr(call_judge, "LIMIT", 10)
+    call = PartialCall()
     call.add("x" * 9)
     call.add("x")
     with pytest.raises(FrameTooLarge):
@@ -320,15 +321,15 @@ def steps(pieces: int, monkeypatch: pytest.MonkeyPatch) -> int:
         count += len(text)
         return parse_arguments(text)
 
-    def join(call: CallSoFar) -> str:
+    def join(call: PartialCall) -> str:
         nonlocal count
         count += call.size
         return "".join(call.pieces)
 
-    found = ArrivingCalls()
+    found = CallAssembler(CallJudge())
     with monkeypatch.context() as patch:
-        patch.setattr(calls, "parse_arguments", read)
-        patch.setattr(CallSoFar, "text", property(join))
+        patch.setattr(call_judge, "parse_arguments", read)
+        patch.setattr(PartialCall, "text", property(join))
         sys.setprofile(step)
         try:
             for piece in ['{"a":"', *("}" * pieces)]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.wires import DIALECTS
 from toolwire import translate
-from toolwire.streams import calls
+from toolwire.streams import call_judge
 from toolwire.types import CallDelta, ErrorEnd, Event, MessageStart, Opaque, PartStart, Response, Text, TextDelta
 from toolwire.wire.framing import write_event
 
@@ -233,7 +233,7 @@ def test_only_what_is_certainly_new_goes_to_a_call() -> None:
 
 
 def test_the_text_of_a_call_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "LIMIT", 1_000)
+    monkeypatch.setattr(call_judge, "LIMIT", 1_000)
     frames = fragments(*("x" * 100 + str(number) for number in range(20)))
     events = read(WIRES[0], frames)
     assert [type(event) for event in events].count(CallDelta) == 9

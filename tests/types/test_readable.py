@@ -19,7 +19,7 @@ STAND_FOR = {
     ("client/saving.py", "form"),  # Saved, and what is made of it
     ("config/settings.py", "kind"),  # its _KINDS
     ("providers/catalogue.py", "kind"),  # its TypeVar names both
-    ("resolvers/functions/annotations.py", "make"),  # no class with fields
+    ("resolvers/functions/annotations.py", "constructor"),  # no class with fields
     ("runs/records.py", "_TYPES[record['kind']]"),
     ("schema/conformance.py", "shape"),  # its _USUAL
     ("testing/written.py", "kind"),  # steps, and Error

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolwire.streams.call_judge import Reason
 from toolwire.streams.choices import rank
 from toolwire.types import (
     CallDelta,
@@ -45,7 +46,6 @@ from toolwire.types import (
 
 WORDS: dict[type, Any] = {Text: TextDelta, Refusal: RefusalDelta, Thinking: ThinkingDelta}
 _RUN = 32
-NEVER_ENDED = "the stream ended before the call did"
 
 
 class _Building(Struct, eq=False):
@@ -64,7 +64,7 @@ class _Building(Struct, eq=False):
             if self.whole:
                 return self.part  # type: ignore[no-any-return]
             call_id, name, index = self.start.id, self.start.name, self.start.index
-            fields: Any = {"raw": words, "error": NEVER_ENDED, "custom": self.start.custom}
+            fields: Any = {"raw": words, "error": str(Reason.NEVER_ENDED), "custom": self.start.custom}
             return ToolCall(call_id, name, {}, index, complete=False, **fields)
         part: Any = self.part
         if words and type(part) in WORDS:

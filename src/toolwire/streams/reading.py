@@ -7,7 +7,7 @@ Rules of this file:
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolwire.encoding.errors import excerpt
 from toolwire.errors import FrameTooLarge, InvalidBody
 from toolwire.streams.accumulation import WORDS, events_of
-from toolwire.streams.calls import LOST_TEXT
+from toolwire.streams.call_judge import CallJudge, PartialCall, Reason
 from toolwire.types import (
     CallDelta,
     CallEnd,
@@ -40,8 +40,6 @@ from toolwire.wire.framing import BOM, STRAY, EventStream, Frame, Framing, JsonL
 
 _decode = msgspec.json.Decoder().decode
 DONE = b"[DONE]"
-NOT_UTF8 = "its text was not UTF-8"
-TWICE = "its arguments give a key twice"
 _EXCERPT = 500
 # How many letters of a stream may be looked at once more, and how many for each of its bytes.
 _MUCH, _MORE = 50_000_000, 256
@@ -93,6 +91,7 @@ class WireDecoder:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.judge: CallJudge = CallJudge()
 
     def feed(self, data: bytes) -> list[Event]:
         """Give the events that these bytes tell."""
@@ -137,6 +136,8 @@ class WireDecoder:
                 self._read_frame(frame, name)
             if self._strain:
                 self._check_strain()
+            if self.judge.error is not None and not self.over:
+                self._fail_misled(self.judge.error)
             if self.over:
                 self._end_last()
                 return
@@ -242,10 +243,10 @@ class WireDecoder:
         """Read one body."""
         raise NotImplementedError
 
-    def misled(self, *, cut: bool) -> bool:
-        """Whether a piece of arguments reached no call, and may be that of a call that was told as whole."""
+    def cut_calls(self, *, cut: bool) -> Collection[PartialCall]:
+        """Return the calls that the end of their answer may have cut off; `cut` says that the stream broke off."""
         del cut
-        return False
+        return ()
 
     def settle(self, reason: str | None) -> None:
         """End what is open; `reason` says why, where the wire did not."""
@@ -287,10 +288,15 @@ class WireDecoder:
         self.events += (ErrorEnd(error), MessageEnd(complete=False))
         self.over = True
 
+    def _fail_misled(self, reason: Reason) -> None:
+        """End the stream with an error, because a call that may run already is not as it was emitted."""
+        self.fail(Error("server", str(reason), code="stream_invalid"))
+
     def end(self, *, complete: bool) -> None:
-        """End the stream; what is wrong with a call that was told as whole is an error."""
-        if self.misled(cut=not complete):
-            self.fail(Error("server", LOST_TEXT, code="stream_invalid"))
+        """End the stream; it fails if a call that may run already may lack text."""
+        self.judge.check_matches(self.cut_calls(cut=not complete))
+        if self.judge.error is not None:
+            self._fail_misled(self.judge.error)
             return
         self.settle(None if complete else "incomplete")
         self.events.append(MessageEnd(complete=complete))
@@ -298,7 +304,7 @@ class WireDecoder:
 
     def damage(self) -> str | None:
         """Say what is wrong with the present body, so that no arguments can be taken from it."""
-        return NOT_UTF8 if self.damaged else TWICE if self.repeats_a_key() else None
+        return Reason.NOT_UTF8 if self.damaged else Reason.TWICE if self.repeats_a_key() else None
 
     def repeats_a_key(self) -> bool:
         """Whether the present body gives a key twice; arguments that stand in it as an object must not."""

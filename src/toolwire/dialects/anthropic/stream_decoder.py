@@ -2,15 +2,11 @@
 
 Rules of this file:
 - A block is read as it would be in a response, when it starts and again when it stops with all that it got.
-- A call is closed by its stop. One that has bad text waits for the reason of the answer's end: it may have been
-  cut off. One that has no text is told last of all, because its text may come late.
-- An index that is missing means the one block that is open. Where several are, it could mean each of them, so
-  none of the calls among them is usable.
-- A call that ended without input is not usable if its place or its id comes again with input, or if its model
-  refused to go on right after it: what follows a `fallback` block another model says.
-- A call without input is not usable if something came for it that nobody understands.
-- What a delta says to a block of another kind is never added. Words become a part of their own. Input becomes a
-  call that is not usable, and so does each call without text: it could be meant for it.
+- A call is closed by its stop. The judge of calls decides whether it may run, and whether it waits for the end.
+- An index that is missing means the one block that is open. If several are, the text may be that of each of them.
+- Another model writes what follows a `fallback` block; a call right before it may be half a call.
+- A delta for a block of another kind is never added to it. Words become a part of their own, input becomes a call
+  that is not usable.
 - An event whose type does not fit what it holds is what it holds.
 """
 
@@ -24,18 +20,10 @@ from toolwire.dialects.anthropic.error import decode_error
 from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
 from toolwire.encoding.calls import misplaced
-from toolwire.encoding.finish import CUT, cut_off, is_half, wants_calls
-from toolwire.streams import NOT_UTF8, StreamDecoder, WireDecoder
-from toolwire.streams.calls import (
-    AMBIGUOUS,
-    BLANK_TEXT,
-    LATE_TEXT,
-    LOST_TEXT,
-    STRAY_TEXT,
-    UNREAD_TEXT,
-    CallSoFar,
-    index_of,
-)
+from toolwire.encoding.finish import CUT, cut_off, wants_calls
+from toolwire.streams import StreamDecoder, WireDecoder
+from toolwire.streams.call_judge import PartialCall, Reason
+from toolwire.streams.calls import index_of
 from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     CallDelta,
@@ -43,7 +31,6 @@ from toolwire.types import (
     Choice,
     ChoiceEnd,
     CitationDelta,
-    Error,
     Message,
     MessageDelta,
     MessageStart,
@@ -79,27 +66,17 @@ class _BlockReader(Struct, eq=False):
     """One block as it arrives; a call has the text of its input, so has a server's tool.
 
     `grows` is the field of its words, `grown` holds the pieces of other texts, `notes` its citations. `index` is
-    the one it has, or one below zero; `place` is how many blocks began before it; `placed` says that it was told,
-    `loose` that a delta of its did not say it, `unread` that something came for it that nobody understands.
+    the one it has, or one below zero if its start had none.
     """
 
     key: int
     body: dict[str, Any]
-    call: CallSoFar
+    call: PartialCall
     grown: dict[str, list[str]] = {}
     notes: list[Any] | None = None
     grows: str | None = None
     is_call: bool = False
-    index: int | None = None
-    place: int = 0
-    placed: bool = True
-    loose: bool = False
-    unread: bool = False
-
-    @property
-    def names(self) -> set[tuple[Any, Any]]:
-        """What tells it from others: its id, and its place with its name."""
-        return {("id", str(self.body.get("id") or self.key)), (self.index, self.body["name"])}
+    index: int = 0
 
     def __post_init__(self) -> None:
         kind = self.body.get("type")
@@ -137,21 +114,11 @@ class Decoder(WireDecoder):
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[Any, _BlockReader] = {}
-        self._ended: dict[Any, _BlockReader] = {}
-        self._held: dict[int, tuple[int, _BlockReader, ToolCall]] = {}  # by their keys, in the order of their ends
-        self._due: set[int] = set()  # the keys of the held ones that do not wait for the end of the answer
+        self._ended: dict[Any, PartialCall] = {}
+        self._by_id: dict[str, PartialCall] = {}
+        self._strays: list[str] = []
         self._last: _BlockReader | None = None
-        self._stray: list[str] = []
-        self._pieces_strayed = False
-        self._filled: set[tuple[Any, Any]] = set()
-        self._by_id: dict[str, _BlockReader] = {}
-        self._told: set[CallSoFar] = set()
-        self._unseen: list[CallSoFar] = []  # told calls of which nobody has asked whether they may lack text
-        self._lacking: set[CallSoFar] = set()
-        self._certain: dict[int, _BlockReader] = {}  # the open blocks of which nobody has doubted the text, by key
-        self._broken: list[_BlockReader] = []
-        self._calls = self._count = self._ends = 0
-        self._called = self._renamed = False
+        self._calls = self._count = 0
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one event."""
@@ -172,7 +139,8 @@ class Decoder(WireDecoder):
         elif type(body.get("error")) is dict:
             self.fail(decode_error(None, body))
         elif kind != "ping":
-            self._note_unread(self._blocks.get(index_of(body.get("index"))))
+            if (block := self._blocks.get(index_of(body.get("index")))) is not None:
+                block.call.unread = True
             self._keep(body)
 
     def _keep(self, body: dict[str, Any]) -> None:
@@ -188,7 +156,7 @@ class Decoder(WireDecoder):
         grows = _GROWS.get(kind)
         if grows is not None and type(words := delta.get(grows)) is str:
             left = Opaque(DIALECT, _without(delta, grows)) if len(delta) > 2 else None
-            if block is None and (block := self._take_place(index)) is None:
+            if block is None:
                 block = self._start_words(index, grows)
             if grows == block.grows:
                 self.events.append(EVENTS[grows](block.key, words, opaque=left))
@@ -197,31 +165,23 @@ class Decoder(WireDecoder):
                 self.events.append(EVENTS[grows](loose.key, words, opaque=left))
                 self._stop_block({"index": loose.index})
             return
-        if block is None and kind == "input_json_delta":
-            block = self._take_place(index)
         if block is None or not self._read_odd_delta(delta, kind, block):
-            if any(delta[key] for key in delta if key != "type"):
-                self._note_unread(block)
-            self._keep_stray(index_of(index), delta.get("partial_json"))
+            if block is not None and any(delta[key] for key in delta if key != "type"):
+                block.call.unread = True
+            self._report_stray(index_of(index), delta.get("partial_json"))
             self._keep(body)
 
-    def _note_unread(self, block: _BlockReader | None) -> None:
-        if block is not None:
-            block.unread = True
-
     def _find_open(self, index: Any) -> _BlockReader | None:
-        """Give the block of an odd index; of none, the only open block. Of several calls none is usable then."""
-        read = index_of(index)
-        if read is not None:
-            return self._blocks.get(read)
+        """Return the block of an index; without one, the only open block."""
+        number = index_of(index)
+        if number is not None:
+            return self._blocks.get(number)
         only = self._only_block()
-        if only is not None:
-            only.loose = only.placed
-            return only
-        for block in self._certain.values():
-            block.call.problem = block.call.problem or AMBIGUOUS
-        self._certain.clear()
-        return None
+        if only is None:
+            self.judge.ambiguous()
+        elif only.index >= 0 and only.is_call:
+            self.judge.matched_by_position(only.call)
+        return only
 
     def _only_block(self) -> _BlockReader | None:
         """Give the one block that is open; None where there are several, or none."""
@@ -230,37 +190,21 @@ class Decoder(WireDecoder):
         self._blocks = dict(self._blocks.items())  # a dict that has lost many entries is slow to begin with
         return next(iter(self._blocks.values()))
 
-    def _take_place(self, index: Any) -> _BlockReader | None:
-        """Give the only open block its index, if its start had none and it is the one in that place."""
-        block = self._only_block()
-        if block is None or block.placed or index_of(index) != block.place:
-            return None
-        if block.place in self._ended:
-            return None
-        del self._blocks[block.index]
-        block.index, block.placed, block.call.guessed = index_of(index), True, True
-        self._blocks[block.index] = block
-        return block
-
     def _start_words(self, index: Any, grows: str) -> _BlockReader:
         """Begin a block of words that was not announced."""
         self._start_block({"index": index, "content_block": {"type": grows, grows: ""}})
         return next(reversed(self._blocks.values()))
 
-    def _keep_stray(self, index: int | None, text: Any) -> None:
-        """Keep input that reached no call; a call that was told as whole was not, if it is its own.
-
-        In the place after the last block it is that of a block whose start was lost.
-        """
+    def _report_stray(self, index: int | None, text: Any) -> None:
+        """Report input that reached no open call; in the place after the last block, the start of its call was lost."""
         ended = self._ended.get(index)
-        if text in (None, "") or (type(text) is str and not text.strip() and ended and not ended.call.may_lack):
+        if text in (None, ""):
             return
-        if ended is not None and ended.call.size and not (type(text) is str and ended.call.repeats(text)):
-            self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
-        elif ended is None and index != self._count and self._may_lack():
-            self.fail(Error("server", LOST_TEXT, code="stream_invalid"))
-        self._stray.append(text if type(text) is str else "")
-        self._pieces_strayed = self._pieces_strayed or type(text) is not str or parse_arguments(text)[1] is not None
+        self._strays.append(text if type(text) is str else "")
+        if ended is not None:
+            self.judge.late(ended, text)
+        else:
+            self.judge.stray(text, own=index == self._count)
 
     def _read_odd_delta(self, delta: dict[str, Any], kind: Any, block: _BlockReader) -> bool:
         """Read a delta that is not words; whether it belongs to this block."""
@@ -290,7 +234,7 @@ class Decoder(WireDecoder):
             return False
         block.call.add(fragment)
         if self.damaged:
-            block.call.problem = NOT_UTF8
+            block.call.problem = Reason.NOT_UTF8
         if block.is_call:
             self.events.append(CallDelta(block.key, fragment))
         else:
@@ -335,28 +279,20 @@ class Decoder(WireDecoder):
             self._keep(body)
             return
         self._note_change(block)
-        self._release(None)
-        place, placed = index_of(index), True
+        place = index_of(index)
         if place is None:
-            place, placed = -1 - self._count, False
-        doubt = None
+            place = -1 - self._count
         before = self._blocks.get(place)
         if before is not None:
-            if before.call.guessed:
-                doubt = before.call.problem = AMBIGUOUS
-            self._stop_block(body, whole=before.call.is_whole())
-        made = _BlockReader(self.new_key(), dict(block), CallSoFar(index=self._calls, problem=doubt, indexed=True))
-        made.index, made.place, made.placed = place, self._count, placed
+            self._stop_block({"index": place}, whole=None)
+        key = self.new_key()
+        made = _BlockReader(key, dict(block), PartialCall(index=self._calls, key=key))
+        made.index = place
         self._count += 1
         self._blocks[place] = self._last = made
-        self._certain[made.key] = made
-        self._ended.pop(place, None)
+        ended = self._ended.pop(place, None)
         if made.is_call:
-            self._calls += 1
-            self._note_name(made, before)
-            if made.body.get("input") and self.repeats_a_key():
-                made.call.problem = "its input gives a key twice"
-            self.start_call(made.key, self._build(made, {}))
+            self._open_call(made, ended)
             return
         words = ""
         if made.grows is not None:
@@ -372,42 +308,38 @@ class Decoder(WireDecoder):
         """Note which model goes on after a refusal, which may have cut off the call before it."""
         if block.get("type") != FALLBACK:
             return
-        if self._last is not None and (held := self._held.get(self._last.key)) is not None:
-            self._hold(self._last, cut_off(replace(held[2], raw=self._last.call.text)))
+        if self._last is not None:
+            self.judge.cut(self._last.call)
         match block.get("to"):
             case {"model": str(model)} if model != self._message.get("model"):
                 self._message["model"] = model
                 self.events.append(MessageDelta(self._read_shell(), opaque=WIRE.plain))
 
-    def _note_name(self, made: _BlockReader, open_block: _BlockReader | None) -> None:
-        """Note that a call begins again with another name: nobody knows the name of either then."""
-        name, call_id = made.body["name"], str(made.body.get("id") or "")
-        twin = self._by_id.get(call_id)
-        for before in (twin, open_block):
-            if before is None or before.body.get("name", name) == name:
-                if before is not None and before.call.is_empty:
-                    made.call.problem = made.call.problem or before.call.problem
-            elif before.call.is_empty or (before is twin and before.index == made.index):
-                before.call.problem = made.call.problem = f"it was named both {before.body['name']!r} and {name!r}"
-                self._lacking.discard(before.call)
-                self._renamed = self._renamed or before.call in self._told
-        if call_id:
-            self._by_id[call_id] = made
+    def _open_call(self, block: _BlockReader, ended: PartialCall | None) -> None:
+        self._calls += 1
+        call, call_id = block.call, block.body.get("id")
+        call.id, call.name = str(call_id) if call_id else None, block.body["name"]
+        call.given = block.body.get("input") or None
+        if call.given and self.repeats_a_key():
+            call.problem = Reason.TWICE
+        self.judge.opened(call, ended, self._by_id.get(call.id or ""))
+        if call.id is not None:
+            self._by_id[call.id] = call
+        self.start_call(block.key, self._build(block, {}))
 
     def _build(self, block: _BlockReader, arguments: dict[str, Any]) -> Any:
         body = {**block.body, "input": arguments}
         return decode_call(body, number_of(self._message.get("id")), block.call.index)
 
-    def _stop_block(self, body: dict[str, Any], *, whole: bool = True) -> None:
+    def _stop_block(self, body: dict[str, Any], *, whole: bool | None = True) -> None:
         index = body.get("index")
         if type(index) is not int and index_of(index) is None and (only := self._only_block()) is not None:
             index = only.index
         block = self._blocks.pop(index_of(index), None)
         if block is None:
             return
-        self._certain.pop(block.key, None)
         if block.is_call:
-            self._ended[block.index] = block
+            self._ended[block.index] = block.call
             self._stop_call(block, whole=whole)
             return
         if (text := block.call.text).strip():
@@ -416,85 +348,29 @@ class Decoder(WireDecoder):
                 block.body["input"] = arguments
         self.events.append(PartEnd(block.key, decode_part(block.whole())))
 
-    def _stop_call(self, block: _BlockReader, *, whole: bool) -> None:
-        self._release(None)
-        text, first = block.call.text, block.body.get("input")
-        arguments, error = _read_input(text, first)
+    def _stop_call(self, block: _BlockReader, *, whole: bool | None) -> None:
+        partial, given = block.call, block.call.given
+        arguments, error = _read_input(text := partial.text, given)
         call = self._build(block, arguments)
         if error is not None:
-            call = replace(call, raw=text or str(first), error=error)
-        if text or first:
-            self._filled |= block.names
-        elif problem := UNREAD_TEXT if block.unread else misplaced(block.body):
-            block.call.problem = block.call.problem or problem
-        if error is not None and block.loose:
-            self._broken.append(block)
-        if text.isspace():
-            block.call.problem = block.call.problem or BLANK_TEXT
-        if self._pieces_strayed or (not (text or first) and not self._filled.isdisjoint(block.names)):
-            block.call.problem = block.call.problem or STRAY_TEXT
-        if block.call.problem is not None:
-            call = cut_off(replace(call, raw=text, error=block.call.problem))
-        elif not whole:
-            call = cut_off(replace(call, raw=text))
-        if call.complete and (block.call.guessed or _is_half(block, call, last=True)):
-            self._hold(block, call)
-        else:
-            self._tell_call(block, call)
+            call = replace(call, raw=text or str(given), error=error)
+        if partial.is_empty and not partial.unread:
+            partial.problem = partial.problem or misplaced(block.body)
+        if (judged := self.judge.close(partial, call, whole=whole)) is not None:
+            self.events.append(CallEnd(block.key, judged))
 
-    def _hold(self, block: _BlockReader, call: ToolCall) -> None:
-        """Hold a call back; only one that may lack its text waits for the end of the answer."""
-        self._ends += 1
-        number = self._held[block.key][0] if block.key in self._held else self._ends
-        self._held[block.key] = number, block, call
-        if not (call.error is None and (block.call.guessed or block.call.is_empty)):
-            self._due.add(block.key)
-
-    def _tell_call(self, block: _BlockReader, call: ToolCall) -> None:
-        self._called = self._called or call.complete
-        if call.runs:
-            self._told.add(block.call)
-            self._unseen.append(block.call)
-        self.events.append(CallEnd(block.key, call))
-
-    def _release(self, reason: Any, *, last: bool = False) -> None:
-        """Tell the calls that waited for the reason of the answer's end; at last those too that may lack their text."""
-        if not (self._held if last else self._due):
-            return
-        due = list(self._held) if last else sorted(self._due, key=lambda key: self._held[key][0])
-        self._due.clear()
-        stray = bool(self._stray) or self._lost(cut=reason in CUT)
-        for _, block, call in map(self._held.pop, due):
-            if call.error is None and block.call.problem is not None:
-                self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=block.call.problem)))
-            elif call.error is None and (stray or (block.call.is_empty and not self._filled.isdisjoint(block.names))):
-                self._tell_call(block, cut_off(replace(call, raw=block.call.text, error=STRAY_TEXT)))
-            elif reason in CUT and _is_half(block, call, last=block is self._last):
-                self._tell_call(block, cut_off(replace(call, raw=block.call.text)))
-            else:
-                self._tell_call(block, call)
-
-    def _lost(self, *, cut: bool) -> bool:
-        """Whether a delta without an index broke the call that took it; what was cut off breaks too."""
-        return self._broken != [] and any(not (cut and block is self._last) for block in self._broken)
-
-    def misled(self, *, cut: bool) -> bool:
-        """Whether a call that was told as whole has another name, or a delta without an index may be its own."""
+    def cut_calls(self, *, cut: bool) -> tuple[PartialCall, ...]:
+        """Return the call that the end of the answer may have cut off."""
         cut = cut or FINISH_REASONS.get(str(self._message.get("stop_reason"))) in CUT
-        return self._renamed or (self._lost(cut=cut) and self._may_lack())
-
-    def _may_lack(self) -> bool:
-        """Whether a call that was told as whole may lack text."""
-        self._lacking.update(call for call in self._unseen if call.may_lack)
-        self._unseen.clear()
-        return bool(self._lacking)
+        return (self._last.call,) if cut and self._last is not None else ()
 
     def _tell_stray(self) -> None:
-        """Tell input that reached no call as a call that is not usable."""
-        if self._stray:
-            key, raw = self.new_key(), "".join(self._stray)
+        """Emit input that reached no call as a call that is not usable."""
+        if self._strays:
+            key, raw = self.new_key(), "".join(self._strays)
             call_id = made_id(number_of(self._message.get("id")), self._calls)
-            call = cut_off(ToolCall(call_id, "", {}, self._calls, raw=raw, error=STRAY_TEXT, opaque=WIRE.plain))
+            error = str(Reason.STRAY_TEXT)
+            call = cut_off(ToolCall(call_id, "", {}, self._calls, raw=raw, error=error, opaque=WIRE.plain))
             self.start_call(key, call)
             self.end_whole_call(key, call)
 
@@ -515,7 +391,6 @@ class Decoder(WireDecoder):
                 self._keep({"delta": {key: value}})
         if type(raw) is str:
             self._stop_all(whole=None)
-            self._release(FINISH_REASONS.get(raw, "unknown"))
         if type(usage) is dict:
             known = {key: usage[key] for key in usage if usage[key] is not None or key not in self._usage}
             self.strain(LETTERS_OF_A_MEMBER * len(self._usage))
@@ -531,26 +406,25 @@ class Decoder(WireDecoder):
 
     def _stop_all(self, *, whole: bool | None) -> None:
         """End the blocks that nothing stopped; a call only counts if its text is an object."""
-        for index, block in list(self._blocks.items()):
-            self._stop_block({"index": index}, whole=block.call.is_whole() if whole is None else whole)
+        for index in list(self._blocks):
+            self._stop_block({"index": index}, whole=whole)
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
         self._stop_all(whole=None if reason is None else False)
         word = self._message.get("stop_reason")
-        cut = FINISH_REASONS.get(word, "unknown") if type(word) is str else reason
-        if reason is not None:
-            for number, block, call in list(self._held.values()):
-                self._held[block.key] = number, block, cut_off(replace(call, raw=block.call.text))
-        half = "incomplete" if any(call.error for _, _, call in self._held.values()) else None
-        self._release(cut or half, last=True)
+        cut = FINISH_REASONS.get(word, "unknown") if type(word) is str else reason or "incomplete"
+        last = () if self._last is None else (self._last.call,)
+        waited = self.judge.end(cut, last, ended=reason is None)
+        self.events += [CallEnd(partial.key, call) for partial, call in waited]  # type: ignore[arg-type]
+        half = None if all(call.complete for _, call in waited) else "incomplete"
         self._tell_stray()
         if not self._started:
             return
         raw, stop = (told if type(told := self._message.get(key)) is str else None for key in _ENDINGS)
-        finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self._called)
+        finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self.judge.called)
         if reason is not None or raw is None:
-            finish = reason or half or ("tool_calls" if self._called else "stop")
+            finish = reason or half or ("tool_calls" if self.judge.called else "stop")
         message = Message("assistant", [], opaque=WIRE.plain)
         self.events.append(ChoiceEnd(0, Choice(message, finish, raw, stop, WIRE.plain)))
 
@@ -562,12 +436,6 @@ class Decoder(WireDecoder):
         "message_stop": _stop_message,
         "message": _read_whole,
     }
-
-
-def _is_half(block: _BlockReader, call: ToolCall, *, last: bool) -> bool:
-    """Return True if a call of an answer that was cut off may be half a call; an object that was told is whole."""
-    told = call.error is None and block.call.text.strip() != ""
-    return not told and is_half(call, last=last)
 
 
 def _without(body: dict[str, Any], key: str) -> dict[str, Any]:

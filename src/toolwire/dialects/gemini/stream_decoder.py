@@ -3,8 +3,7 @@
 Rules of this file:
 - Words of one kind in a row are one part. A part that is signed, or that says anything beside its words, is a
   part of its own. An empty text that says nothing beside is none: servers end answers with one.
-- A call comes whole, or in pieces by path; then the piece that does not say `willContinue` closes it. One that got
-  none is told last of all: if pieces came that reached no call, it is not usable.
+- A call comes whole, or in pieces by path; then the piece that does not say `willContinue` closes it.
 - Nothing but the end of the stream ends an answer: calls and counts may follow the finish reason. A `STOP`
   never takes the place of another reason.
 - Each chunk repeats what stands beside the parts; only news are told. The first id and model count, and the
@@ -30,11 +29,11 @@ from toolwire.dialects.gemini.response import (
     decode_usage,
     read_finish,
 )
-from toolwire.encoding.finish import refuse
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder, repair
 from toolwire.streams.accumulation import WORDS
-from toolwire.streams.calls import STRAY_TEXT, index_of
+from toolwire.streams.call_judge import PartialCall
+from toolwire.streams.calls import index_of
 from toolwire.streams.choices import numbered, rank
 from toolwire.streams.merging import news_of
 from toolwire.streams.paths import ObjectSoFar
@@ -64,6 +63,7 @@ _REASONS = ("finishReason", "finish_reason")
 _UNSAID = (None, "", 0, "FINISH_REASON_UNSPECIFIED")
 _WEAK = ("STOP", 1, *_UNSAID)
 _UNENDED = "a text in its arguments was to be continued"
+_NO_CALL = "its pieces are no call together"
 _CALL = frozenset({"functionCall", "function_call"})
 VALUES: dict[str, tuple[type, ...]] = {
     "": (str,),
@@ -87,12 +87,9 @@ class _CandidateReader(Speech):
     around: Any = None
     entry: dict[str, Any] = field(default_factory=dict)
     content: dict[str, Any] | None = None
-    partial: "_PartialCall | None" = None
+    partial: "_CallInPieces | None" = None
     index: int = 0
     spoken: int = 0
-    stray: bool = False
-    bare: bool = False
-    held: list["_PartialCall"] = field(default_factory=list)
     called: bool = False
     empty: bool = False
     ended: bool = False
@@ -157,16 +154,16 @@ class _CandidateReader(Speech):
         return told
 
 
-class _PartialCall(Struct):
-    """A call that comes in pieces; after a damaged one, whatever comes is not to be used."""
+class _CallInPieces(Struct):
+    """A call that comes in pieces; after a damaged one, no piece is to be used."""
 
     key: int
     start: ToolCall
     pieces: ObjectSoFar
+    call: PartialCall
     body: dict[str, Any] = {}
     inner: dict[str, Any] = {}
     damage: str | None = None
-    problem: str | None = None
 
     def add(self, part: dict[str, Any], call: dict[str, Any]) -> None:
         """Add a piece of the call."""
@@ -189,18 +186,17 @@ class _PartialCall(Struct):
         kinds = VALUES.get(kind, ())
         value = None if type(None) in kinds else value
         if type(value) not in kinds or type(path) is not str or not self.pieces.add(path, value, more=more):
-            self.problem = self.problem or f"a piece of its arguments is not understood: {str(piece)[:200]}"
+            self.call.problem = self.call.problem or f"a piece of its arguments is not understood: {str(piece)[:200]}"
 
-    def build(self, *, whole: bool) -> ToolCall:
-        """Give the call; one that is not whole has no arguments, but what came of their text."""
+    def build(self) -> ToolCall:
+        """Return the call as far as it came, and note what is wrong with it."""
         arguments = self.pieces.value()
         inner = {**self.inner, "args": arguments} if arguments else self.inner
         made = read_part({key: inner if key in _CALL else self.body[key] for key in self.body}, MadeIds(()))
-        known = made if type(made) is ToolCall else self.start
-        call = replace(known, id=self.start.id, index=self.start.index)
-        problem = self.damage or self.problem or (_UNENDED if self.pieces.open else None)
-        whole = whole and problem is None and known is made
-        return call if whole else refuse(replace(call, arguments=arguments), problem)
+        call = made if type(made) is ToolCall else replace(self.start, arguments=arguments)
+        doubt = _UNENDED if self.pieces.open else _NO_CALL if call is not made else None
+        self.call.given, self.call.problem = arguments, self.damage or self.call.problem or doubt
+        return replace(call, id=self.start.id, index=self.start.index)
 
 
 class Decoder(WireDecoder):
@@ -209,7 +205,6 @@ class Decoder(WireDecoder):
     _shell: dict[str, Any] | None = None
     _beside: dict[str, Any] | None = None
     _usage: Any = None
-    _lost: bool = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -323,22 +318,27 @@ class Decoder(WireDecoder):
         answer.index = self._ids.index
         return made
 
-    def _tell_call(self, call: ToolCall, answer: _CandidateReader) -> None:
-        """Tell a call that came whole."""
-        self._start_call(call, answer)
-        problem = self.damage() if call.plain_arguments else STRAY_TEXT if answer.stray else None
-        answer.bare = answer.bare or (call.runs and not call.plain_arguments)
-        self._end_call(answer.key, call if problem is None else refuse(call, problem), answer)
+    def _tell_call(self, made: ToolCall, answer: _CandidateReader) -> None:
+        """Emit a call that came whole."""
+        call = self._open_call(made, answer)
+        call.comes_whole, call.given = True, made.plain_arguments
+        call.problem = self.damage() if made.plain_arguments else None
+        self._close_call(call, made, answer)
 
-    def _start_call(self, call: ToolCall, answer: _CandidateReader) -> None:
+    def _open_call(self, made: ToolCall, answer: _CandidateReader) -> PartialCall:
         self._drop_partial(answer)
         answer.close()
         answer.key, answer.spoken = self.new_key(), answer.spoken + 2
-        self.start_call(answer.key, call, answer.choice)
+        self.start_call(answer.key, made, answer.choice)
+        call = PartialCall(made.id, made.name, made.index, answer.key)
+        self.judge.opened(call)
+        return call
 
-    def _end_call(self, key: int, call: ToolCall, answer: _CandidateReader) -> None:
-        answer.called |= call.complete
-        self.end_whole_call(key, call)
+    def _close_call(self, call: PartialCall, made: ToolCall, answer: _CandidateReader, *, whole: bool = True) -> None:
+        judged = self.judge.close(call, made, whole=whole)
+        answer.called |= judged is None or judged.complete
+        if judged is not None:
+            self.end_whole_call(call.key, judged)  # type: ignore[arg-type]
 
     def _read_piece_of_call(self, part: dict[str, Any], call: dict[str, Any], answer: _CandidateReader) -> bool:
         """Read a piece of a call; whether it is one. A name begins one, unless the id is the open one's."""
@@ -347,16 +347,16 @@ class Decoder(WireDecoder):
         if partial is None or (call.get("name") and call.get("id", ABSENT) != partial.inner.get("id")):
             pieces = call.get("partialArgs", call.get("partial_args"))
             if not (call.get("name") and (more or "partialArgs" in call or "partial_args" in call)):
-                answer.stray = answer.stray or bool(pieces)
-                self._lost = self._lost or (answer.bare and bool(pieces))
+                if pieces:
+                    self.judge.stray(None)
                 return False
             known = {key: value for key, value in call.items() if CAMEL.get(key, key) not in _OF_PIECE}
             known["args"] = {}
             start = self._build({key: known if key in _CALL else part[key] for key in part}, answer)
             if type(start) is not ToolCall:
                 return False
-            self._start_call(start, answer)
-            answer.partial = partial = _PartialCall(answer.key, start, ObjectSoFar())
+            opened = self._open_call(start, answer)
+            answer.partial = partial = _CallInPieces(answer.key, start, ObjectSoFar(), opened)
         partial.damage = partial.damage or self.damage()
         partial.add(part, call)
         if partial.damage is None:
@@ -364,22 +364,14 @@ class Decoder(WireDecoder):
             self.events.append(OpaqueDelta(partial.key, answer.choice, repeated=True, opaque=step))
         if not more and partial.damage is None:
             answer.partial = None
-            if partial.pieces.told or partial.problem:
-                self._end_call(partial.key, partial.build(whole=True), answer)
-            else:
-                answer.held.append(partial)
+            self._close_call(partial.call, partial.build(), answer)
         return True
 
     def _drop_partial(self, answer: _CandidateReader) -> None:
         """End a call that nothing closed."""
         partial, answer.partial = answer.partial, None
         if partial is not None:
-            self._end_call(partial.key, partial.build(whole=False), answer)
-
-    def misled(self, *, cut: bool) -> bool:
-        """Whether a piece of arguments came after a call that was told as one without any."""
-        del cut
-        return self._lost
+            self._close_call(partial.call, partial.build(), answer, whole=False)
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; one that the wire did not end is incomplete."""
@@ -388,9 +380,8 @@ class Decoder(WireDecoder):
         for answer in self._answers.values():
             answer.close()
             self._drop_partial(answer)
-            for partial in answer.held:
-                partial.problem = STRAY_TEXT if answer.stray else None
-                self._end_call(partial.key, partial.build(whole=True), answer)
+        for call, made in self.judge.end(None):
+            self.end_whole_call(call.key, made)  # type: ignore[arg-type]
         answers = [self._answers[index] for index in sorted(self._answers, key=rank)]
         self.events += [ChoiceEnd(answer.choice, _end(answer, reason)) for answer in answers]
         if not answers:

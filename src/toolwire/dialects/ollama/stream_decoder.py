@@ -18,10 +18,10 @@ from toolwire.dialects.ollama.calls import decode_calls
 from toolwire.dialects.ollama.error import decode_error
 from toolwire.dialects.ollama.parts import WIRE, take_images
 from toolwire.dialects.ollama.response import COUNTS, decode_response, read_finish
-from toolwire.encoding.finish import refuse
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.streams import Speech, StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import WORDS
+from toolwire.streams.call_judge import PartialCall
 from toolwire.streams.merging import join_pieces, news_of
 from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
@@ -71,7 +71,6 @@ class Decoder(WireDecoder):
         self._began: Any = None
         self._time: Any = None
         self._calls = 0
-        self._called = False
         self._ids: dict[str, Any] = {}
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -180,14 +179,13 @@ class Decoder(WireDecoder):
         if type(call) is not ToolCall:
             self._speech.add(call)
             return
-        problem = self.damage() if call.plain_arguments or self.damaged else None
-        if problem is not None:
-            call = refuse(call, problem)
-        self._called |= call.complete
+        partial = PartialCall(call.id, call.name, call.index, comes_whole=True, given=call.plain_arguments)
+        partial.problem = self.damage() if call.plain_arguments or self.damaged else None
+        self.judge.opened(partial)
         self._speech.close()
         key = self.new_key()
         self.start_call(key, call)
-        self.end_whole_call(key, call)
+        self.end_whole_call(key, self.judge.close(partial, call) or call)
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and tell what the last line, or what came of one, says of the answer."""
@@ -207,7 +205,7 @@ class Decoder(WireDecoder):
             step = WIRE.mark({}, OllamaLineSpelling(created_at=self._time)) if late else None
             self.events.append(MessageDelta(shell, opaque=step))
         for choice in response.choices or ([_SILENT] if reason is not None else []):
-            finish = reason or read_finish(choice.raw_finish_reason, called=self._called)
+            finish = reason or read_finish(choice.raw_finish_reason, called=self.judge.called)
             content: Any = "" if type(choice.message.content) is str else []
             message = replace(choice.message, content=content)
             self.events.append(ChoiceEnd(0, replace(choice, message=message, finish_reason=finish)))

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - A call is closed by the next one, if its text is whole, and by the finish reason. The end of an answer is
-  told last of all, because servers repeat it and correct it.
+  emitted last, because servers repeat it and correct it. The judge of calls decides which of them may run.
 - What stands beside the choices is the shell of the answer: each chunk repeats it, and only news are told.
 - What else a delta says goes along with the first event that the delta gives.
 """
@@ -25,15 +25,16 @@ from toolwire.dialects.openai_chat.parts import (
     words_of,
 )
 from toolwire.dialects.openai_chat.response import COUNTS, FINISH_REASONS, decode_response, decode_shell, read_finish
-from toolwire.encoding.finish import CUT, cut_off, is_half
+from toolwire.encoding.finish import CUT
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.request_fields import ABSENT
-from toolwire.streams import NOT_UTF8, TWICE, Speech, StreamDecoder, WireDecoder
-from toolwire.streams.accumulation import NEVER_ENDED, cite
-from toolwire.streams.calls import BLANK_TEXT, LATE_TEXT, TWO_TEXTS, ArrivingCalls, CallSoFar, index_of
+from toolwire.streams import Speech, StreamDecoder, WireDecoder
+from toolwire.streams.accumulation import cite
+from toolwire.streams.call_judge import CallJudge, PartialCall, Reason
+from toolwire.streams.calls import CallAssembler, index_of
 from toolwire.streams.choices import numbered, rank
 from toolwire.streams.merging import add_texts, join_pieces, join_texts, news_of
-from toolwire.streams.pending_calls import DoubtfulAnswers, UntoldCalls
+from toolwire.streams.pending_calls import UntoldCalls
 from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
     CallDelta,
@@ -42,7 +43,6 @@ from toolwire.types import (
     Choice,
     ChoiceEnd,
     CitationDelta,
-    Error,
     Message,
     MessageDelta,
     MessageStart,
@@ -81,7 +81,7 @@ _HOLDERS = frozenset({"function", "custom", "function_call"})
 class _ChoiceReader(Speech):
     """One choice as it arrives: its words, its calls, and what else was said of it."""
 
-    calls: ArrivingCalls = field(default_factory=ArrivingCalls)
+    calls: CallAssembler = field(default_factory=lambda: CallAssembler(CallJudge()))
     details: Details = field(default_factory=Details)
     audio: dict[str, Any] = field(default_factory=dict)
     content: Any = ABSENT
@@ -122,7 +122,6 @@ class Decoder(WireDecoder):
         super().__init__()
         self._usage: dict[str, Any] = {}
         self._answers: dict[int, _ChoiceReader] = {}
-        self._doubts = DoubtfulAnswers()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
         """Read one chunk."""
@@ -182,7 +181,7 @@ class Decoder(WireDecoder):
             place = index_of(place) or 0
         answer = self._answers.get(place)
         if answer is None:
-            answer = self._answers[place] = _ChoiceReader(self, place)
+            answer = self._answers[place] = _ChoiceReader(self, place, calls=CallAssembler(self.judge))
             self._unended += 1
             self.done = False
         elif type(delta) is dict and _USUAL_DELTA.issuperset(delta) and _USUAL_CHOICE.issuperset(entry):
@@ -338,10 +337,9 @@ class Decoder(WireDecoder):
         elif text is None and call.given is not None:
             inner.pop(field, None)
         elif text is not None:
-            call.give(text, TWICE if type(text) is dict and self.repeats_a_key() else None)
-        call.name = call.name or name or ""
+            call.add_given(text, Reason.TWICE if type(text) is dict and self.repeats_a_key() else None)
+        call.name, call.free_text = call.name or name or "", call.free_text or key == "custom"
         answer.waiting.note(call)
-        self._doubts.note(answer.choice, answer.calls)
         if entry or inner or key not in call.entry:
             named = {} if name is None and not call.name else {"name": call.name}
             call.merge({**entry, key: {**inner, **named}})
@@ -349,45 +347,45 @@ class Decoder(WireDecoder):
             call.problem = call.problem or f"an object was expected, not {kind_of(value)}"
             self._keep_odd({"delta": {"tool_calls": [{key: value}]}}, answer.choice)
         if self.damaged:
-            call.problem = NOT_UTF8
+            call.problem = Reason.NOT_UTF8
         if text and type(text) is str and not call.repeats(text):
             self._add_text(call, text, answer)
             answer.waiting.note(call)
 
-    def _go_to(self, call: CallSoFar, answer: _ChoiceReader) -> None:
+    def _go_to(self, call: PartialCall, answer: _ChoiceReader) -> None:
         """Go to a new call: the one before has ended, if its text is whole."""
         self.done = False
         answer.close()
         self._begin_calls(answer)
+        odd = answer.waiting.has_odd
         answer.waiting.add(call)
         before = answer.calls.calls[-2:][0]
-        doubt = before.guessed or before.twin is not None or answer.waiting.has_odd
+        doubt = self.judge.waits(before) or before.twin is not None or odd
         if not before.closed and before is not call and before.is_whole() and not (doubt and before.problem is None):
             self._close_call(before, answer)
 
-    def _add_text(self, call: CallSoFar, fragment: str, answer: _ChoiceReader) -> None:
+    def _add_text(self, call: PartialCall, fragment: str, answer: _ChoiceReader) -> None:
         """Add to the text of a call; a call that was told as whole was not, if more of its text comes."""
         if call.closed:
-            if (fragment.strip() or call.may_lack) and not self.over:
-                self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+            self.judge.late(call, fragment)
             return
         if call.given:
-            call.problem = call.problem or TWO_TEXTS
+            call.problem = call.problem or Reason.TWO_TEXTS
         if call.key is None and call.name:
             self._begin_calls(answer, call)
         call.add(fragment)
         if call.key is not None:
             self.events.append(CallDelta(call.key, fragment, opaque=self._take_step()))
 
-    def _begin_calls(self, answer: _ChoiceReader, last: CallSoFar | None = None) -> None:
+    def _begin_calls(self, answer: _ChoiceReader, last: PartialCall | None = None) -> None:
         """Tell the calls that have a name, in their order, at most to the last."""
         for call in answer.waiting.named(last):
             self._start_call(call, answer)
 
-    def _start_call(self, call: CallSoFar, answer: _ChoiceReader) -> None:
+    def _start_call(self, call: PartialCall, answer: _ChoiceReader) -> None:
         """Tell that a call begins; it is read as it would be if nothing of its text were to come."""
-        call.key, call.begun = self.new_key(), True
-        answer.waiting.told(call)
+        call.key = self.new_key()
+        answer.waiting.started(call)
         answer.spoken += 2
         start = CallStart(call.key, call.id, call.name, call.index, choice=answer.choice, opaque=WIRE.plain)
         if not _is_plain(call):
@@ -400,7 +398,7 @@ class Decoder(WireDecoder):
         if call.pieces:
             self.events.append(CallDelta(call.key, call.text))
 
-    def _build(self, call: CallSoFar, text: str) -> Any:
+    def _build(self, call: PartialCall, text: str) -> Any:
         if _is_plain(call):
             return ToolCall.parse(call.id, call.name, text, index=call.index, opaque=WIRE.plain)
         entry = dict(call.entry)
@@ -419,7 +417,7 @@ class Decoder(WireDecoder):
             entry["id"] = call.id
         return decode_call(entry, number, call.index)
 
-    def _close_call(self, call: CallSoFar, answer: _ChoiceReader, reason: str | None = None) -> None:
+    def _close_call(self, call: PartialCall, answer: _ChoiceReader, reason: str | None = None) -> None:
         answer.calls.close(call)
         if call.key is None:
             self._start_call(call, answer)
@@ -427,43 +425,43 @@ class Decoder(WireDecoder):
         if type(made) is not ToolCall:
             made = ToolCall(call.id, call.name, {}, call.index, raw=call.text, error="it has no name")
             call.problem = made.error
-        if type(made.raw) is str and made.raw.isspace() and not made.custom:
-            call.problem = call.problem or BLANK_TEXT
-        if call.problem is not None:
-            made = cut_off(replace(made, error=call.problem))
-        elif reason in CUT and not made.custom and is_half(made, last=answer.calls.is_last(call)):
-            made = cut_off(made)
-        elif made.custom and reason in CUT:
+        if made.custom and reason in CUT:
             made = replace(made, complete=False)
+        if (judged := self.judge.close(call, made)) is not None:
+            self._end_call(call, judged, answer)
+
+    def _end_call(self, call: PartialCall, made: ToolCall, answer: _ChoiceReader) -> None:
         answer.called, answer.broken = answer.called or made.complete, answer.broken or not made.complete
         self.events.append(CallEnd(call.key, made))  # type: ignore[arg-type]
 
     def _close_calls(self, answer: _ChoiceReader, reason: Any, *, whole: bool = True, last: bool = True) -> None:
         """End the calls that are open; those without arguments only at the end, for arguments may come late."""
-        left = list(answer.calls.unclosed.values())
-        if not left:
+        unclosed = list(answer.calls.unclosed.values())
+        if not unclosed:
             return
         self._begin_calls(answer)
-        self._doubts.look()
-        if self._doubts.unusual:
-            self.strain(_LETTERS_OF_A_CALL * len(answer.calls.calls))
-            stray, piece = self._doubts.strays(cut=reason in CUT)
-            answer.calls.settle(stray=stray, piece=piece)
-        for call in left:
-            if last or not (call.is_empty or call.guessed):
-                call.problem = call.problem if whole else call.problem or NEVER_ENDED
+        self.strain(_LETTERS_OF_A_CALL * (len(answer.calls.calls) + len(self.judge.by_position)))
+        answer.calls.report()
+        self.judge.check_matches(answer.calls.last if reason in CUT else ())
+        for call in unclosed:
+            if last or not self.judge.waits(call):
+                call.problem = call.problem if whole else call.problem or Reason.NEVER_ENDED
                 self._close_call(call, answer, reason)
+        for call, made in self.judge.end(reason, answer.calls.last, ended=whole):
+            self._end_call(call, made, answer)
 
-    def misled(self, *, cut: bool) -> bool:
-        """Whether a piece of arguments that named no call may be that of a call that was told as whole."""
-        answers = self._answers.values()
-        doubtful = [answer for answer in answers if not answer.calls.are_usual]
-        if not doubtful:
-            return False
-        ended = [cut or FINISH_REASONS.get(answer.finish_word or "") in CUT for answer in doubtful]
-        return any(answer.calls.lost(cut=short) for answer, short in zip(doubtful, ended, strict=True)) and any(
-            call.closed and call.may_lack for answer in answers for call in answer.calls.calls
-        )
+    def end(self, *, complete: bool) -> None:
+        """End the stream, after a report of the text that reached no call."""
+        for answer in self._answers.values():
+            answer.calls.report()
+        super().end(complete=complete)
+
+    def cut_calls(self, *, cut: bool) -> list[PartialCall]:
+        """Return the calls that the ends of their answers may have cut off."""
+        ended = [
+            answer for answer in self._answers.values() if cut or FINISH_REASONS.get(answer.finish_word or "") in CUT
+        ]
+        return [call for answer in ended for call in answer.calls.last]
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and every answer; an answer that nothing ended is incomplete.
@@ -504,7 +502,7 @@ def _read_shell(body: dict[str, Any]) -> Any:
     return decode_shell(unparsed, [], ChatResponseSpelling(constants=constants))
 
 
-def _is_plain(call: CallSoFar) -> bool:
+def _is_plain(call: PartialCall) -> bool:
     """Whether a call says its id and its name, and nothing else beside its text."""
     plain = call.id is not None and call.entry == {"type": "function", "function": {"name": call.name}}
     return plain and "__tw" not in f"{call.id} {call.name}"

@@ -21,11 +21,9 @@ from toolwire.encoding.finish import (
     CUT,
     Counts,
     asks,
-    cut_off,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
-    refuse,
     settle_calls,
     wants_calls,
     without_claim,
@@ -34,8 +32,8 @@ from toolwire.encoding.finish import (
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.settings import NUMBER
-from toolwire.errors import FrameTooLarge
 from toolwire.streams.accumulation import WORDS
+from toolwire.streams.call_judge import PartialCall
 from toolwire.streams.items import ItemSoFar
 from toolwire.types import (
     CallDelta,
@@ -49,7 +47,6 @@ from toolwire.types import (
     Response,
     SignatureDelta,
     ThinkingDelta,
-    ToolCall,
 )
 from toolwire.types.spelling.openai_responses import (
     ResponsesChoiceSpelling,
@@ -57,8 +54,6 @@ from toolwire.types.spelling.openai_responses import (
     ResponsesResponseSpelling,
     ResponsesThinkingSpelling,
 )
-from toolwire.wire.arguments import parse_arguments
-from toolwire.wire.framing import LIMIT
 from toolwire.wire.names import fingerprint, number_of
 
 _COUNTS = Counts("input_tokens", "output_tokens", complete=True)
@@ -256,22 +251,17 @@ GROWS = {
 class PartSoFar:
     """A part as it arrives, or a call: its words, in the texts that reasoning may have several of.
 
-    `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations. `problem` makes
-    a call unusable, `doubt` only if its last body does not repeat its text, which then stands `alone`. `loose` says
-    that text came that did not say whose it is; `last` is the last body of a call that may be used.
+    `shown` says which words of reasoning are told, `step` which of its texts; `notes` are citations, `call` is the
+    record of a call.
     """
 
     __slots__ = (
         "_before",
-        "alone",
         "block",
-        "doubt",
+        "call",
         "key",
-        "last",
-        "loose",
         "notes",
         "part",
-        "problem",
         "shown",
         "size",
         "step",
@@ -290,17 +280,13 @@ class PartSoFar:
         self.shown: str | None = None
         self.step: int | None = None
         self.notes: list[Any] = []
-        self.problem: str | None = None
-        self.doubt: str | None = None
-        self.alone: bool = False
-        self.loose: bool = False
-        self.last: dict[str, Any] | None = None
+        self.call: PartialCall | None = None
 
     def add(self, words: str) -> None:
-        """Add words; too much text of a call is an error."""
+        """Add words; raise FrameTooLarge if the text of a call becomes too long."""
         self.size += len(words)
-        if self.size > LIMIT and self.part is None:
-            raise FrameTooLarge(LIMIT)
+        if self.call is not None:
+            self.call.add(words)
         self.pieces.append(words)
 
     @property
@@ -312,10 +298,6 @@ class PartSoFar:
     def length(self) -> int:
         """How long the present text is so far."""
         return self.size - self._before
-
-    def begin_anew(self) -> None:
-        """Let go of the text so far."""
-        self.texts, self._before = [[]], self.size
 
     @property
     def text(self) -> str:
@@ -376,14 +358,6 @@ class PartSoFar:
         if part.signature is not None:
             events.append(SignatureDelta(self.key, part.signature))
         return [*events, PartEnd(self.key, replace(part, text=""))]
-
-    def settle(self, call: ToolCall, problem: str | None, *, whole: bool | None) -> ToolCall:
-        """Give a call as it may be used; where nothing says whether it is whole, an object of text is."""
-        if problem is not None:
-            return refuse(call, problem) if call.raw is None else cut_off(replace(call, error=problem))
-        if whole is None:
-            whole = bool(self.text.strip()) and parse_arguments(self.text)[1] is None
-        return call if whole else cut_off(call)
 
 
 def draft(item: ItemSoFar) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 Rules of this file:
 - What has no beginning, because a server left it out, begins when something is said of it.
-- A call begins when its name and its id are known; one of no or bad text waits for the reason of the end.
-- Arguments that reach no call are a call that is not usable, and so is each call without any: they may be its own.
+- A call begins when its name and its id are known. The judge of calls decides whether it may run.
+- Arguments whose call has no name become a call that is not usable.
 - An answer whose last words say more than was told on the way is not complete.
 """
 
-from collections import Counter
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -18,18 +17,19 @@ from toolwire.dialects.openai_responses.error import decode_error
 from toolwire.dialects.openai_responses.messages import decode_item
 from toolwire.dialects.openai_responses.parts import DIALECT, WIRE, decode_citation, is_annotation
 from toolwire.dialects.openai_responses.response import GROWS, PartSoFar, decode_response, draft, read_finish
-from toolwire.encoding.finish import CUT, cut_off, is_half
+from toolwire.encoding.finish import CUT, cut_off
 from toolwire.encoding.ledger import spelling_of
-from toolwire.streams import NOT_UTF8, TWICE, StreamDecoder, WireDecoder
+from toolwire.streams import StreamDecoder, WireDecoder
 from toolwire.streams.accumulation import tell
-from toolwire.streams.calls import AMBIGUOUS, BLANK_TEXT, LATE_TEXT, STRAY_TEXT, in_pieces, index_of
+from toolwire.streams.call_judge import PartialCall, Reason
+from toolwire.streams.calls import index_of
 from toolwire.streams.items import ItemSoFar, ItemsSoFar, NumberedSteps, is_text
 from toolwire.streams.reading import LETTERS_OF_A_MEMBER
 from toolwire.types import (
+    CallDelta,
     CallEnd,
     ChoiceEnd,
     CitationDelta,
-    Error,
     MessageDelta,
     MessageStart,
     Opaque,
@@ -68,14 +68,8 @@ class Decoder(WireDecoder):
         self._answer: Any = None
         self._early: list[dict[str, Any]] = []
         self._items = ItemsSoFar("reasoning", CALLS)
-        self._held: list[tuple[int, ToolCall]] = []
-        self._broken: list[tuple[int, ToolCall]] = []
-        self._empty: list[tuple[int, ToolCall]] = []
-        self._called = self._refused = self._stray = self._lacks = self._lost = self._may_lack = False
-        self._contradicted = False
-        self._open_calls: Counter[Any] = Counter()  # how many calls of a kind are open
-        self._certain: dict[Any, list[ItemSoFar]] = {}  # those of a kind of which nobody has doubted the text
-        self._filled: set[str | None] = set()
+        self._by_id: dict[str, PartialCall] = {}
+        self._refused = self._lacks = False
         self.steps: NumberedSteps = NumberedSteps()
 
     def read(self, body: dict[str, Any], name: bytes) -> None:
@@ -120,13 +114,13 @@ class Decoder(WireDecoder):
         return False
 
     def _note_stray(self, body: dict[str, Any], words: Any) -> None:
-        """Note that arguments came that reached no call; a call that was told as whole was not, if they are its own."""
+        """Report arguments that reached no open call."""
         item = self._items.named(body.get("item_id"), index_of(body.get("output_index")))
-        self._stray = True
-        self._lost = self._lost or item is None
-        late = item is not None and item.ended and item.kind in CALLS and item.parts[0].alone
-        if item is not None and late and words != item.parts[0].text:
-            self.fail(Error("server", LATE_TEXT, code="stream_invalid"))
+        call = item.parts[0].call if item is not None and item.ended and item.kind in CALLS else None
+        if call is not None:
+            self.judge.late(call, words)
+        else:
+            self.judge.stray(words, own=item is not None)
 
     def _read_odd_body(self, body: dict[str, Any], kind: str) -> None:
         if not kind and body.get("object") == "response" and self._answer is None:
@@ -138,7 +132,8 @@ class Decoder(WireDecoder):
             self._note_lost(body, body["delta"])
             self._keep(body)
         elif not kind and type(body.get("item")) is dict:
-            self._stray = self._stray or bool(body["item"].get("arguments"))
+            if body["item"].get("arguments"):
+                self.judge.stray(body["item"]["arguments"], own=True)
             self._keep(body)
         elif kind.endswith("_part.done"):
             self._keep_rest(body)
@@ -202,13 +197,10 @@ class Decoder(WireDecoder):
     def _add(self, body: dict[str, Any], place: int | None) -> ItemSoFar:
         if self._answer is None:
             self._read_response({})
-        self._release(None, last=False)
         item = self._items.add(body, place)
-        if item.kind in CALLS:
-            self._open_calls[item.kind] += 1
-            self._certain.setdefault(item.kind, []).append(item)
         if is_call(body, item.kind):
             item.put(0, PartSoFar(None, None, body))
+            item.parts[0].call = self._open_call(item, body.get("call_id"))
             if is_text(body.get("name")) and is_text(body.get("call_id")):
                 self._read_call(item, {GROWS[item.kind].field: "", **body})
         elif item.kind == "reasoning":
@@ -216,6 +208,14 @@ class Decoder(WireDecoder):
         elif item.kind != "message":
             self._open(item, 0, decode_item(body, item.kind, None)[0], body)
         return item
+
+    def _open_call(self, item: ItemSoFar, call_id: Any) -> PartialCall:
+        call = PartialCall(call_id if is_text(call_id) else None, str(item.body.get("name") or ""))
+        call.free_text = item.kind == "custom_tool_call"
+        self.judge.opened(call, self._by_id.get(call.id or ""))
+        if call.id is not None:
+            self._by_id[call.id] = call
+        return call
 
     def _open(self, item: ItemSoFar, place: int, part: Part, block: dict[str, Any]) -> PartSoFar:
         so_far = PartSoFar(self.new_key(), part, block)
@@ -239,8 +239,10 @@ class Decoder(WireDecoder):
         call = decode_call(body, number_of(self._response.get("id")), item.index, item.led_by)
         if so_far.key is None and type(call) is ToolCall:
             so_far.key = self.new_key()
-            so_far.begin_anew()
+            so_far.call.key = so_far.key
             self.start_call(so_far.key, call)
+            if so_far.size:
+                self.events.append(CallDelta(so_far.key, so_far.text))
         return call
 
     def _add_item(self, body: dict[str, Any]) -> bool:
@@ -251,7 +253,8 @@ class Decoder(WireDecoder):
         known = self._items.knows(item.get("id"), item.get("type", "message"))
         begun = self._items.named(item.get("id")) if known else self._items.begun(item, place)
         if begun is not None and begun.kind in CALLS and not begun.ended:
-            begun.parts[0].problem = self._contradicts(begun.body, item) or begun.parts[0].problem
+            if (call := begun.parts[0].call) is not None:
+                call.problem = self._contradicts(begun.body, item) or call.problem
             self._items.complete(begun, item)
         elif begun is not None and begun.kind in CALLS:
             self._compare(begun, item)
@@ -260,10 +263,10 @@ class Decoder(WireDecoder):
         return True
 
     def _contradicts(self, first: dict[str, Any], body: dict[str, Any]) -> str | None:
-        """Say which of the words that tell a call from others differ between two bodies of it."""
-        for key, word in (("name", "named"), ("call_id", "called")):
+        """Return a problem if the name or the id differs between two bodies of a call."""
+        for key in ("name", "call_id"):
             if is_text(first.get(key)) and is_text(body.get(key)) and first[key] != body[key]:
-                return f"it was {word} both {first[key]!r} and {body[key]!r}"
+                return Reason.NAMED_TWICE.format(first[key], body[key])
         return None
 
     def _add_block(self, body: dict[str, Any]) -> bool:
@@ -281,24 +284,25 @@ class Decoder(WireDecoder):
         item = self._find(body, kind, begin=begin)
         if item is None or (kind in CALLS and item.parts[0].part is not None):
             return None
-        if kind in CALLS and not item.is_said(body.get("item_id"), index_of(body.get("output_index"))):
-            self._doubt_open(kind)
-            item.parts[0].loose = True
+        if kind in CALLS:
+            self._note_text(item, said=item.is_said(body.get("item_id"), index_of(body.get("output_index"))))
         if kind != "message":
             self.events += item.parts[0].go_to(name, place) if kind not in CALLS else ()
-            item.parts[0].problem = NOT_UTF8 if self.damaged else item.parts[0].problem
             return item.parts[0] if item.parts[0].shown in (None, name) else None
         so_far = item.parts.get((item.last or 0) if place is None else place)
         if so_far is None and begin:
             so_far = self._open_block(item, place, {"type": name, **BEGUN.get(name, {})})
         return so_far if so_far is not None and type(so_far.part) is _KINDS[name] else None
 
-    def _doubt_open(self, kind: str) -> None:
-        """Note that text may be that of each open call; it does not matter where the end repeats all of it."""
-        if self._open_calls[kind] > 1:
-            for item in self._certain.pop(kind, ()):
-                if not item.ended:
-                    item.parts[0].doubt = AMBIGUOUS
+    def _note_text(self, item: ItemSoFar, *, said: bool) -> None:
+        """Report whether an event names the call whose text it has, and whether the text is damaged."""
+        call: Any = item.parts[0].call
+        if not said:
+            self.judge.matched_by_position(call)
+            if self.judge.has_several_open:
+                self.judge.ambiguous()
+        if self.damaged:
+            call.problem = Reason.NOT_UTF8
 
     def _read_delta(self, body: dict[str, Any], name: str) -> bool:
         words = body.get("delta")
@@ -342,8 +346,8 @@ class Decoder(WireDecoder):
         elif item is None and not self._items.knows(item_id, kind):
             before = self._items.named(None, place)
             item = self._add(item_body, place)
-            if kind in CALLS and _may_be_again(before, item_body, place):
-                item.parts[0].doubt = STRAY_TEXT
+            if kind in CALLS and item.parts[0].call is not None:
+                item.parts[0].call.repeated |= _may_be_again(before, item_body, place)
         if item is not None:
             self._close(item, item_body)
         return item is not None
@@ -351,8 +355,6 @@ class Decoder(WireDecoder):
     def _close(self, item: ItemSoFar, body: dict[str, Any], *, whole: bool | None = True) -> None:
         """End what was told of an item, as its body says that it is."""
         before, item.body, item.ended = item.body, body, True
-        if item.kind in CALLS:
-            self._open_calls[item.kind] -= 1
         if item.kind in CALLS and item.parts[0].part is None:
             self._close_call(item, before, whole=whole)
         elif item.kind == "reasoning":
@@ -363,17 +365,15 @@ class Decoder(WireDecoder):
             self.events.append(PartEnd(item.parts[0].key, decode_item(body, item.kind, None)[0]))
 
     def _compare(self, item: Any, body: dict[str, Any]) -> None:
-        """Compare a call that has ended with what is said of it again: nobody knows then which of the two it is."""
-        last, field = item.parts[0].last, GROWS[item.kind].field
-        if last is None:
+        """Compare a call that has ended with a later description of it."""
+        call, other = item.parts[0].call, body.get(GROWS[item.kind].field)
+        if call is None:
             return
-        text, other = last.get(field), body.get(field)
-        self.strain(item.parts[0].size)
+        text = call.given or call.text
+        self.strain(call.size)
         differs = is_text(other) and text != other and not (item.kind == "function_call" and _means(text, other))
-        if differs and text in (None, "", {}):
-            self._filled.add(last.get("call_id"))
-        elif differs or (is_text(body.get("name")) and body["name"] != last.get("name")):
-            self._contradicted = True
+        if differs or (is_text(body.get("name")) and body["name"] != call.name):
+            self.judge.contradicted(call)
 
     def _close_message(self, item: ItemSoFar, parts: list[Part]) -> None:
         places = sorted(item.parts)
@@ -395,62 +395,38 @@ class Decoder(WireDecoder):
         so_far, field, body = item.parts[0], GROWS[item.kind].field, dict(item.body)
         known = {key: before[key] for key in ("name", "call_id") if is_text(before.get(key))}
         body |= {key: known[key] for key in known if not is_text(body.get(key))}
-        if so_far.text and (whole is not True or not body.get(field) or type(body[field]) not in (str, dict)):
+        arguments = body.get(field)
+        repeated = arguments if type(arguments) is dict else type(arguments) is str and arguments.strip()
+        if so_far.size and not (whole and repeated):
             body[field] = so_far.text
-            so_far.problem = so_far.problem or so_far.doubt or (STRAY_TEXT if self._stray else None)
-            so_far.alone = True
-        call: Any = self._read_call(item, body)
-        if type(call) is not ToolCall and not so_far.text:
-            self._tell(call)
+        made: Any = self._read_call(item, body)
+        if type(made) is not ToolCall:
+            self._tell_nameless(item, made)
             return
-        if type(call) is not ToolCall:
-            self._stray = True
-            call_id = made_id(number_of(self._response.get("id")), item.index)
-            stray = ToolCall(call_id, "", {}, item.index, raw=so_far.text, error=STRAY_TEXT, opaque=WIRE.plain)
-            so_far.key = self.new_key()
-            self.start_call(so_far.key, stray)
-            self.end_whole_call(so_far.key, cut_off(stray))
+        self.events += so_far.catch_up(made.raw)
+        partial: PartialCall = so_far.call
+        partial.name = body["name"]
+        if whole and repeated:
+            partial.confirm(arguments)
+        if type(arguments) is dict and self.repeats_a_key():
+            partial.problem = Reason.TWICE
+        partial.problem = self._contradicts(known, body) or (Reason.NOT_UTF8 if self.damaged else partial.problem)
+        if (judged := self.judge.close(partial, made, whole=whole)) is not None:
+            self.events.append(CallEnd(so_far.key, judged))
+
+    def _tell_nameless(self, item: ItemSoFar, part: Part) -> None:
+        """Emit a call without a name: its text is that of a call that is not usable."""
+        so_far = item.parts[0]
+        if not so_far.size:
+            self._tell(part)
             return
-        self.events += so_far.catch_up(call.raw)
-        problem = NOT_UTF8 if self.damaged else so_far.problem
-        if type(body.get(field)) is dict and self.repeats_a_key():
-            problem = TWICE
-        problem = self._contradicts(known, body) or problem
-        problem = problem or (BLANK_TEXT if so_far.alone and so_far.text.isspace() and not call.custom else None)
-        call = so_far.settle(call, problem, whole=whole)
-        self._filled |= {call.id} if so_far.text else set()
-        so_far.last = body if call.runs else None
-        if so_far.doubt and not so_far.text:
-            call = cut_off(replace(call, error=so_far.doubt))
-        self._may_lack = self._may_lack or (call.runs and so_far.alone and in_pieces(so_far.pieces))
-        self._lost = self._lost or (so_far.loose and so_far.alone and call.error is not None)
-        if call.complete and not call.custom and is_half(call, last=True):
-            self._held.append((so_far.key, call))
-        else:
-            self._tell_call(so_far.key, call)
-
-    def _tell_call(self, key: int, call: ToolCall) -> None:
-        self._called = self._called or call.complete
-        self.events.append(CallEnd(key, call))
-
-    def _release(self, reason: Any, *, last: bool) -> None:
-        """Tell the calls that waited for the end; one that only had no text is whole if more follows.
-
-        It may still be that its text reached no call: then it is not usable.
-        """
-        held, self._held = self._held, []
-        if not last:
-            for key, call in held:
-                (self._empty if call.error is None else self._broken).append((key, call))
-            return
-        for key, call in (*self._broken, *held):
-            self._tell_call(key, cut_off(call) if reason in CUT else self._doubt(call))
-        for key, call in self._empty:
-            self._tell_call(key, self._doubt(call))
-
-    def _doubt(self, call: ToolCall) -> ToolCall:
-        stray = call.error is None and (self._stray or call.id in self._filled)
-        return cut_off(replace(call, error=STRAY_TEXT)) if stray else call
+        self.judge.stray(so_far.text, own=self._items.is_placed(item))
+        call_id = made_id(number_of(self._response.get("id")), item.index)
+        error = str(Reason.STRAY_TEXT)
+        stray = ToolCall(call_id, "", {}, item.index, raw=so_far.text, error=error, opaque=WIRE.plain)
+        so_far.key = self.new_key()
+        self.start_call(so_far.key, stray)
+        self.end_whole_call(so_far.key, cut_off(stray))
 
     def _read_ending(self, body: dict[str, Any]) -> bool:
         """Read the end of the answer, and what of it was never told."""
@@ -496,21 +472,16 @@ class Decoder(WireDecoder):
 
     def end(self, *, complete: bool) -> None:
         """End the stream; an answer is complete if its own last event says so."""
+        for item in self._items.items:
+            if item.kind in CALLS and not item.ended and item.parts[0].size and not is_text(item.body.get("name")):
+                self.judge.stray(item.parts[0].text, own=self._items.is_placed(item))
         super().end(complete=complete and self.done)
 
-    def misled(self, *, cut: bool) -> bool:
-        """Whether a call that was told as whole was said otherwise again, or a piece of arguments may be its own."""
-        return self._contradicted or (self._may_lack and self._loses(cut=cut))
-
-    def _loses(self, *, cut: bool) -> bool:
-        """Whether a piece of arguments reached no call, or broke the one that took it; what was cut off breaks too."""
-        calls = [item for item in self._items.items if item.kind in CALLS and not item.ended and item.parts[0].text]
-        return self._lost or any(
-            item.parts[0].loose and not cut and parse_arguments(item.parts[0].text)[1] is not None
-            if is_text(item.body.get("name"))
-            else not self._items.is_placed(item)
-            for item in calls
-        )
+    def cut_calls(self, *, cut: bool) -> tuple[PartialCall, ...]:
+        """Return the call that the end of the answer may have cut off."""
+        cut = cut or (self._answer is not None and self._answer.choices[0].finish_reason in CUT)
+        last = self._items.items[-1] if self._items.items else None
+        return (last.parts[0].call,) if cut and last is not None and last.kind in CALLS else ()
 
     def settle(self, reason: str | None) -> None:
         """End what is open, and the answer."""
@@ -520,18 +491,16 @@ class Decoder(WireDecoder):
             self._read_response({})
         choice = self._answer.choices[0]
         ended = choice.raw_finish_reason, spelling_of(choice.opaque, ResponsesChoiceSpelling).has_details
-        finish = reason or read_finish(*ended, called=False, refused=False)
-        self._stray = self._stray or self._loses(cut=finish in CUT)
+        cut = (reason or read_finish(*ended, called=False, refused=False)) in CUT
         for item in self._items.items:
             if not item.ended and item.parts:
-                self._close(item, draft(item), whole=False if finish in CUT else None)
-        called = self._called or bool(self._held or self._broken or self._empty)
+                self._close(item, draft(item), whole=False if cut else None)
+        called = self.judge.called or self.judge.is_waiting
         finish = reason or read_finish(*ended, called=called, refused=self._refused)
-        if reason is not None:
-            self._empty = [(key, cut_off(call)) for key, call in self._empty]
         if self._lacks and finish in {"stop", "tool_calls"}:
             finish = "incomplete"
-        self._release(finish, last=True)
+        waited = self.judge.end(finish, self.cut_calls(cut=True), ended=reason is None)
+        self.events += [CallEnd(call.key, made) for call, made in waited]  # type: ignore[arg-type]
         self.events.append(ChoiceEnd(0, replace(choice, finish_reason=finish)))
 
     READERS: ClassVar[dict[str, tuple[Any, ...]]] = {
