@@ -25,7 +25,8 @@ _LINE_LIKE = re.compile(r"[:-](?=\d+[:-](?: |$))")
 class Query(Struct, frozen=True):
     """A search query: the pattern, and the files to search.
 
-    If `apart` is true, ignore rules end at the border of a repository.
+    `ignored` also searches files that `.gitignore` names. `accepts` tests each path, and `names` are the name
+    patterns that ripgrep can test. With `split_repositories`, ignore rules end at the border of a repository.
     """
 
     pattern: str
@@ -36,7 +37,7 @@ class Query(Struct, frozen=True):
     ignored: bool
     accepts: Callable[[str], bool]
     names: tuple[str, ...]
-    apart: bool = False
+    split_repositories: bool = False
 
 
 class FoundLine(Struct, frozen=True):
@@ -84,7 +85,7 @@ class HitCollector:
 
     def __init__(self, query: Query) -> None:
         self.query: Query = query
-        self._most = query.limit + 1
+        self._needed = query.limit + 1
         self._hits: dict[str, int] = {}
         self._total = 0
         self._last: str | None = None
@@ -93,7 +94,7 @@ class HitCollector:
 
     def wants(self, path: str) -> bool:
         """Return True if a file can be among the first."""
-        if self._total > 2 * self._most:
+        if self._total > 2 * self._needed:
             self._prune()
         if self._last is not None and path > self._last:
             self.more = True
@@ -116,7 +117,7 @@ class HitCollector:
         """Discard the files that cannot be among the first."""
         total = 0
         for path in sorted(self.records):
-            if total >= self._most:
+            if total >= self._needed:
                 self.drop(path)
                 self.more = True
             else:
@@ -136,7 +137,7 @@ class Report:
         self.changed = self.unreadable = self.long_lines = 0
 
     def add(self, path: str, lines: list[FoundLine]) -> None:
-        """Add the lines of a file; `path` is relative to the project folder."""
+        """Add the lines of a file; `path` is the path to show."""
         name = _LINE_LIKE.sub(lambda match: rf"\x{ord(match[0]):02x}", escape_name(path))
         context = self._query.context
         last_number = -1

@@ -156,7 +156,7 @@ def _adapt_breaks(data: bytes, start: int, end: int, replaced: bytes, old: bytes
 
 
 def ends_in_crlf(data: bytes, start: int, end: int) -> bool:
-    """Return True if the line at `start` to `end` ends in CRLF. If it is the last line, look at the line before it."""
+    """Return True if the line at `start` to `end` ends in CRLF. If it has no line break, look at the line before it."""
     next_break = data.find(LF, end)
     line_break = next_break if next_break >= 0 else data.rfind(LF, 0, start)
     return line_break > 0 and data[line_break - 1 : line_break] == b"\r"

@@ -152,25 +152,29 @@ def read_page(pieces: Iterable[str], address: str, sink: _Sink) -> None:
 
 
 class _PageReader(HTMLParser):
-    """Renders a page while its tags are parsed; wrongly nested tags do no harm."""
+    """Renders a page while its tags are parsed; wrongly nested tags do no harm.
+
+    Line breaks, the `prefix` of a line and the `[` of a link are pending until the next text is written, so that
+    elements without text leave nothing.
+    """
 
     def __init__(self, sink: _Sink, address: str) -> None:
         super().__init__(convert_charrefs=True)
         self.sink, self.address = sink, address
         self.lists: list[int | None] = []
-        self.until = self.before = self.link = self.label = ""
-        self.lines = self.skipping = self.preformatted = self.coding = 0
-        self.has_text = self.spaced = self.at_line = self.opening = False
+        self.skip_until = self.prefix = self.link = self.label = ""
+        self.pending_breaks = self.skip_depth = self.pre_depth = self.code_depth = 0
+        self.has_text = self.has_space = self.ends_in_break = self.is_link_pending = False
 
     def read(self, text: str) -> None:
         """Parse the next characters of the page."""
-        if self.until:
+        if self.skip_until:
             text = self.rawdata + text
-            _, end, remainder = text.partition(self.until)
+            _, end, remainder = text.partition(self.skip_until)
             if not end:
-                self.rawdata = text[1 - len(self.until) :] if len(self.until) > 1 else ""
+                self.rawdata = text[1 - len(self.skip_until) :] if len(self.skip_until) > 1 else ""
                 return
-            text, self.until, self.rawdata = remainder, "", ""
+            text, self.skip_until, self.rawdata = remainder, "", ""
         self.feed(text)
         if len(self.rawdata) > _PENDING_CHARACTERS:
             self._skip_endless()
@@ -181,20 +185,20 @@ class _PageReader(HTMLParser):
             self.handle_data(self.rawdata[:-20])
             self.rawdata = self.rawdata[-20:]
             return
-        self.until = "-->" if self.rawdata.startswith("<!--") else ">"
+        self.skip_until = "-->" if self.rawdata.startswith("<!--") else ">"
         self.rawdata = ""
 
     def end(self) -> None:
-        if not self.until and (self.cdata_elem is not None or not _TAG.match(self.rawdata)):
+        if not self.skip_until and (self.cdata_elem is not None or not _TAG.match(self.rawdata)):
             self.handle_data(unescape(self.rawdata))
         self._end_link()
-        if self.preformatted:
-            self.preformatted = 1
+        if self.pre_depth:
+            self.pre_depth = 1
             self._end_code()
 
     def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
-        self.skipping += tag in _SKIPPED
-        if self.skipping:
+        self.skip_depth += tag in _SKIPPED
+        if self.skip_depth:
             return
         attributes = dict(attrs)
         self._break(self._breaks_around(tag), _HEADINGS.get(tag, ""))
@@ -205,11 +209,11 @@ class _PageReader(HTMLParser):
                 self.lists.append(1 if tag == "ol" else None)
                 del self.lists[:-_DEEPEST_LIST]
             case "li":
-                self.before = self._bullet()
+                self.prefix = self._bullet()
             case "pre":
-                self.preformatted += 1
-                self.before = "```\n"
-            case "td" | "th" if self.has_text and not self.lines:
+                self.pre_depth += 1
+                self.prefix = "```\n"
+            case "td" | "th" if self.has_text and not self.pending_breaks:
                 self._write(" | ")
             case "hr":
                 self._mark("---")
@@ -221,33 +225,33 @@ class _PageReader(HTMLParser):
                 self._begin_link(attributes)
 
     def handle_endtag(self, tag: str) -> None:
-        if self.skipping or tag in _SKIPPED:
-            self.skipping = max(self.skipping - (tag in _SKIPPED), 0)
+        if self.skip_depth or tag in _SKIPPED:
+            self.skip_depth = max(self.skip_depth - (tag in _SKIPPED), 0)
             return
         match tag:
             case "ul" | "ol":
                 del self.lists[-1:]
-            case "pre" if self.preformatted:
+            case "pre" if self.pre_depth:
                 self._end_code()
             case "a":
                 self._end_link()
-            case "code" | "kbd" | "samp" if self.coding and not self.preformatted:
-                self.coding -= 1
+            case "code" | "kbd" | "samp" if self.code_depth and not self.pre_depth:
+                self.code_depth -= 1
                 self._write("`")
         self._break(self._breaks_around(tag))
 
     def handle_data(self, data: str) -> None:
         """Write text. White space collapses to one blank, except in preformatted code."""
-        if self.skipping or not data:
+        if self.skip_depth or not data:
             return
-        if self.preformatted:
-            self._write(data.removeprefix("\n") if self.before else data)
+        if self.pre_depth:
+            self._write(data.removeprefix("\n") if self.prefix else data)
             return
         words = _SPACE.sub(" ", data)
-        self.spaced = self.spaced or words.startswith(" ")
+        self.has_space = self.has_space or words.startswith(" ")
         if words.strip(" "):
             self._mark(words.strip(" "))
-            self.spaced = words.endswith(" ")
+            self.has_space = words.endswith(" ")
 
     def _breaks_around(self, tag: str) -> int:
         """Return how many line breaks surround an element; 0 if it is part of a line."""
@@ -262,48 +266,48 @@ class _PageReader(HTMLParser):
         return f"{indent}{number}. "
 
     def _begin_code(self, class_name: str) -> None:
-        if not self.preformatted:
-            self.coding += 1
+        if not self.pre_depth:
+            self.code_depth += 1
             self._mark("`")
-        elif self.before and (language := _LANGUAGE.search(class_name)):
-            self.before = f"```{language[1]}\n"
+        elif self.prefix and (language := _LANGUAGE.search(class_name)):
+            self.prefix = f"```{language[1]}\n"
 
     def _end_code(self) -> None:
-        self.preformatted -= 1
-        if not self.preformatted and not self.before:
-            self.sink("```" if self.at_line else "\n```")
-        self.before = "" if not self.preformatted else self.before
+        self.pre_depth -= 1
+        if not self.pre_depth and not self.prefix:
+            self.sink("```" if self.ends_in_break else "\n```")
+        self.prefix = "" if not self.pre_depth else self.prefix
 
     def _begin_link(self, attributes: dict[str, str | None]) -> None:
         self.link = _absolute_url(self.address, attributes.get("href") or "")
         self.label = _SPACE.sub(" ", attributes.get("aria-label") or attributes.get("title") or "").strip()
-        self.opening = bool(self.link)
+        self.is_link_pending = bool(self.link)
 
     def _end_link(self) -> None:
-        if self.link and self.opening and self.label:
+        if self.link and self.is_link_pending and self.label:
             self._mark(self.label)
-        if self.link and not self.opening:
+        if self.link and not self.is_link_pending:
             self._write(f"]({self.link})")
-        self.link, self.opening = "", False
+        self.link, self.is_link_pending = "", False
 
-    def _break(self, lines: int, before: str = "") -> None:
-        """Begin the next text on a line of its own, after the prefix `before`."""
-        if lines:
-            self.lines, self.spaced = max(self.lines, lines), False
-            if not self.preformatted:
-                self.before = before or self.before
+    def _break(self, breaks: int, prefix: str = "") -> None:
+        """Begin the next text after at least `breaks` line breaks, and after `prefix`."""
+        if breaks:
+            self.pending_breaks, self.has_space = max(self.pending_breaks, breaks), False
+            if not self.pre_depth:
+                self.prefix = prefix or self.prefix
 
     def _mark(self, text: str) -> None:
         """Write text, after a blank if one belongs there."""
-        self._write(text, " " if self.spaced and self.has_text and not self.lines else "")
-        self.spaced = False
+        self._write(text, " " if self.has_space and self.has_text and not self.pending_breaks else "")
+        self.has_space = False
 
     def _write(self, text: str, space: str = "") -> None:
         if text:
-            bracket = "[" if self.opening else ""
-            self.sink(("\n" * self.lines if self.has_text else "") + self.before + space + bracket + text)
-            self.has_text, self.opening, self.lines, self.before = True, False, 0, ""
-            self.at_line = text.endswith("\n")
+            bracket = "[" if self.is_link_pending else ""
+            self.sink(("\n" * self.pending_breaks if self.has_text else "") + self.prefix + space + bracket + text)
+            self.has_text, self.is_link_pending, self.pending_breaks, self.prefix = True, False, 0, ""
+            self.ends_in_break = text.endswith("\n")
 
 
 def _absolute_url(address: str, href: str) -> str:

@@ -119,7 +119,9 @@ def search_command(path: str, query: Query, *, file: bool, more: Sequence[str] =
     if file:
         return [*options, "--text", "--no-heading", "--no-filename", "-e", query.pattern, "--", "-"]
     options += ["--heading", "--null", "--with-filename", "--max-filesize=100M", "--glob=!.git"]
-    options.append("--no-ignore" if query.ignored else "--require-git" if query.apart else "--no-require-git")
+    options.append(
+        "--no-ignore" if query.ignored else "--require-git" if query.split_repositories else "--no-require-git"
+    )
     for name in query.names:
         options.append(f"--type-add=wanted:{name}")
     if query.names:

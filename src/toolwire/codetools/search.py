@@ -124,14 +124,14 @@ class Search:
             raise error from None
         self._search(None)
 
-    def _search(self, rg: str | None) -> None:
+    def _search(self, program: str | None) -> None:
         try:
             with self._workspace.open_folder(self._location) as fd:
-                self._search_folder(fd, rg)
+                self._search_folder(fd, program)
         except PathRefused as problem:
             if problem.code != "not_a_folder":
                 raise
-            self._search_file(rg)
+            self._search_file(program)
 
     @contextlib.contextmanager
     def _wait_for_slot(self) -> Iterator[None]:
@@ -156,13 +156,13 @@ class Search:
         if TIME_IS_UP not in self._notices:
             self._notices.append(TIME_IS_UP)
 
-    def _search_folder(self, fd: int, rg: str | None) -> None:
-        query = self._query if rg is None else self._query_for(rg, fd)
-        if rg is None or self._misses_edges(rg, query, fd):
+    def _search_folder(self, fd: int, program: str | None) -> None:
+        query = self._query if program is None else self._query_for(program, fd)
+        if program is None or self._misses_edges(program, query, fd):
             self._walk(fd)
             return
         collector = HitCollector(query)
-        self._run(rg, fd, None, collector)
+        self._run(program, fd, None, collector)
         for path in sorted(collector.records):
             if self._report.full:
                 return
@@ -170,23 +170,23 @@ class Search:
         if collector.more and not self._report.full:
             self._report.full = "limit"
 
-    def _search_file(self, rg: str | None) -> None:
+    def _search_file(self, program: str | None) -> None:
         with self._workspace.open_file(self._location) as fd:
             head = os.pread(fd, 64 * 1024, 0)
             if b"\0" in head and head[:2] not in MARKS:
                 raise PathRefused("not_text", self._location.requested, _BINARY_REASON)
             collector = HitCollector(self._query)
             with open_root_folder(self._location.root, ()) as folder:
-                if rg is None or self._misses_edges(rg, self._query, folder, fd):
+                if program is None or self._misses_edges(program, self._query, folder, fd):
                     self._read_file(fd)
                     return
-                self._run(rg, folder, fd, collector)
+                self._run(program, folder, fd, collector)
             self._report_lines(fd, self._location, collector.records.get("", []))
 
     # With ripgrep.
 
-    def _run(self, rg: str, folder: int, file: int | None, collector: HitCollector) -> None:
-        argv = ripgrep.search_command(rg, collector.query, file=file is not None)
+    def _run(self, program: str, folder: int, file: int | None, collector: HitCollector) -> None:
+        argv = ripgrep.search_command(program, collector.query, file=file is not None)
         run = ripgrep.Run(argv, folder, file, self._stop, self._deadline)
         reader = ripgrep.OutputReader(collector, None if file is None else "")
         with closing(run.chunks()) as chunks:
@@ -195,7 +195,7 @@ class Search:
         if not run.in_time:
             self._note_timeout()
         elif run.code == 2 and not collector.records:
-            message = ripgrep.pattern_error(rg, self._query, folder, self._stop)
+            message = ripgrep.pattern_error(program, self._query, folder, self._stop)
             if message is not None:
                 raise (_Unfinished if ripgrep.TOO_LARGE in message else ToolError)(
                     f"the pattern cannot be used: {message}"
@@ -207,13 +207,13 @@ class Search:
     def _has_output(self, argv: list[str], folder: int, file: int | None = None) -> bool:
         return ripgrep.Run(argv, folder, file, self._stop, self._deadline).has_output()
 
-    def _misses_edges(self, rg: str, query: Query, folder: int, file: int | None = None) -> bool:
+    def _misses_edges(self, program: str, query: Query, folder: int, file: int | None = None) -> bool:
         """Return True if the files have line edges that this ripgrep does not find."""
-        if not ripgrep.misses_edges(rg, query):
+        if not ripgrep.misses_edges(program, query):
             return False
-        return self._has_output(ripgrep.lone_cr_command(rg, query, file=file is not None), folder, file)
+        return self._has_output(ripgrep.lone_cr_command(program, query, file=file is not None), folder, file)
 
-    def _query_for(self, rg: str, fd: int) -> Query:
+    def _query_for(self, program: str, fd: int) -> Query:
         """Return the query with the ignore rules that ripgrep does not apply itself.
 
         These are the rules of the folders above, and the borders of repositories inside. If ripgrep applies rules
@@ -224,8 +224,12 @@ class Search:
             return self._query
         above, accepts = levels_above(self._location), self._query.accepts
         ignoring = IgnoreTree(self._location, fd, above)
-        apart = ignoring.is_in_repository or self._has_output(ripgrep.repositories_command(rg), fd)
-        return replace(self._query, apart=apart, accepts=lambda path: accepts(path) and not ignoring.is_ignored(path))
+        split_repositories = ignoring.is_in_repository or self._has_output(ripgrep.repositories_command(program), fd)
+        return replace(
+            self._query,
+            split_repositories=split_repositories,
+            accepts=lambda path: accepts(path) and not ignoring.is_ignored(path),
+        )
 
     def _report_file(self, location: ProjectPath, records: list[RipgrepHit]) -> None:
         try:
