@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from toolwire.config import read_settings
 from toolwire.dialects import dialect
 from toolwire.gateway import Gateway, serving
+from toolwire.gateway.context import Tools
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes
-from toolwire.gateway.turn import Tools
 from toolwire.gateway.upstream import Uplink
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator

@@ -10,7 +10,7 @@ import pytest
 from tests.traces.postgres import Database, Postgres
 from toolwire.gateway import accounts as accounts_module
 from toolwire.gateway.accounts import Accounts, Reservation
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.keys import Key, Limit, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.memory import StoredMemory

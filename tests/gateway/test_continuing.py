@@ -24,12 +24,12 @@ from toolwire.dialects import dialect
 from toolwire.gateway import app
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.choosing import Choosing
+from toolwire.gateway.context import leave
 from toolwire.gateway.continuing import GO_ON
 from toolwire.gateway.keys import limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes
-from toolwire.gateway.turn import leave
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import (
     Context,

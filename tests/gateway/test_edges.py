@@ -10,12 +10,12 @@ from tests.gateway.standing import at, send
 from tests.gateway.test_choosing import A, B, Clock
 from toolwire.config import GatewaySettings
 from toolwire.gateway.choosing import Choosing
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.headers import going_up
 from toolwire.gateway.prices import estimate, used
 from toolwire.gateway.reports import Reports
+from toolwire.gateway.response_store import page
 from toolwire.gateway.routes import Goal, Routes
-from toolwire.gateway.stored import page
 from toolwire.types import Loss, Usage
 from toolwire.wire.bodies import members_of
 

@@ -25,8 +25,8 @@ from tests.gateway.standing import Answered, send, standing
 from tests.gateway.test_keys import Guarded, guarded
 from tests.gateway.test_sockets import create, heard, opened, until
 from tests.gateway.test_stored import client_of
-from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Item, StoredEntry
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.memory import ProcessMemory, StoredMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.starting import url_of_database

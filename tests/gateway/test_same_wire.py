@@ -9,7 +9,7 @@ from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
 from toolwire.dialects import dialect, traits_of
-from toolwire.gateway.passing import OtherAnswer, with_model, with_stand_ins, without_shown
+from toolwire.gateway.passthrough import OtherAnswer, with_model, with_stand_ins, without_shown
 from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
 from toolwire.types import Thinking, ToolCall

@@ -12,7 +12,7 @@ from tests.gateway.standing import TWO_WIRES, WIRES, standing
 from tests.gateway.test_clients import head, question, slow_model, until
 from toolwire.dialects import dialect
 from toolwire.gateway import serving
-from toolwire.gateway.passing import PassedStream
+from toolwire.gateway.passthrough import PassedStream
 from toolwire.streams.accumulation import events_of
 from toolwire.types import Choice, Message, Response, Text, ToolCall
 

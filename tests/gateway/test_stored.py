@@ -12,7 +12,7 @@ from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, There, at, post
 from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
 from toolwire.gateway.memory import MemoryPart, ProcessMemory
-from toolwire.gateway.stored import whole
+from toolwire.gateway.response_store import whole
 from toolwire.gateway.stored_turns import Turns
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall
@@ -360,7 +360,7 @@ def test_what_is_gone_on_from_is_reserved_and_guessed_as_well(guarded: Guarded) 
 
 
 async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
-    from toolwire.gateway.stored import kept_of
+    from toolwire.gateway.response_store import kept_of
     from toolwire.providers import PROVIDERS
     from toolwire.wire.bodies import members_of
 

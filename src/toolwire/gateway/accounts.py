@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import StoreFailed
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.keys import Key, Limit, id_in, refuse_key
 from toolwire.gateway.ledger import Admission, Estimate, LimitLedger, Window, window_of
 

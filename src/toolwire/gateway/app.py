@@ -26,18 +26,18 @@ from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
 from toolwire.gateway.auditing import AuditedTurn, shown_keys
-from toolwire.gateway.endings import Refused, reply_of, wire_near
+from toolwire.gateway.context import JSON, LEFT, PREWARMS, RECEIVING, Answering, Incoming, Served, Tools
+from toolwire.gateway.errors import Refused, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.request_record import RequestRecord
+from toolwire.gateway.response_store import fetch, summed_up, text_of, to_sum_up
 from toolwire.gateway.routes import Routes, Upward
+from toolwire.gateway.routing import lead, way_of
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
-from toolwire.gateway.stored import fetch, summed_up, text_of, to_sum_up
 from toolwire.gateway.stored_turns import Turns
-from toolwire.gateway.turn import JSON, LEFT, PREWARMS, RECEIVING, Answering, Incoming, Served, Tools
-from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
 from toolwire.translation.paths import Asked, methods_of, read_path, with_one_version
 from toolwire.types import Error

@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.errors import LossyTranslation, ToolwireError
-from toolwire.gateway.endings import FORGOTTEN, Refused, error_in, error_of
+from toolwire.gateway.context import JSON, Answering, Incoming, Served, Tools
+from toolwire.gateway.errors import FORGOTTEN, Refused, error_in, error_of
 from toolwire.gateway.headers import coming_down, going_up
 from toolwire.gateway.offloading import LARGE
-from toolwire.gateway.passing import (
+from toolwire.gateway.passthrough import (
     may_be_signed,
     signatures_of,
     with_model,
@@ -30,10 +31,9 @@ from toolwire.gateway.passing import (
     without_shown,
 )
 from toolwire.gateway.prices import used
+from toolwire.gateway.response_store import text_of, whole
 from toolwire.gateway.routes import Goal
-from toolwire.gateway.stored import text_of, whole
-from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
-from toolwire.gateway.wording import wording
+from toolwire.gateway.text_format import wording
 from toolwire.providers.addressing import url_of
 from toolwire.translation import translate
 from toolwire.translation.exchange import Exchange, exchange

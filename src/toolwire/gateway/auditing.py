@@ -28,7 +28,7 @@ from msgspec import Struct
 from toolwire.client.tracing import plain_content
 from toolwire.dialects import dialect
 from toolwire.errors import StoreFailed, ToolwireError
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.scrubbing import Known, scrub
 from toolwire.traces.trace import Trace
 from toolwire.types import Message, Part, Request, ToolCall, ToolResult

@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Appended, Item, StoredEntry
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.memory import Memory
-from toolwire.gateway.stored import as_list, page
+from toolwire.gateway.response_store import as_list, page
 from toolwire.gateway.stored_turns import Turns, as_items, conversation_key
 from toolwire.types.readable import readable
 

@@ -19,11 +19,13 @@ from toolwire.dialects import Dialect
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
+from toolwire.gateway.context import JSON, Answering, Incoming, Served, Tools
 from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.headers import coming_down, kind_of
+from toolwire.gateway.keepalive import Pulse
 from toolwire.gateway.masking import MaskedStream
-from toolwire.gateway.passing import (
+from toolwire.gateway.passthrough import (
     OtherAnswer,
     PassedStream,
     counts_in,
@@ -31,10 +33,8 @@ from toolwire.gateway.passing import (
     may_be_signed,
     signatures_of,
 )
-from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
 from toolwire.gateway.routes import Goal
-from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
 from toolwire.translation.exchange import Exchange
 from toolwire.translation.exchange_answer import ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream

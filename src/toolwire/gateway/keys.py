@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.types.readable import readable
 
 NANO = 1_000_000_000

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct, field
 
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Appended, Item, StoredEntry, bytes_of, bytes_of_item, column_key
+from toolwire.gateway.errors import Refused
 
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 60.0

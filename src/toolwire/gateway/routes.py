@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField, meant
-from toolwire.gateway.wording import check_format
+from toolwire.gateway.text_format import check_format
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.addressing import headers_of
 from toolwire.providers.catalogue import models

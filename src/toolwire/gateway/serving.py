@@ -28,7 +28,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from toolwire.gateway.app import Gateway
-from toolwire.gateway.turn import leave
+from toolwire.gateway.context import leave
 from toolwire.gateway.waiting_connections import WaitingConnections, network_of
 
 _HEAD_SECONDS = 15.0

@@ -17,8 +17,8 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from toolwire.gateway.context import PASS_ON, RECEIVING
 from toolwire.gateway.intake import Receiving
-from toolwire.gateway.turn import PASS_ON, RECEIVING
 
 _SECONDS = 60.0
 _TOO_LONG, _TOO_SLOW = 1009, 1008

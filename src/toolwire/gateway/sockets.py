@@ -23,7 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from toolwire.gateway.context import PASS_ON, PREWARMS, leave
 from toolwire.gateway.memory import MemoryPart, ProcessMemory
+from toolwire.gateway.response_store import event_answer, kept_of
 from toolwire.gateway.socket_messages import (
     NOTHING,
     Create,
@@ -40,9 +42,7 @@ from toolwire.gateway.socket_messages import (
     read_value,
     steer_error,
 )
-from toolwire.gateway.stored import event_answer, kept_of
 from toolwire.gateway.stored_turns import Turns
-from toolwire.gateway.turn import PASS_ON, PREWARMS, leave
 from toolwire.wire.framing import EventStream
 
 _log = logging.getLogger(__name__)

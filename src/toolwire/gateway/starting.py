@@ -20,6 +20,7 @@ from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
 from toolwire.gateway.app import Gateway, Places
 from toolwire.gateway.auditing import Audit
+from toolwire.gateway.context import CONNECTED_SECONDS, INTAKE, Tools
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
@@ -27,7 +28,6 @@ from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes, Upward, providers_of
-from toolwire.gateway.turn import CONNECTED_SECONDS, INTAKE, Tools
 from toolwire.providers import PROVIDERS, Provider
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -28,7 +28,7 @@ from toolwire import (
     translate,
 )
 from toolwire.errors import InvalidField
-from toolwire.gateway.wording import wording
+from toolwire.gateway.text_format import wording
 from toolwire.wire.transport import HttpRequest
 
 WEATHER = Tool("get_weather", "", {"type": "object", "properties": {"city": {"type": "string"}}})

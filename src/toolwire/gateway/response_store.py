@@ -23,7 +23,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from toolwire.dialects import dialect, traits_of
-from toolwire.gateway.endings import Refused, error_in, error_of, reply_of
+from toolwire.gateway.errors import Refused, error_in, error_of, reply_of
 from toolwire.gateway.headers import kind_of
 from toolwire.gateway.masking import MaskedStream, ProviderSecrets
 from toolwire.gateway.stored_turns import LONGEST_ID, REFERS, StoredItem, StoredTurn, Turns, as_items, reference_in

@@ -19,16 +19,16 @@ from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Reservation
 from toolwire.gateway.attempt import Attempt, Failure
 from toolwire.gateway.choosing import conversation_of
+from toolwire.gateway.context import Answering, Incoming, Served, Tools
 from toolwire.gateway.continuing import GoingOn
 from toolwire.gateway.delivery import Delivery, Leg
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
+from toolwire.gateway.response_store import WIRE, Keeper, is_kept, text_of
 from toolwire.gateway.routes import FoundRoute, Goal, Routes
-from toolwire.gateway.stored import WIRE, Keeper, is_kept, text_of
 from toolwire.gateway.stored_turns import StoredTurn, Turns
-from toolwire.gateway.turn import Answering, Incoming, Served, Tools
 from toolwire.translation.paths import Asked
 from toolwire.wire.bodies import members_of
 

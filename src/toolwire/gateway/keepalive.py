@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from toolwire.gateway.turn import Answering
+from toolwire.gateway.context import Answering
 
 
 class Pulse:
