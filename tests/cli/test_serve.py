@@ -220,7 +220,7 @@ def test_a_log_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) ->
         written.append(text)
         raise BrokenPipeError
 
-    seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).seen
+    seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).log
     monkeypatch.setattr("sys.stderr.write", write)
     assert seen is not None
     seen(RECORD)

@@ -319,7 +319,7 @@ def test_on_each_wire_a_client_that_leaves_pays_for_its_prompt(
     until(lambda: any(one.status for one in guarded.model.requests))
     asked.leave()
     until(lambda: taken_by_now(guarded) == [1, prompt(encoded.json)])
-    assert (seen[0]["ending"], seen[0]["input_tokens"], seen[0]["guessed"]) == (
+    assert (seen[0]["ending"], seen[0]["input_tokens"], seen[0]["estimated"]) == (
         "client gone",
         prompt(encoded.json),
         True,

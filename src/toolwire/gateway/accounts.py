@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import StoreFailed
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import Key, Limit, id_in, refuse_key
 from toolwire.gateway.ledger import Admission, Estimate, LimitLedger, Window, window_of
 
@@ -107,11 +107,11 @@ class Accounts:
         self._note_success()
         return found
 
-    def _note_failure(self, problem: BaseException) -> Refused:
+    def _note_failure(self, problem: BaseException) -> GatewayError:
         if str(problem) != self._failing:  # every request is refused now, and one line says why
             _log.error("the ledger failed: %s", problem, exc_info=None if isinstance(problem, StoreFailed) else problem)
         self._failing = str(problem)
-        return Refused("overloaded", "who may ask cannot be found out now", retry_after=5)
+        return GatewayError("overloaded", "who may ask cannot be found out now", retry_after=5)
 
     def _note_success(self) -> None:
         if self._failing is not None:
@@ -180,10 +180,10 @@ class Accounts:
             return
         # Nobody knows whether the transaction was committed. To settle a request twice changes nothing.
         self._settled |= settled | {one.admission.number: {} for one in waiting}
-        refused = self._note_failure(problem)
+        rejection = self._note_failure(problem)
         for one in waiting:
             if not one.answer.done():
-                one.answer.set_exception(refused)
+                one.answer.set_exception(rejection)
         self._write_within(_RETRY)
 
     def _answer(self, one: _Waiting, full: Window | None) -> None:
@@ -217,10 +217,10 @@ def _estimate(key: Key, limit: Limit, amount: int, now: float) -> Estimate:
     return Estimate(window_of(key, limit, now), most, limit.amount)
 
 
-def _refused(limits: tuple[Limit, ...], window: Window, now: float) -> Refused:
+def _refused(limits: tuple[Limit, ...], window: Window, now: float) -> GatewayError:
     """Say which limit is reached, and when its window ends."""
     limit = next(one for one in limits if (one.kind, one.window) == (window.kind, window.unit))
     what = f"${limit}" if limit.kind == "budget" else f"{limit} {limit.kind}"
     wait = max(1, math.ceil(window.start + limit.seconds - now))
     message = f"this key has no more of its {limit.kind} ({what}) in this {limit.window}"
-    return Refused("rate_limit", message, code="limit_reached", retry_after=wait)
+    return GatewayError("rate_limit", message, code="limit_reached", retry_after=wait)

@@ -25,21 +25,30 @@ from toolwire.dialects import traits_of
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
-from toolwire.gateway.auditing import AuditedTurn, shown_keys
-from toolwire.gateway.context import JSON, LEFT, PREWARMS, RECEIVING, Answering, Incoming, Served, Tools
-from toolwire.gateway.errors import Refused, reply_of, wire_near
+from toolwire.gateway.auditing import AuditedTurn, visible_keys
+from toolwire.gateway.context import (
+    JSON,
+    LEFT,
+    PREWARMS,
+    RECEIVING,
+    ClientRequest,
+    GatewayContext,
+    RequestOutcome,
+    ResponseWriter,
+)
+from toolwire.gateway.errors import GatewayError, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.request_record import RequestRecord
-from toolwire.gateway.response_store import fetch, summed_up, text_of, to_sum_up
-from toolwire.gateway.routes import Routes, Upward
-from toolwire.gateway.routing import lead, way_of
+from toolwire.gateway.response_store import compacted_response, fetch, summary_request, text_of
+from toolwire.gateway.routes import Routes, UpstreamNetwork
+from toolwire.gateway.routing import handle_request, resolve_route
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
 from toolwire.gateway.stored_turns import Turns
 from toolwire.providers.listing import list_models, show_model
-from toolwire.translation.paths import Asked, methods_of, read_path, with_one_version
+from toolwire.translation.paths import RouteMatch, methods_of, read_path, with_one_version
 from toolwire.types import Error
 from toolwire.wire.bodies import members_of, read_body
 
@@ -72,7 +81,7 @@ class BodyLimits(Struct, frozen=True):
     seconds: float = 60.0
 
 
-class Places(Struct, frozen=True):
+class AllowedOrigins(Struct, frozen=True):
     """By which names this gateway is called, and from which pages; on loopback by those of this machine alone."""
 
     hosts: tuple[str, ...] = ()
@@ -90,38 +99,38 @@ class Places(Struct, frozen=True):
         return named and (not origin or origin in self.origins or near)
 
 
-_allowed = lru_cache(256)(Places.allow)
+_allowed = lru_cache(256)(AllowedOrigins.allow)
 
 
 class Gateway:
     """Answers requests over ASGI.
 
     `places` refuses what a browser's page or a name that leads here may send. `seen` and `watchers` are told of each
-    request, `figures` gives what `/metrics` says. With a `program_key`, only requests with that key are answered.
+    request, `metrics` gives what `/metrics` says. With a `program_key`, only requests with that key are answered.
     """
 
     def __init__(
         self,
-        tools: Tools,
+        context: GatewayContext,
         limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
         *,
-        places: Places = Places(),  # noqa: B008 - frozen
-        seen: Callable[[RequestRecord], None] | None = None,
+        allowed_origins: AllowedOrigins = AllowedOrigins(),  # noqa: B008 - frozen
+        log: Callable[[RequestRecord], None] | None = None,
     ) -> None:
-        self.tools: Tools = tools
+        self.context: GatewayContext = context
         self.limits: BodyLimits = limits
-        self.places: Places = places
-        self.seen: Callable[[RequestRecord], None] | None = seen
+        self.allowed_origins: AllowedOrigins = allowed_origins
+        self.log: Callable[[RequestRecord], None] | None = log
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
-        self.watchers: list[Callable[[RequestRecord], None]] = []
-        self.figures: Callable[[], bytes] | None = None
+        self.observers: list[Callable[[RequestRecord], None]] = []
+        self.metrics: Callable[[], bytes] | None = None
 
-    def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
+    def renew(self, routes: Routes, prices: Prices, upstream_network: UpstreamNetwork) -> None:
         """Take other routes, prices and ways up; what runs ends by the old ones."""
-        self.tools = replace(self.tools, routes=routes, prices=prices, proxy=upward.proxy)
-        self.tools.transport.upward = upward  # type: ignore[attr-defined]
+        self.context = replace(self.context, routes=routes, prices=prices, proxy=upstream_network.proxy)
+        self.context.transport.upstream_network = upstream_network  # type: ignore[attr-defined]
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         """Answer one request."""
@@ -139,28 +148,28 @@ class Gateway:
             if await request.may_open():
                 if RECEIVING in scope:
                     scope[RECEIVING].set_owner(request.owner)
-                connected, owner = self.tools.connected, request.owner
-                await Socket(self, scope, receive, send, stall=self.tools.stall, owner=owner, memory=connected).run()
+                connected, owner = self.context.connected, request.owner
+                await Socket(self, scope, receive, send, stall=self.context.stall, owner=owner, memory=connected).run()
 
     async def _live(self, receive: _Receive, send: _Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                close = getattr(self.tools.transport, "aclose", None)
+                close = getattr(self.context.transport, "aclose", None)
                 if close is not None:
                     await close()
-                self.tools.memory.close()
-                self.tools.offloader.close()
-                if self.tools.accounts is not None:
-                    await self.tools.accounts.close()
-                if self.tools.audit is not None:
-                    await self.tools.audit.aclose()
+                self.context.memory.close()
+                self.context.offloader.close()
+                if self.context.accounts is not None:
+                    await self.context.accounts.close()
+                if self.context.audit is not None:
+                    await self.context.audit.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})
 
 
-class _Gone(Exception):
+class ClientDisconnected(Exception):
     """The client has left."""
 
 
@@ -175,12 +184,12 @@ class _Request:
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         self.begun = False
         self.ended = False
-        self.served = Served()
-        self.asked = read_path(self.path, self.headers)
-        self.wire = wire_near(self.path, self.headers) if self.asked is None else self.asked.dialect
+        self.outcome = RequestOutcome()
+        self.endpoint = read_path(self.path, self.headers)
+        self.wire = wire_near(self.path, self.headers) if self.endpoint is None else self.endpoint.dialect
         self.key: Key | None = None
         self.page = ""  # the origin of a page that may ask
-        self.audited: Incoming | None = None
+        self.audited: ClientRequest | None = None
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> None:
@@ -188,37 +197,44 @@ class _Request:
         start = time.monotonic()
         try:
             await self._answer()
-        except Refused as refused:
-            await self._refuse(refused.error, refused.headers)
+        except GatewayError as rejection:
+            await self._refuse(rejection.error, rejection.headers)
         except InvalidBody as problem:
             await self._refuse(Error("invalid_request", str(problem), 400))
-        except _Gone:
-            self.served.ending = self.served.ending or "client gone"
+        except ClientDisconnected:
+            self.outcome.ending = self.outcome.ending or "client gone"
         except Exception:  # noqa: BLE001 - whatever fails here is told to the client as ours
             _log.exception("request %s failed", self.identity)
             await self._refuse(Error("server", "the gateway failed; its log says why", 500))
         self._tell(time.monotonic() - start)
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(GatewayError):
             await self._record()
 
     async def _record(self) -> None:
         """Have the calls of this turn recorded, once."""
-        served, audit, incoming = self.served, self.gateway.tools.audit, self.audited
-        if audit is None or incoming is None or not served.status:
+        outcome, audit, client_request = self.outcome, self.gateway.context.audit, self.audited
+        if audit is None or client_request is None or not outcome.status:
             return
         self.audited = None
-        goal = served.legs[-1].goal if served.legs else served.goal
-        losses = tuple(str(loss) for loss in served.losses if loss.severity == "semantic")
-        who = (self.identity, incoming.owner, self.wire, incoming.full_path, incoming.body, served.said)
-        await audit.record(AuditedTurn(*who, goal, losses, shown_keys(self.headers), time.time()))
+        candidate = outcome.continuations[-1].provider if outcome.continuations else outcome.provider
+        losses = tuple(str(loss) for loss in outcome.losses if loss.severity == "semantic")
+        who = (
+            self.identity,
+            client_request.owner,
+            self.wire,
+            client_request.full_path,
+            client_request.body,
+            outcome.recorded_answer,
+        )
+        await audit.record(AuditedTurn(*who, candidate, losses, visible_keys(self.headers), time.time()))
 
     async def may_open(self) -> bool:
         """Whether a WebSocket may be opened here; if not, it is refused."""
         start = time.monotonic()
         try:
             await self._check_socket()
-        except Refused as refused:
-            await self._refuse(refused.error)
+        except GatewayError as rejection:
+            await self._refuse(rejection.error)
             self._tell(time.monotonic() - start)
             return False
         return True
@@ -227,30 +243,30 @@ class _Request:
         self._check_place()
         await self._check_key()
         if not (self.path == SOCKET_PATH and self.gateway.websocket):
-            raise Refused("not_found", _NO_SOCKET)
+            raise GatewayError("not_found", _NO_SOCKET)
 
     def _tell(self, seconds: float) -> None:
-        served, tokens = self.served, self.served.tokens
-        watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
-        if not watchers:
+        outcome, tokens = self.outcome, self.outcome.tokens
+        observers = self.gateway.observers if self.gateway.log is None else [*self.gateway.observers, self.gateway.log]
+        if not observers:
             return
         record = RequestRecord(
             request=self.identity,
             key=self.owner,
             path=self.path[:200],
             wire=self.wire,
-            status=served.status,
-            model=served.model[:200],
-            goal=served.goal,
-            ending=served.ending,
+            status=outcome.status,
+            model=outcome.model[:200],
+            provider=outcome.provider,
+            ending=outcome.ending,
             seconds=round(seconds, 6),
             input_tokens=tokens.input if tokens is not None else None,
             output_tokens=tokens.output if tokens is not None else None,
-            guessed=tokens is not None and tokens.guessed,
-            cost=served.cost / NANO,
-            went_on=[leg.goal for leg in served.legs] or UNSET,
+            estimated=tokens is not None and tokens.estimated,
+            cost=outcome.cost / NANO,
+            continued_by=[continuation.provider for continuation in outcome.continuations] or UNSET,
         )
-        for watch in watchers:
+        for watch in observers:
             watch(record)
 
     async def _answer(self) -> None:
@@ -261,12 +277,12 @@ class _Request:
             await self._send(b"", False)
             return
         await self._check_key()
-        asked = self.asked
+        asked = self.endpoint
         if asked is None:
             await self._answer_ours()
             return
         if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
-            raise Refused("not_found", _NO_SOCKET)
+            raise GatewayError("not_found", _NO_SOCKET)
         if asked.action == "conversation":
             body = await self._read() if self.method == "POST" else b""
             query = self.scope.get("query_string", b"").decode("latin-1")
@@ -278,24 +294,24 @@ class _Request:
                 await self._reply(200, b"{}")
         elif self.method in _STORED.get(asked.action, ()):
             query = self.scope.get("query_string", b"").decode("latin-1")
-            client = Answering(self._begin, self._send)
-            await self._unless_left(fetch(self.gateway.tools, self._turns, asked, self.method, query, client))
+            client = ResponseWriter(self._begin, self._send)
+            await self._unless_left(fetch(self.gateway.context, self._turns, asked, self.method, query, client))
         else:
             await self._answer_wire(asked)
 
-    async def _answer_wire(self, asked: Asked) -> None:
+    async def _answer_wire(self, asked: RouteMatch) -> None:
         """Answer a path of a wire."""
         if self.method not in methods_of(asked):
             if asked.action in ("model", "retrieve"):
-                raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
-            raise Refused.method(self.method, self.path[:200], _STORED.get(asked.action) or methods_of(asked))
+                raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+            raise GatewayError.method(self.method, self.path[:200], _STORED.get(asked.action) or methods_of(asked))
         if asked.method == "GET":
             await self._inform(asked)
             return
         body = await self._read()
         match asked.action:
             case "answer" | "other":
-                await self._lead(asked, body)
+                await self._handle_request(asked, body)
             case "count":
                 await self._count(asked, body)
             case "compact":
@@ -305,18 +321,18 @@ class _Request:
 
     @property
     def _counted(self) -> contextlib.AbstractAsyncContextManager[None]:
-        return counted(self.gateway.tools.accounts, self.key)
+        return counted(self.gateway.context.accounts, self.key)
 
     @property
     def _turns(self) -> Turns:
-        return Turns([MemoryPart(self.gateway.tools.memory)], self.owner)
+        return Turns([MemoryPart(self.gateway.context.memory)], self.owner)
 
-    async def _compact(self, asked: Asked, body: bytes) -> None:
+    async def _compact(self, asked: RouteMatch, body: bytes) -> None:
         """Have a conversation summed up: by its vendor, or by a model of another wire."""
         members_of(body)
-        way = self.gateway.tools.routes.find(await self.gateway.tools.offloader.run(len(body), _named, body))
-        if way is None or way.goals[0].provider.dialect == asked.dialect:
-            await self._lead(asked, body)
+        route = self.gateway.context.routes.find(await self.gateway.context.offloader.run(len(body), _named, body))
+        if route is None or route.candidates[0].provider.dialect == asked.dialect:
+            await self._handle_request(asked, body)
             return
         heard = bytearray()
 
@@ -327,25 +343,27 @@ class _Request:
             heard.extend(data)
 
         told: dict[str, str] = {}
-        summing = Asked("answer", asked.dialect)
-        await self._lead(summing, to_sum_up(body), "/v1/responses", Answering(begin, send))
-        if self.served.status == _GOOD:
-            heard[:] = summed_up(body, bytes(heard), self.identity, self.gateway.tools.all_secrets())
-        await self._reply(self.served.status, bytes(heard), **told)
+        summing = RouteMatch("answer", asked.dialect)
+        await self._handle_request(summing, summary_request(body), "/v1/responses", ResponseWriter(begin, send))
+        if self.outcome.status == _GOOD:
+            heard[:] = compacted_response(body, bytes(heard), self.identity, self.gateway.context.all_secrets())
+        await self._reply(self.outcome.status, bytes(heard), **told)
 
     def _check_place(self) -> None:
         """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
         page = self.headers.get("origin", "")
-        if _allowed(self.gateway.places, self.headers.get("host", ""), page):
+        if _allowed(self.gateway.allowed_origins, self.headers.get("host", ""), page):
             self.page = page
         elif (
-            self.gateway.places.loopback or self.path not in _OPEN
+            self.gateway.allowed_origins.loopback or self.path not in _OPEN
         ):  # who looks whether it lives knows its address only
-            raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
+            raise GatewayError(
+                "permission", "this gateway does not answer to this host, or to pages of this origin", 403
+            )
 
     async def _check_key(self) -> None:
         """Find out who asks, where keys are kept; only two paths tell nothing that needs one."""
-        accounts, program_key = self.gateway.tools.accounts, self.gateway.program_key
+        accounts, program_key = self.gateway.context.accounts, self.gateway.program_key
         if self.path in _OPEN:
             return
         query = self.scope.get("query_string", b"").decode("latin-1")
@@ -364,56 +382,58 @@ class _Request:
         most, pieces, size = self.gateway.limits.body, [], 0
         length = self.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 20):
-            raise Refused("invalid_request", "content-length must be a number", 400)
+            raise GatewayError("invalid_request", "content-length must be a number", 400)
         if int(length) > most:
-            raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+            raise GatewayError("invalid_request", f"the body has more than {most} bytes", 413)
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refused("invalid_request", "a body must not be compressed", 415)
+            raise GatewayError("invalid_request", "a body must not be compressed", 415)
         task: Any = asyncio.current_task()
         late = asyncio.get_running_loop().call_later(self.gateway.limits.seconds, task.cancel, _LATE)
         try:
             while True:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    raise _Gone
+                    raise ClientDisconnected
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > most:
-                    raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+                    raise GatewayError("invalid_request", f"the body has more than {most} bytes", 413)
                 if not message.get("more_body"):
                     return b"".join(pieces)
         except asyncio.CancelledError as cancelled:
             if cancelled.args != (_LATE,):
                 raise
             task.uncancel()
-            raise Refused("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _GIVEN_UP) from None
+            raise GatewayError("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _GIVEN_UP) from None
         finally:
             late.cancel()
 
-    async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
+    async def _handle_request(
+        self, asked: RouteMatch, body: bytes, path: str = "", client: ResponseWriter | None = None
+    ) -> None:
         query = self.scope.get("query_string", b"").decode("latin-1")
-        incoming = Incoming(self.identity, asked, path or self.path, query, self.headers, body, self.key)
-        incoming.held = self.scope.get("toolwire.held")
-        if self.gateway.tools.audit is not None and asked.action == "answer":
-            self.audited = incoming
-        client = client or Answering(self._begin, self._send, self._record)
-        await self._unless_left(lead(self.gateway.tools, incoming, client, self.served))
-        served = self.served
-        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
+        client_request = ClientRequest(self.identity, asked, path or self.path, query, self.headers, body, self.key)
+        client_request.connection_memory = self.scope.get("toolwire.held")
+        if self.gateway.context.audit is not None and asked.action == "answer":
+            self.audited = client_request
+        client = client or ResponseWriter(self._begin, self._send, self._record)
+        await self._unless_left(handle_request(self.gateway.context, client_request, client, self.outcome))
+        outcome = self.outcome
+        self.gateway.context.reports.file(self.identity, self.owner, outcome.model, outcome.provider, outcome.losses)
 
     async def _unless_left(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what a client waits for; it ends when the client leaves."""
         self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
         if self.scope.setdefault(LEFT, self._leave) is None:
             work.close()
-            raise _Gone
+            raise ClientDisconnected
         try:
             await work
         except asyncio.CancelledError:
             if self.scope[LEFT] is not None:
                 raise
             task.uncancel()
-            raise _Gone from None
+            raise ClientDisconnected from None
         finally:
             self._task = None
 
@@ -431,12 +451,12 @@ class _Request:
             said.append((b"access-control-expose-headers", _SHOWN))
         if "cache-control" not in headers:
             said.append((b"cache-control", b"no-store"))
-        self.begun, self.served.status = True, status
+        self.begun, self.outcome.status = True, status
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
 
     async def _send(self, data: bytes, more: bool) -> None:
         if not more:
-            await self._record_before(self.served.status)
+            await self._record_before(self.outcome.status)
         self.ended = not more
         await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
 
@@ -444,13 +464,13 @@ class _Request:
         """Have the calls of this turn recorded before its answer ends; an error is sent even if they cannot be."""
         try:
             await self._record()
-        except Refused:
+        except GatewayError:
             if status == _GOOD:
                 raise
 
     async def _refuse(self, error: Error, headers: Mapping[str, str] | None = None) -> None:
         """Tell an error: as a response, where nothing was said yet. A body that was given up is not waited for."""
-        self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
+        self.outcome.ending = self.outcome.ending if self.begun and self.outcome.ending else "error"
         if self.begun:
             return
         reply = reply_of(error, self.wire)
@@ -462,9 +482,9 @@ class _Request:
         await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})
         await self._send(b"" if self.method == "HEAD" else body, False)
 
-    async def _inform(self, asked: Asked, subject: str = "") -> None:
+    async def _inform(self, asked: RouteMatch, subject: str = "") -> None:
         """Answer what needs no provider: which models there are, and what they are."""
-        names, name = self.gateway.tools.routes.names(), asked.subject or subject
+        names, name = self.gateway.context.routes.names(), asked.subject or subject
         if self.key is not None:
             names = [one for one in names if self.key.may_ask(one)]
         if asked.action == "models":
@@ -475,18 +495,18 @@ class _Request:
             await self._reply(200, _write(show_model(asked.dialect, name)))
         else:
             code = "model_not_found" if asked.action == "model" else None
-            raise Refused("not_found", f"{name[:80]!r} is not known here", code=code)
+            raise GatewayError("not_found", f"{name[:80]!r} is not known here", code=code)
 
     def _knows(self, name: str) -> bool:
-        return (self.key is None or self.key.may_ask(name)) and self.gateway.tools.routes.find(name) is not None
+        return (self.key is None or self.key.may_ask(name)) and self.gateway.context.routes.find(name) is not None
 
-    async def _count(self, asked: Asked, body: bytes) -> None:
+    async def _count(self, asked: RouteMatch, body: bytes) -> None:
         """Count the tokens of a request: by its provider, or by an estimate that says so."""
-        run = self.gateway.tools.offloader.run
+        run = self.gateway.context.offloader.run
         members = await run(len(body), members_of, body)
-        way = way_of(self.gateway.tools.routes, self.key, asked.subject or text_of(members.get("model")))
-        if way.goals[0].provider.dialect == asked.dialect:
-            await self._lead(asked, body)
+        route = resolve_route(self.gateway.context.routes, self.key, asked.subject or text_of(members.get("model")))
+        if route.candidates[0].provider.dialect == asked.dialect:
+            await self._handle_request(asked, body)
             return
         tokens = max(1, sum(len(bytes(value)) for name, value in members.items() if name != "model") // 4)
         traits = traits_of(asked.dialect)
@@ -503,20 +523,20 @@ class _Request:
                 await self._reply(200, b'{"status":"ok"}')
                 return
             if self.path == "/ready":
-                accounts = self.gateway.tools.accounts
+                accounts = self.gateway.context.accounts
                 lost = accounts is not None and accounts.is_lost()
                 await self._reply(503 if lost else 200, b'{"status":"%s"}' % (b"database lost" if lost else b"ready"))
                 return
-            if self.path == "/metrics" and self.gateway.figures is not None:
-                await self._reply(200, self.gateway.figures(), _FIGURES)
+            if self.path == "/metrics" and self.gateway.metrics is not None:
+                await self._reply(200, self.gateway.metrics(), _FIGURES)
                 return
             if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
                 identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
-                report = self.gateway.tools.reports.find(identity, self.owner)
+                report = self.gateway.context.reports.find(identity, self.owner)
                 if report is not None:
-                    await self._reply(200, self.gateway.tools.all_secrets().mask(_write(report)))
+                    await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
                     return
-        raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+        raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
 
 
 def _refusing(send: _Send) -> _Send:

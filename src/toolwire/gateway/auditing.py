@@ -28,7 +28,7 @@ from msgspec import Struct
 from toolwire.client.tracing import plain_content
 from toolwire.dialects import dialect
 from toolwire.errors import StoreFailed, ToolwireError
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.errors import GatewayError
 from toolwire.scrubbing import Known, scrub
 from toolwire.traces.trace import Trace
 from toolwire.types import Message, Part, Request, ToolCall, ToolResult
@@ -51,7 +51,7 @@ class AuditedTurn(Struct):
     path: str
     body: bytes
     answer: bytes | Sequence[Part]  # a whole answer as it was sent, or what a stream told
-    goal: str = ""
+    provider: str = ""
     losses: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()  # what the client showed
     at: float = 0.0
@@ -93,7 +93,7 @@ class Audit:
             try:
                 await asyncio.shield(task)
             except (StoreFailed, ToolwireError) as problem:
-                raise Refused("overloaded", "calls cannot be recorded now", retry_after=_RETRY) from problem
+                raise GatewayError("overloaded", "calls cannot be recorded now", retry_after=_RETRY) from problem
         elif len(self._recording) > _BEHIND:
             await asyncio.wait([task], timeout=_PATIENCE)
 
@@ -186,7 +186,7 @@ class Audit:
 
     def _keep(self, turn: AuditedTurn, conversation: str, known: Known, fields: dict[str, Any]) -> Any:
         """Hide what is sensitive, give a row to the store, and return its ticket."""
-        provider, _, model = turn.goal.partition("/")
+        provider, _, model = turn.provider.partition("/")
         said = {name: fields[name] for name in ("tool_name", "arguments", "result", "call_id", "repair", "losses")}
         clean = scrub(said, (), known)
         around = {"tenant_id": turn.owner, "conversation_id": conversation, "session": turn.identity}
@@ -247,7 +247,7 @@ def _conversation(owner: str, request: Request) -> str:
     return hashlib.sha256(f"{owner}\0{first}".encode(errors="replace")).hexdigest()[:32]
 
 
-def shown_keys(headers: Mapping[str, str]) -> tuple[str, ...]:
+def visible_keys(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Give what a client showed to say who it is."""
     shown = (headers.get(name, "") for name in ("authorization", "x-api-key", "api-key", "x-goog-api-key"))
     return tuple(key for one in shown if len(key := one.rpartition(" ")[2]) > 3)

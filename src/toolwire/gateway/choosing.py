@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from toolwire.gateway.routes import Goal
+from toolwire.gateway.routes import Candidate
 
 _CACHED = 300.0
 _MOST = 10_000
@@ -25,7 +25,7 @@ _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read = msgspec.json.Decoder().decode
 
 
-class Choosing:
+class ProviderChooser:
     """What is known of providers and conversations."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -33,48 +33,50 @@ class Choosing:
         self._paused: dict[str, tuple[float, int]] = {}
         self._answered: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
 
-    def order(self, goals: Sequence[Goal], conversation: bytes) -> list[Goal]:
+    def order(self, candidates: Sequence[Candidate], conversation: bytes) -> list[Candidate]:
         """Give the goals of a route in the order in which they are to be asked."""
         now = self._now()
         at, kept = self._answered.get(conversation, (-math.inf, ""))
         stays = kept if now - at < _CACHED else ""
 
         def rank(place: int) -> tuple[bool, bool, int, float]:
-            goal = goals[place]
+            candidate = candidates[place]
             first = place  # those with weights that stand beside each other share one place
-            while goal.weight and first and goals[first - 1].weight:
+            while candidate.weight and first and candidates[first - 1].weight:
                 first -= 1
-            return self.is_paused(goal), goal.name != stays, first, _share(goal, conversation)
+            return self.is_paused(candidate), candidate.name != stays, first, _share(candidate, conversation)
 
-        return [goals[place] for place in sorted(range(len(goals)), key=rank)]
+        return [candidates[place] for place in sorted(range(len(candidates)), key=rank)]
 
-    def is_paused(self, goal: Goal) -> bool:
+    def is_paused(self, candidate: Candidate) -> bool:
         """Whether a provider is left alone now."""
-        return self._paused.get(goal.name, (-math.inf, 0))[0] > self._now()
+        return self._paused.get(candidate.name, (-math.inf, 0))[0] > self._now()
 
-    def failed(self, goal: Goal, wait: float | None) -> None:
+    def failed(self, candidate: Candidate, wait: float | None) -> None:
         """Leave a provider alone for a while."""
         if len(self._paused) > _MOST:
             self._paused.clear()
-        failures = self._paused.get(goal.name, (0.0, 0))[1] + 1
+        failures = self._paused.get(candidate.name, (0.0, 0))[1] + 1
         pause = min(_LONGEST_PAUSE, max(wait or 0.0, _FIRST_PAUSE * 2 ** min(failures - 1, 6)))
-        self._paused[goal.name] = self._now() + pause, failures
+        self._paused[candidate.name] = self._now() + pause, failures
 
-    def answered(self, goal: Goal, conversation: bytes) -> None:
+    def answered(self, candidate: Candidate, conversation: bytes) -> None:
         """Note who answered a conversation."""
-        self._paused.pop(goal.name, None)
-        self._answered[conversation] = self._now(), goal.name
+        self._paused.pop(candidate.name, None)
+        self._answered[conversation] = self._now(), candidate.name
         self._answered.move_to_end(conversation)
         if len(self._answered) > _MOST:
             self._answered.popitem(last=False)
 
 
-def _share(goal: Goal, conversation: bytes) -> float:
+def _share(candidate: Candidate, conversation: bytes) -> float:
     """Give the place of a goal among those that share: for each conversation the same, over many as the weights say."""
-    if not goal.weight:
+    if not candidate.weight:
         return 0.0
-    drawn = int.from_bytes(hashlib.blake2b(goal.name.encode(), key=conversation[:64], digest_size=8).digest(), "big")
-    return -math.log((drawn + 1) / (2**64 + 1)) / goal.weight
+    drawn = int.from_bytes(
+        hashlib.blake2b(candidate.name.encode(), key=conversation[:64], digest_size=8).digest(), "big"
+    )
+    return -math.log((drawn + 1) / (2**64 + 1)) / candidate.weight
 
 
 def conversation_of(owner: str, members: Mapping[str, Any]) -> bytes:

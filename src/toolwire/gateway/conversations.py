@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from toolwire.gateway.entries import Appended, Item, StoredEntry
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.memory import Memory
 from toolwire.gateway.response_store import as_list, page
 from toolwire.gateway.stored_turns import Turns, as_items, conversation_key
@@ -60,9 +60,9 @@ def named_in(members: Mapping[str, Any]) -> str:
     value = _read(members["conversation"]) if "conversation" in members else None
     name = value.get("id") if type(value) is dict else value
     if name is not None and type(name) is not str:
-        raise Refused("invalid_request", "conversation: must be the id of a conversation")
+        raise GatewayError("invalid_request", "conversation: must be the id of a conversation")
     if name and bytes(members.get("previous_response_id") or b"null") != b"null":
-        raise Refused("invalid_request", "previous_response_id: must not stand beside conversation")
+        raise GatewayError("invalid_request", "previous_response_id: must not stand beside conversation")
     return name or ""
 
 
@@ -99,7 +99,7 @@ async def _answer_whole(turns: Turns, name: str, method: str, body: bytes) -> by
                 raise _unknown(name)
             return _write({"id": name, "object": "conversation.deleted", "deleted": True})
         case _:
-            raise Refused.method(method, "a conversation", ("GET", "POST", "DELETE"))
+            raise GatewayError.method(method, "a conversation", ("GET", "POST", "DELETE"))
 
 
 async def _answer_items(turns: Turns, name: str, item: str, method: str, query: str) -> bytes:
@@ -117,7 +117,7 @@ async def _answer_items(turns: Turns, name: str, item: str, method: str, query: 
                 raise _no_item(name, item)
             return _write(kept.shown)
         case _:
-            raise Refused.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
+            raise GatewayError.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
 
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
@@ -168,16 +168,16 @@ def _memory(turns: Turns) -> Memory:
     return turns.memories[0].memory
 
 
-def _unknown(name: str) -> Refused:
-    return Refused("not_found", f"Conversation with id '{name[:80]}' not found.")
+def _unknown(name: str) -> GatewayError:
+    return GatewayError("not_found", f"Conversation with id '{name[:80]}' not found.")
 
 
-def _no_item(name: str, item: str) -> Refused:
-    return Refused("not_found", f"Item with id '{item}' not found in conversation '{name}'.")
+def _no_item(name: str, item: str) -> GatewayError:
+    return GatewayError("not_found", f"Item with id '{item}' not found in conversation '{name}'.")
 
 
-def _too_long(what: str) -> Refused:
-    return Refused("invalid_request", f"{what}must not be more than {_MOST} bytes, or than this key may store")
+def _too_long(what: str) -> GatewayError:
+    return GatewayError("invalid_request", f"{what}must not be more than {_MOST} bytes, or than this key may store")
 
 
 def _the_item(name: str, entry: StoredEntry, item: str) -> bytes:
@@ -193,7 +193,7 @@ def _object(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         read = None
     if type(read) is not dict:
-        raise Refused("invalid_request", "body: must be a JSON object")
+        raise GatewayError("invalid_request", "body: must be a JSON object")
     return read
 
 
@@ -201,17 +201,17 @@ def _metadata(read: dict[str, Any]) -> dict[str, str]:
     metadata = read.get("metadata") or {}
     pairs = metadata.items() if type(metadata) is dict else None
     if pairs is None or len(pairs) > _PAIRS or not all(type(value) is str for _, value in pairs):
-        raise Refused("invalid_request", f"metadata: must be up to {_PAIRS} pairs of texts")
+        raise GatewayError("invalid_request", f"metadata: must be up to {_PAIRS} pairs of texts")
     if any(len(name) > _LONGEST_NAME or len(text) > _LONGEST_TEXT for name, text in pairs):
         most = f"{_LONGEST_NAME} characters, and texts up to {_LONGEST_TEXT}"
-        raise Refused("invalid_request", f"metadata: must have names up to {most}")
+        raise GatewayError("invalid_request", f"metadata: must have names up to {most}")
     return metadata
 
 
 def _given(read: dict[str, Any]) -> list[dict[str, Any]]:
     items = read.get("items") or []
     if type(items) is not list or len(items) > _AT_ONCE or any(type(item) is not dict for item in items):
-        raise Refused("invalid_request", f"items: must be a list of up to {_AT_ONCE} items")
+        raise GatewayError("invalid_request", f"items: must be a list of up to {_AT_ONCE} items")
     return items
 
 

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from toolwire.errors import InvalidField
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.errors import GatewayError
 from toolwire.types.readable import readable
 
 NANO = 1_000_000_000
@@ -127,7 +127,7 @@ def credential_in(pairs: Iterable[tuple[bytes, bytes]], query: str) -> str:
     """Return the key in a client's headers; raise `Refused` if there is none, or if there are two that differ."""
     texts = _credentials_in(pairs, query, _WHO)
     if len(texts) > 1:
-        raise Refused("invalid_request", "two keys that differ were given; one is enough")
+        raise GatewayError("invalid_request", "two keys that differ were given; one is enough")
     return texts.pop()
 
 
@@ -138,16 +138,16 @@ def check_program_key(key: str, pairs: Iterable[tuple[bytes, bytes]], query: str
     """
     texts = _credentials_in(pairs, query, _PROGRAM_ONLY)
     if not any(hmac.compare_digest(text.encode(), key.encode()) for text in texts):
-        raise Refused("authentication", _PROGRAM_ONLY)
+        raise GatewayError("authentication", _PROGRAM_ONLY)
 
 
 def _credentials_in(pairs: Iterable[tuple[bytes, bytes]], query: str, needed: str) -> set[str]:
     """Return the credentials in a client's headers; raise `Refused` if there is none, or one in the address."""
     given = [(name, value.decode("latin-1").strip()) for name, value in pairs if name in _CREDENTIALS]
     if _IN_QUERY.search(query):
-        raise Refused("authentication", "a key must not stand in the address; " + needed)
+        raise GatewayError("authentication", "a key must not stand in the address; " + needed)
     if not given:
-        raise Refused("authentication", needed)
+        raise GatewayError("authentication", needed)
     return {_bearer(value) if name == b"authorization" else value for name, value in given}
 
 
@@ -156,6 +156,6 @@ def _bearer(value: str) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def refuse_key() -> Refused:
+def refuse_key() -> GatewayError:
     """Refuse a key: with the same words, whatever is wrong with it."""
-    return Refused("authentication", "this key is not known here, or no longer; " + _WHO)
+    return GatewayError("authentication", "this key is not known here, or no longer; " + _WHO)

@@ -98,9 +98,9 @@ class ProviderSecrets:
         if not present:
             return data
         starts, ends = folded_places(text)
-        places = [found.span() for form in present for found in re.finditer(re.escape(form), folded)]
+        allowed_origins = [found.span() for form in present for found in re.finditer(re.escape(form), folded)]
         last = len(folded)
-        for first, end in sorted(places, reverse=True):
+        for first, end in sorted(allowed_origins, reverse=True):
             if end <= last:
                 text, last = text[: starts[first]] + HIDDEN + text[ends[end - 1] :], first
         return text.encode("latin-1")

@@ -28,7 +28,7 @@ from msgspec import Struct, field
 
 from toolwire.errors import MissingExtra, StoreFailed
 from toolwire.gateway.entries import Appended, Item, StoredEntry, bytes_of, bytes_of_item, column_key
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.errors import GatewayError
 
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 60.0
@@ -368,7 +368,7 @@ class StoredMemory:
             return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except self._failures as problem:
             _log.error("the memory's database failed: %s", _first_line(problem))
-            raise Refused("overloaded", "the stored content cannot be reached now", retry_after=5) from problem
+            raise GatewayError("overloaded", "the stored content cannot be reached now", retry_after=5) from problem
 
     async def _try(self, thread: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
         """Do work that a request can go without. Return None if the database fails."""

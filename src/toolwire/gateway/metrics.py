@@ -27,8 +27,8 @@ _ENDINGS = frozenset({"answer", "continued", "broke off", "client gone", "error"
 class _Spent(Struct):
     """What requests to one provider took."""
 
-    read: int = 0
-    written: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     cost: float = 0.0
 
 
@@ -51,27 +51,27 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def watch(self, record: RequestRecord) -> None:
+    def observe(self, record: RequestRecord) -> None:
         """Count a request."""
         wire, seconds = record.wire, record.seconds
-        place = wire, record.provider, record.status, record.ending
-        labels = self._labels.get(place) or self._labelled(place)
+        values = wire, record.provider_name, record.status, record.ending
+        labels = self._labels.get(values) or self._labelled(values)
         self._requests[labels] += 1
         times = self._times[wire]
         times.counts[bisect_left(_SECONDS, seconds)] += 1
         times.sum += seconds
         if record.input_tokens is not None:
             spent = self._spent[labels[1]]
-            spent.read += record.input_tokens
-            spent.written += record.output_tokens or 0
+            spent.input_tokens += record.input_tokens
+            spent.output_tokens += record.output_tokens or 0
             spent.cost += record.cost
 
-    def _labelled(self, place: tuple[str, str, int, str]) -> tuple[str, ...]:
-        wire, provider, status, ending = place
+    def _labelled(self, values: tuple[str, str, int, str]) -> tuple[str, ...]:
+        wire, provider, status, ending = values
         provider = provider if provider in self._providers() else ""
-        told = str(status) if 100 <= status < 600 else "0"
-        self._labels[place] = wire, provider, told, ending if ending in _ENDINGS else "error"
-        return self._labels[place]
+        attributes = str(status) if 100 <= status < 600 else "0"
+        self._labels[values] = wire, provider, attributes, ending if ending in _ENDINGS else "error"
+        return self._labels[values]
 
     def collect(self) -> Iterator[Metric]:
         """Give the figures to Prometheus' own writer."""
@@ -86,13 +86,13 @@ class Metrics:
         tokens = CounterMetricFamily("toolwire_tokens", "Tokens read and written.", labels=("provider", "direction"))
         cost = CounterMetricFamily("toolwire_cost_dollars", "US dollars.", labels=("provider",))
         for provider, spent in self._spent.items():
-            tokens.add_metric([provider, "read"], spent.read)
-            tokens.add_metric([provider, "written"], spent.written)
+            tokens.add_metric([provider, "input"], spent.input_tokens)
+            tokens.add_metric([provider, "output"], spent.output_tokens)
             cost.add_metric([provider], spent.cost)
         running = GaugeMetricFamily("toolwire_running_requests", "Requests that run now.", self._running())
         yield from (requests, seconds, tokens, cost, running)
 
-    def told(self) -> bytes:
+    def render(self) -> bytes:
         """Give the figures as Prometheus reads them."""
         return generate_latest(self._registry)
 
@@ -105,11 +105,11 @@ def spans() -> Callable[[RequestRecord], None] | None:
 
     tracer = trace.get_tracer("toolwire.gateway")
 
-    def watch(record: RequestRecord) -> None:
+    def observe(record: RequestRecord) -> None:
         end, model = time.time_ns(), record.provider_model
-        told = {
+        attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": record.provider,
+            "gen_ai.provider.name": record.provider_name,
             "gen_ai.request.model": model,
             "gen_ai.usage.input_tokens": record.input_tokens,
             "gen_ai.usage.output_tokens": record.output_tokens,
@@ -121,9 +121,9 @@ def spans() -> Callable[[RequestRecord], None] | None:
         }
         start = end - int(record.seconds * 1e9)
         span = tracer.start_span(f"chat {model}".strip(), kind=trace.SpanKind.SERVER, start_time=start)
-        span.set_attributes({name: value for name, value in told.items() if value not in (None, "")})
+        span.set_attributes({name: value for name, value in attributes.items() if value not in (None, "")})
         if record.ending not in ("answer", "continued"):
             span.set_status(trace.StatusCode.ERROR, record.ending)
         span.end(end)
 
-    return watch
+    return observe

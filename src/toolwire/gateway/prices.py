@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from toolwire.config import PriceSettings
-from toolwire.gateway.routes import Goal
+from toolwire.gateway.routes import Candidate
 from toolwire.providers import catalogue
 from toolwire.types import Usage
 from toolwire.types.answer import is_count
@@ -40,7 +40,7 @@ class Tokens(Struct, frozen=True):
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
-    guessed: bool = False
+    estimated: bool = False
 
 
 class Prices:
@@ -53,24 +53,24 @@ class Prices:
         self._known: dict[str, Any] = {}
         self._hour, self._today = -1, date.min
 
-    def of(self, goal: Goal) -> Any:
+    def of(self, candidate: Candidate) -> Any:
         """Give the price of a model at a provider; None where nobody knows it."""
         hour = int(time.time() // 3600)
         if hour != self._hour or len(self._known) > 10_000:
             self._hour, self._today = hour, date.today()  # noqa: DTZ011 - a day of a list of prices
             self._known.clear()
-        name = goal.name
+        name = candidate.name
         if name not in self._known:
-            self._known[name] = self._said.get(name) or self._matching(name) or _listed(goal, self._today)
+            self._known[name] = self._said.get(name) or self._matching(name) or _listed(candidate, self._today)
         return self._known[name]
 
     def _matching(self, name: str) -> PriceSettings | None:
         """Return the price of the longest pattern that a model's name matches."""
         return next((price for pattern, price in self._patterns if fnmatchcase(name, pattern)), None)
 
-    def cost(self, goal: Goal, tokens: Tokens) -> int:
+    def cost(self, candidate: Candidate, tokens: Tokens) -> int:
         """Say what tokens cost; what has no price costs nothing."""
-        price = self.of(goal)
+        price = self.of(candidate)
         if price is None:
             return 0
         read, written = tokens.cache_read, tokens.cache_write
@@ -87,23 +87,23 @@ def _entry(name: str, model: str) -> Any:
     return catalogue.model(name) or catalogue.model(model)
 
 
-def _listed(goal: Goal, day: date) -> Any:
-    entry = _entry(goal.name, goal.model)
+def _listed(candidate: Candidate, day: date) -> Any:
+    entry = _entry(candidate.name, candidate.model)
     return entry.price.on(day) if entry is not None and entry.price is not None else None
 
 
-def estimate(size: int, members: Mapping[str, Any], goal: Goal) -> Tokens:
+def estimate(size: int, members: Mapping[str, Any], candidate: Candidate) -> Tokens:
     """Say how many tokens a request of so many bytes may take."""
     said = [_count(members[name]) for name in _SAID if name in members]
     said += [_count(_inner(members[outer], inner)) for outer, inner in _NESTED if outer in members]
     output = max(said, default=0)
-    known = _entry(goal.name, goal.model)
+    known = _entry(candidate.name, candidate.model)
     most = known.max_output if known is not None else None
     output = min(output or _UNSAID, most or output or _UNSAID)
     if "n" in members or "generationConfig" in members:
         answers = max(1, _count(members.get("n")), _count(_inner(members.get("generationConfig"), "candidateCount")))
         output *= min(answers, 128)
-    return Tokens(size // _BYTES_OF_TOKEN + 1, output, guessed=True)
+    return Tokens(size // _BYTES_OF_TOKEN + 1, output, estimated=True)
 
 
 def _inner(raw: Any, name: str) -> Any:
@@ -127,14 +127,14 @@ def used(usage: Usage | None, sent: int, heard: int, *, whole: bool) -> Tokens:
     """Say how many tokens were used: as reported, or as guessed from the bytes asked and the characters heard."""
     read = _reported(usage.input_tokens if usage is not None else None)
     written = _reported(usage.output_tokens if usage is not None else None)
-    guessed = read is None or written is None or not whole
+    estimated = read is None or written is None or not whole
     seen = math.ceil(heard / 4)
     return Tokens(
         math.ceil(sent / 4) if read is None else read,
-        max(written or 0, seen) if guessed else written or 0,
+        max(written or 0, seen) if estimated else written or 0,
         _reported(usage.cache_read_tokens if usage is not None else None) or 0,
         _reported(usage.cache_write_tokens if usage is not None else None) or 0,
-        guessed,
+        estimated,
     )
 
 
@@ -143,7 +143,7 @@ def sum_of(one: Tokens | None, other: Tokens | None) -> Tokens | None:
     if one is None or other is None:
         return one or other
     sums = {name: getattr(one, name) + getattr(other, name) for name in Tokens.__struct_fields__}
-    return Tokens(**{**sums, "guessed": bool(sums["guessed"])})
+    return Tokens(**{**sums, "estimated": bool(sums["estimated"])})
 
 
 def _reported(count: Any) -> int | None:

@@ -38,9 +38,9 @@ class Reports:
         self._told.move_to_end(mark)
         return [loss for loss in losses if not loss.path.startswith("tools")]
 
-    def file(self, identity: str, owner: str, model: str, goal: str, losses: tuple[Loss, ...]) -> None:
+    def file(self, identity: str, owner: str, model: str, provider: str, losses: tuple[Loss, ...]) -> None:
         """Keep what became of a request."""
-        self._reports[identity] = owner, model, goal, losses
+        self._reports[identity] = owner, model, provider, losses
         self._losses += len(losses)
         while len(self._reports) > _REPORTS or (self._losses > _LOSSES and len(self._reports) > 1):
             self._losses -= len(self._reports.popitem(last=False)[1][3])
@@ -50,8 +50,8 @@ class Reports:
         kept = self._reports.get(identity)
         if kept is None or kept[0] != owner:
             return None
-        _, model, goal, losses = kept
-        return {"request": identity, "model": model, "goal": goal, "losses": [asdict(loss) for loss in losses]}
+        _, model, provider, losses = kept
+        return {"request": identity, "model": model, "goal": provider, "losses": [asdict(loss) for loss in losses]}
 
 
 def header_of(losses: Iterable[Loss]) -> str:

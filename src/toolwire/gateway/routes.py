@@ -26,7 +26,7 @@ _MOST_FOUND = 1024
 _PLAIN = RouteSettings([])
 
 
-class Goal(Struct, frozen=True):
+class Candidate(Struct, frozen=True):
     """A provider, and the model that it is asked for; with a `format`, it is one that only writes text."""
 
     provider: Provider
@@ -39,7 +39,7 @@ class Goal(Struct, frozen=True):
         force_setattr(self, "name", f"{self.provider.name}/{self.model}")
 
 
-class Upward(Struct, frozen=True):
+class UpstreamNetwork(Struct, frozen=True):
     """The way to providers: a proxy but for some hosts, and whom to trust beside the system's authorities."""
 
     proxy: str = ""
@@ -47,11 +47,11 @@ class Upward(Struct, frozen=True):
     trusted: Any = None
 
 
-class FoundRoute(Struct, frozen=True):
+class ResolvedRoute(Struct, frozen=True):
     """Where a client's model name leads."""
 
     name: str
-    goals: tuple[Goal, ...]
+    candidates: tuple[Candidate, ...]
     settings: RouteSettings = _PLAIN
 
 
@@ -65,29 +65,30 @@ class Routes:
         self.providers: Mapping[str, Provider] = providers
         self._everything = everything
         self._headers: dict[str, dict[str, str]] = {}
-        self._found: dict[str, FoundRoute] = {}  # what was asked for before
+        self._found: dict[str, ResolvedRoute] = {}  # what was asked for before
         self._ways = {
-            name: FoundRoute(name, tuple(self._goals(name, route)), route) for name, route in settings.routes.items()
+            name: ResolvedRoute(name, tuple(self._candidates(name, route)), route)
+            for name, route in settings.routes.items()
         }
         dialects = Counter(provider.dialect for provider in providers.values())
         self.shared: frozenset[str] = frozenset(name for name, count in dialects.items() if count > 1)
 
-    def _goals(self, route_name: str, route: RouteSettings) -> Iterator[Goal]:
+    def _candidates(self, route_name: str, route: RouteSettings) -> Iterator[Candidate]:
         if route.format:
             check_format(route.format, f"routes.{route_name}")
         for target in route.to:
             name, weight = (target, 0.0) if isinstance(target, str) else (target.model, target.weight)
-            goal = self._goal(name)
-            if goal is None:
+            candidate = self._candidate(name)
+            if candidate is None:
                 raise InvalidField(
                     "to", f"names {name}: {self._lacking(name.partition('/')[0])}", path=f"routes.{route_name}"
                 )
-            yield replace(goal, weight=weight, format=route.format) if weight or route.format else goal
+            yield replace(candidate, weight=weight, format=route.format) if weight or route.format else candidate
 
-    def _goal(self, name: str) -> Goal | None:
+    def _candidate(self, name: str) -> Candidate | None:
         provider, slash, model = name.partition("/")
         known = self.providers.get(provider)
-        return Goal(known, model) if slash and model and known is not None else None
+        return Candidate(known, model) if slash and model and known is not None else None
 
     def _lacking(self, provider: str) -> str:
         """Say why there is no such provider."""
@@ -96,22 +97,22 @@ class Routes:
             return f"there is no provider {provider!r} without a key: export {known.env[0]}=..."
         return f"there is no provider {provider!r}{meant(provider, [*self.providers, *PROVIDERS])}"
 
-    def find(self, name: str) -> FoundRoute | None:
+    def find(self, name: str) -> ResolvedRoute | None:
         """Say where a client's model name leads; None where it leads nowhere."""
         if (kept := self._ways.get(name) or self._found.get(name)) is not None:
             return kept
         if len(name) > _LONGEST or not MODEL_NAME.fullmatch(name):
             return None
-        goal = self._goal(name)
-        if goal is None and self._everything:
+        candidate = self._candidate(name)
+        if candidate is None and self._everything:
             if self._everything in self._ways:
                 return self._ways[self._everything]
-            goal = self._goal(self._everything) or Goal(self.providers[self._everything], name)
-        if goal is None:
+            candidate = self._candidate(self._everything) or Candidate(self.providers[self._everything], name)
+        if candidate is None:
             return None
         if len(self._found) >= _MOST_FOUND:
             self._found.clear()
-        self._found[name] = FoundRoute(name, (goal,))
+        self._found[name] = ResolvedRoute(name, (candidate,))
         return self._found[name]
 
     def headers(self, provider: Provider) -> dict[str, str]:
@@ -122,7 +123,7 @@ class Routes:
 
     def knows(self, name: str) -> bool:
         """Whether a name is a route, or one of a provider's."""
-        return name in self._ways or self._goal(name) is not None
+        return name in self._ways or self._candidate(name) is not None
 
     def names(self) -> list[str]:
         """List the names that can be asked for: those of the routes, and the known models of each provider."""

@@ -1,8 +1,9 @@
-"""The way of one request to a model: which providers are asked, in which order, and who pays.
+"""Routing of one request: resolve its model, check its key's limits, ask providers in order, and settle the cost.
 
 Rules of this file:
-- Another provider is tried only before the first byte of an answer.
-- What a request may take is reserved before anything is asked, and settled once, however it ends.
+- The gateway asks another provider only before the first byte of an answer was sent to the client.
+- The gateway reserves the estimate of a request before it asks a provider. It settles the request exactly once,
+  however the request ends.
 """
 
 import asyncio
@@ -19,303 +20,393 @@ from toolwire.gateway import conversations
 from toolwire.gateway.accounts import Reservation
 from toolwire.gateway.attempt import Attempt, Failure
 from toolwire.gateway.choosing import conversation_of
-from toolwire.gateway.context import Answering, Incoming, Served, Tools
-from toolwire.gateway.continuing import GoingOn
-from toolwire.gateway.delivery import Delivery, Leg
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.context import ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
+from toolwire.gateway.continuing import ContinuationRequest
+from toolwire.gateway.delivery import Continuation, Delivery
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
-from toolwire.gateway.response_store import WIRE, Keeper, is_kept, text_of
-from toolwire.gateway.routes import FoundRoute, Goal, Routes
+from toolwire.gateway.response_store import WIRE, ResponseRecorder, is_kept, text_of
+from toolwire.gateway.routes import Candidate, ResolvedRoute, Routes
 from toolwire.gateway.stored_turns import StoredTurn, Turns
-from toolwire.translation.paths import Asked
+from toolwire.translation.paths import RouteMatch
 from toolwire.wire.bodies import members_of
 
-_OF_ONE = frozenset({"lossy", "previous_response_not_found"})  # another may lose nothing, or hold what one does not
-_OF_OUR_KEYS = frozenset({401, 402, 403})  # what providers say of keys that are not the client's
-_PATIENCE = 2.0  # seconds that a provider may ask to wait, to be asked again for one request
+# Rejections that concern one candidate only: another one may lose nothing, or may have stored the response.
+_CANDIDATE_CODES = frozenset({"lossy", "previous_response_not_found"})
+_PROVIDER_KEY_STATUSES = frozenset({401, 402, 403})  # they concern the gateway's own key at a provider
+_MAX_RETRY_WAIT = 2.0  # seconds; the gateway retries once if a provider asks to wait no longer than this
 
 
-async def lead(tools: Tools, incoming: Incoming, client: Answering, served: Served) -> None:
-    """Lead a request to its end: reserve what it may take, ask, answer, and settle what it took."""
-    if tools.audit is not None and tools.audit.failed:
-        raise Refused("overloaded", "calls cannot be recorded now", retry_after=5)
-    members = await tools.offloader.run(len(incoming.body), members_of, incoming.body)
-    name = incoming.asked.subject or text_of(members.get("model"))
-    served.model = name
+async def handle_request(
+    context: GatewayContext, client_request: ClientRequest, client: ResponseWriter, outcome: RequestOutcome
+) -> None:
+    """Route `client_request`: resolve its model, check its key's limits, ask each candidate in order, settle the cost.
+
+    The answer goes to `client`. `outcome` receives what happened. Raises `GatewayError` if no provider can be asked.
+    """
+    if context.audit is not None and context.audit.failed:
+        raise GatewayError("overloaded", "calls cannot be recorded now", retry_after=5)
+    members = await context.offloader.run(len(client_request.body), members_of, client_request.body)
+    name = client_request.endpoint.subject or text_of(members.get("model"))
+    outcome.model = name
     if not name:
-        raise Refused("invalid_request", "model must say which model is asked", code="missing_model")
-    way = way_of(tools.routes, incoming.key, name)
-    goals = _payable(tools, incoming, _speaking(incoming, way, name))
-    longer = tools.routes.find(way.settings.on_context) if way.settings.on_context else None
-    place = _place(tools, incoming)
-    if place is not None:
-        foreign = any(not traits_of(goal.provider.dialect).stores_responses for goal in goals)
-        _check_background(incoming, members, foreign=foreign)
-        incoming.turns = await _earlier(place, incoming, members, foreign=foreign)
-        inputs = [members.get("input") or b"", *(kept.asked for kept in incoming.turns)]
-        incoming.items = await place.items(map(bytes, inputs))
-    reservation = await _reserve(tools, incoming, members, [*goals, *(longer.goals if longer is not None else ())])
+        raise GatewayError("invalid_request", "model must say which model is asked", code="missing_model")
+    route = resolve_route(context.routes, client_request.key, name)
+    candidates = _affordable_candidates(context, client_request, _candidates_supporting(client_request, route, name))
+    long_route = context.routes.find(route.settings.on_context) if route.settings.on_context else None
+    stored_turns = _stored_turns_for(context, client_request)
+    if stored_turns is not None:
+        any_foreign = any(not traits_of(candidate.provider.dialect).stores_responses for candidate in candidates)
+        _check_background(client_request, members, foreign=any_foreign)
+        client_request.turns = await _read_earlier_turns(stored_turns, client_request, members, foreign=any_foreign)
+        inputs = [members.get("input") or b"", *(kept.asked for kept in client_request.turns)]
+        client_request.items = await stored_turns.items(map(bytes, inputs))
+    reservation = await _reserve(
+        context, client_request, members, [*candidates, *(long_route.candidates if long_route is not None else ())]
+    )
     try:
-        await _Asking(tools, incoming, members, client, served, place).ask(replace(way, goals=tuple(goals)))
+        await _RequestRun(context, client_request, members, client, outcome, stored_turns).ask(
+            replace(route, candidates=tuple(candidates))
+        )
     finally:
-        _settle(tools, incoming, reservation, served)
+        _settle(context, client_request, reservation, outcome)
 
 
-def way_of(routes: Routes, key: Key | None, name: str) -> FoundRoute:
-    """Find where a name leads, for those who may go there."""
-    way = routes.find(name)
+def resolve_route(routes: Routes, key: Key | None, name: str) -> ResolvedRoute:
+    """Return the route of the model name `name`. Raise `GatewayError` if it is unknown, or if `key` may not use it."""
+    route = routes.find(name)
     if key is not None and not key.may_ask(name):
         message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(key.models)}"
-        raise Refused("permission", message, code="model_not_allowed")
-    if way is None:
+        raise GatewayError("permission", message, code="model_not_allowed")
+    if route is None:
         message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
-        raise Refused("not_found", message, code="model_not_found")
-    return way
+        raise GatewayError("not_found", message, code="model_not_found")
+    return route
 
 
-def _place(tools: Tools, incoming: Incoming) -> Turns | None:
-    """Say where the turns are that a request may go on from, and where its answer is kept."""
-    if not traits_of(incoming.asked.dialect).stores_responses or incoming.asked.action != "answer":
+def _stored_turns_for(context: GatewayContext, client_request: ClientRequest) -> Turns | None:
+    """Return the stored turns that the request may continue. Return None if its wire stores no responses."""
+    if not traits_of(client_request.endpoint.dialect).stores_responses or client_request.endpoint.action != "answer":
         return None
-    return Turns([MemoryPart(tools.memory), *filter(None, [incoming.held])], incoming.owner)
+    return Turns([MemoryPart(context.memory), *filter(None, [client_request.connection_memory])], client_request.owner)
 
 
-def _check_background(incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> None:
-    """Refuse an answer that comes later, where nobody keeps it for the client or nobody could count it."""
-    limited = incoming.key is not None and bool(incoming.key.limits)
+def _check_background(client_request: ClientRequest, members: dict[str, Any], *, foreign: bool) -> None:
+    """Raise `GatewayError` for `background: true` if the gateway could not serve it or could not count its cost.
+
+    `foreign` is True if a candidate speaks a wire that stores no responses: nobody would keep the answer for the
+    client.
+    """
+    limited = client_request.key is not None and bool(client_request.key.limits)
     if bytes(members.get("background") or b"") == b"true" and (foreign or limited):
         why = "this key has limits, and such an answer is not counted" if limited else "this model has no such answers"
         message = f"background: must be false, for {why}; ask for a stream"
-        raise Refused("invalid_request", message, code="unsupported_parameter")
+        raise GatewayError("invalid_request", message, code="unsupported_parameter")
 
 
-async def _earlier(place: Turns, incoming: Incoming, members: dict[str, Any], *, foreign: bool) -> list[StoredTurn]:
-    """Give what a request goes on from: with a key, nothing but what that key has asked."""
+async def _read_earlier_turns(
+    stored_turns: Turns, client_request: ClientRequest, members: dict[str, Any], *, foreign: bool
+) -> list[StoredTurn]:
+    """Return the turns that the request continues, the latest first. A key finds only its own turns.
+
+    Raises `GatewayError` if the conversation is missing, or if a response that is named is missing and the client has a
+    key. Without a key, an unknown response may be one that OpenAI stores.
+    """
     if name := conversations.named_in(members):
-        turn = await place.conversation(name)
-        if turn is None and (incoming.key is not None or foreign):
-            raise Refused("not_found", f"Conversation with id '{name[:80]}' not found.")
+        turn = await stored_turns.conversation(name)
+        if turn is None and (client_request.key is not None or foreign):
+            raise GatewayError("not_found", f"Conversation with id '{name[:80]}' not found.")
         return [] if turn is None else [turn]
     previous = text_of(members.get("previous_response_id"))
-    turns = await place.earlier(previous) if previous else []
-    if previous and not turns and incoming.key is not None:
-        raise Refused.forgotten(WIRE)
+    turns = await stored_turns.earlier(previous) if previous else []
+    if previous and not turns and client_request.key is not None:
+        raise GatewayError.unknown_response(WIRE)
     return turns
 
 
-def _speaking(incoming: Incoming, way: FoundRoute, name: str) -> list[Goal]:
-    """Give the goals that know what is asked: what no other wire has goes to a provider of its own."""
-    if incoming.asked.action == "answer":
-        return list(way.goals)
-    goals = [goal for goal in way.goals if _knows(goal.provider.dialect, incoming.asked)]
-    if not goals:
-        raise Refused("not_found", f"{name[:80]!r} has no provider that knows {incoming.path[:200]}")
-    return goals
+def _candidates_supporting(client_request: ClientRequest, route: ResolvedRoute, name: str) -> list[Candidate]:
+    """Return the candidates whose provider supports the endpoint. Raise `GatewayError` if there is none.
+
+    An endpoint that only one wire has goes only to providers of that wire.
+    """
+    if client_request.endpoint.action == "answer":
+        return list(route.candidates)
+    candidates = [
+        candidate for candidate in route.candidates if _supports(candidate.provider.dialect, client_request.endpoint)
+    ]
+    if not candidates:
+        raise GatewayError("not_found", f"{name[:80]!r} has no provider that knows {client_request.path[:200]}")
+    return candidates
 
 
-def _payable(tools: Tools, incoming: Incoming, goals: list[Goal]) -> list[Goal]:
-    """Give the goals that a key can pay for: under a budget, those with a price."""
-    if incoming.key is None or not incoming.key.has_budget or incoming.asked.action == "count":
-        return goals
-    priced = [goal for goal in goals if tools.prices.of(goal) is not None]
+def _affordable_candidates(
+    context: GatewayContext, client_request: ClientRequest, candidates: list[Candidate]
+) -> list[Candidate]:
+    """Return the candidates that the key may spend on: with a budget, only those that have a price.
+
+    Raises `GatewayError` if the key has a budget and no candidate has a price.
+    """
+    if client_request.key is None or not client_request.key.has_budget or client_request.endpoint.action == "count":
+        return candidates
+    priced = [candidate for candidate in candidates if context.prices.of(candidate) is not None]
     if not priced:
-        message = f"{goals[0].name} has no price, and this key has a budget; [prices] of the settings can say it"
-        raise Refused("permission", message, code="model_without_price")
+        message = f"{candidates[0].name} has no price, and this key has a budget; [prices] of the settings can say it"
+        raise GatewayError("permission", message, code="model_without_price")
     return priced
 
 
 async def _reserve(
-    tools: Tools, incoming: Incoming, members: dict[str, Any], goals: list[Goal], requests: int = 1
+    context: GatewayContext,
+    client_request: ClientRequest,
+    members: dict[str, Any],
+    candidates: list[Candidate],
+    requests: int = 1,
 ) -> Reservation | None:
-    """Reserve what a request may take of its key's limits."""
-    if tools.accounts is None or incoming.key is None or not incoming.key.limits:
+    """Reserve the estimate of the request in its key's limits: the largest one among `candidates`."""
+    if context.accounts is None or client_request.key is None or not client_request.key.limits:
         return None
-    if incoming.asked.action == "count":
-        return await tools.accounts.reserve(incoming.key, {"requests": requests})
-    tokens = [estimate(incoming.size, members, goal) for goal in goals]
-    cost = max(tools.prices.cost(goal, most) for goal, most in zip(goals, tokens, strict=True))
+    if client_request.endpoint.action == "count":
+        return await context.accounts.reserve(client_request.key, {"requests": requests})
+    tokens = [estimate(client_request.size, members, candidate) for candidate in candidates]
+    cost = max(context.prices.cost(candidate, most) for candidate, most in zip(candidates, tokens, strict=True))
     most = max(one.input + one.output for one in tokens)
-    return await tools.accounts.reserve(incoming.key, {"requests": requests, "tokens": most, "budget": cost})
+    return await context.accounts.reserve(client_request.key, {"requests": requests, "tokens": most, "budget": cost})
 
 
 def _settle(
-    tools: Tools, incoming: Incoming, reservation: Reservation | None, served: Served, requests: int = 1
+    context: GatewayContext,
+    client_request: ClientRequest,
+    reservation: Reservation | None,
+    outcome: RequestOutcome,
+    requests: int = 1,
 ) -> None:
-    """Settle a request with what its providers may bill; with nothing if none was asked."""
-    if incoming.asked.action != "count":
-        _bill(tools, incoming, served)
+    """Settle the request with the tokens and the cost that its providers may bill. Nothing counts if none was asked."""
+    if client_request.endpoint.action != "count":
+        _bill(context, client_request, outcome)
     if reservation is not None:
-        taken = served.tokens or Tokens()
-        settled = {"requests": requests, "tokens": taken.input + taken.output, "budget": served.cost}
-        reservation.settle(settled if served.asked else None)
-    for leg in served.legs:
-        served.tokens, served.cost = sum_of(served.tokens, leg.tokens), served.cost + leg.cost
+        tokens = outcome.tokens or Tokens()
+        settled = {"requests": requests, "tokens": tokens.input + tokens.output, "budget": outcome.cost}
+        reservation.settle(settled if outcome.was_sent else None)
+    for continuation in outcome.continuations:
+        outcome.tokens, outcome.cost = sum_of(outcome.tokens, continuation.tokens), outcome.cost + continuation.cost
 
 
-def _bill(tools: Tools, incoming: Incoming, served: Served) -> None:
-    """Add up what the provider reported, or what was seen of it, and the attempts before that may be billed too."""
-    goal = served.answered
-    if goal is not None:
-        tokens = used(served.usage, incoming.size, served.heard, whole=served.ending == "answer")
-        served.tokens, served.cost = tokens, tools.prices.cost(goal, tokens)
-    for lost, cost in served.before:
-        served.tokens, served.cost = sum_of(served.tokens, lost), served.cost + cost
+def _bill(context: GatewayContext, client_request: ClientRequest, outcome: RequestOutcome) -> None:
+    """Write the tokens and the cost of the answer into `outcome`, and add those of the failed attempts.
+
+    The provider's own count is used if there is one. Otherwise the tokens are estimated from the received characters.
+    """
+    candidate = outcome.answered_by
+    if candidate is not None:
+        tokens = used(outcome.usage, client_request.size, outcome.characters, whole=outcome.ending == "answer")
+        outcome.tokens, outcome.cost = tokens, context.prices.cost(candidate, tokens)
+    for attempt_tokens, cost in outcome.failed_attempts:
+        outcome.tokens, outcome.cost = sum_of(outcome.tokens, attempt_tokens), outcome.cost + cost
 
 
-class _Asking(Struct):
-    """One request, and the providers that are asked for its answer."""
+class _RequestRun(Struct):
+    """One request and its attempts at providers."""
 
-    tools: Tools
-    incoming: Incoming
+    context: GatewayContext
+    client_request: ClientRequest
     members: dict[str, Any]
-    client: Answering
-    served: Served
-    place: Turns | None = None
-    attempts: dict[tuple[str, str], Attempt] = {}  # by the names of route and goal
+    client: ResponseWriter
+    outcome: RequestOutcome
+    stored_turns: Turns | None = None
+    attempts: dict[tuple[str, str], Attempt] = {}  # by the names of route and candidate
 
-    async def ask(self, way: FoundRoute) -> None:
-        """Ask the goals of a route one after the other, until one answers or none is left."""
-        choosing, several = self.tools.choosing, len(way.goals) > 1
-        conversation = self.incoming.identity.encode()
+    async def ask(self, route: ResolvedRoute) -> None:
+        """Ask the candidates of `route` in order until one answers. Send the most useful error if none does.
+
+        If the last failure allows another attempt, the gateway retries the provider that asked for the shortest wait,
+        once. If the request is too long for the route, the gateway continues with the route of `on_context`.
+        """
+        chooser, several = self.context.chooser, len(route.candidates) > 1
+        conversation = self.client_request.identity.encode()
         if several:
-            run, owner, begun = self.tools.offloader.run, self.incoming.owner, self._begun
-            conversation = await run(self.incoming.size, conversation_of, owner, begun) or conversation
-        goals = choosing.order(way.goals, conversation) if several else list(way.goals)
-        if holders := [kept.maker for kept in self.incoming.turns[:1] if kept.there]:
-            goals.sort(key=lambda goal: goal.provider.name not in holders or choosing.is_paused(goal))
-        failures = await self._ask_each(way, goals, conversation)
-        soon = [one for one in failures if one.wait is not None and one.wait <= _PATIENCE]
-        if soon and failures[-1].may_pass:
-            first = min(soon, key=lambda one: one.wait or 0.0)
-            await asyncio.sleep(first.wait or 0.0)
-            again = await self._ask_each(way, [first.goal], conversation)
-            failures = failures if again and failures[-1].goal is not first.goal else again
-        longer = self._longer(way, failures)
-        if longer is not None:
-            await self.ask(longer)
+            run, owner, opening = self.context.offloader.run, self.client_request.owner, self._opening
+            conversation = await run(self.client_request.size, conversation_of, owner, opening) or conversation
+        candidates = chooser.order(route.candidates, conversation) if several else list(route.candidates)
+        if holding_providers := [kept.maker for kept in self.client_request.turns[:1] if kept.there]:
+            candidates.sort(
+                key=lambda candidate: candidate.provider.name not in holding_providers or chooser.is_paused(candidate)
+            )
+        failures = await self._ask_each(route, candidates, conversation)
+        retryable = [one for one in failures if one.wait is not None and one.wait <= _MAX_RETRY_WAIT]
+        if retryable and failures[-1].may_pass:
+            soonest = min(retryable, key=lambda one: one.wait or 0.0)
+            await asyncio.sleep(soonest.wait or 0.0)
+            retry_failures = await self._ask_each(route, [soonest.candidate], conversation)
+            failures = (
+                failures if retry_failures and failures[-1].candidate is not soonest.candidate else retry_failures
+            )
+        long_route = self._long_context_route(route, failures)
+        if long_route is not None:
+            await self.ask(long_route)
         elif failures:
-            await _told_of(failures).tell(self.client, self.served)
+            await pick_error(failures).send(self.client, self.outcome)
 
     @property
-    def _begun(self) -> Mapping[str, Any]:
-        """How the conversation began, by which it is known."""
-        return {"input": self.incoming.turns[-1].asked} if self.incoming.turns else self.members
+    def _opening(self) -> Mapping[str, Any]:
+        """Return the members that hold the beginning of the conversation, by which the gateway recognizes it."""
+        return {"input": self.client_request.turns[-1].asked} if self.client_request.turns else self.members
 
-    async def _ask_each(self, way: FoundRoute, goals: list[Goal], conversation: bytes) -> list[Failure]:
-        """Ask until one answers; give what went wrong where none did."""
-        strict = way.settings.strict or self.incoming.headers.get("x-toolwire-strict") == "1"
+    async def _ask_each(self, route: ResolvedRoute, candidates: list[Candidate], conversation: bytes) -> list[Failure]:
+        """Ask `candidates` in order until one answers. Return the failures if none did, else an empty list."""
+        strict = route.settings.strict or self.client_request.headers.get("x-toolwire-strict") == "1"
         failures: list[Failure] = []
-        refused: Refused | None = None
-        for goal in goals:
-            attempt = self._attempt(way, goal, strict=strict)
-            self.served.goal = goal.name
+        rejection: GatewayError | None = None
+        for candidate in candidates:
+            attempt = self._attempt(route, candidate, strict=strict)
+            self.outcome.provider = candidate.name
             try:
-                answer = await attempt.ask(self.served)
-            except Refused as problem:
-                if problem.error.code not in _OF_ONE:
+                answer = await attempt.ask(self.outcome)
+            except GatewayError as problem:
+                if problem.error.code not in _CANDIDATE_CODES:
                     raise
-                refused = refused or problem
+                rejection = rejection or problem
                 continue
             if isinstance(answer, Failure):
                 failure: Failure | None = answer
             else:
-                goes_on = partial(self.go_on, way, conversation, strict) if way.settings.continue_ else None
-                failure = await Delivery(attempt, answer, self._keeping(attempt), self.served, goes_on).deliver()
+                continue_answer = (
+                    partial(self.continue_answer, route, conversation, strict) if route.settings.continue_ else None
+                )
+                failure = await Delivery(
+                    attempt, answer, self._response_writer(attempt), self.outcome, continue_answer
+                ).deliver()
             if failure is None:
-                if len(way.goals) > 1 and not self.served.legs:  # else who went on is noted
-                    self.tools.choosing.answered(goal, conversation)
+                if (
+                    len(route.candidates) > 1 and not self.outcome.continuations
+                ):  # `continue_answer` notes the provider otherwise
+                    self.context.chooser.answered(candidate, conversation)
                 return []
             failures.append(failure)
             if not failure.may_pass:
                 break
-            if len(way.goals) > 1:
-                self.tools.choosing.failed(goal, failure.wait)
-        if refused is not None and not failures:
-            raise refused
+            if len(route.candidates) > 1:
+                self.context.chooser.failed(candidate, failure.wait)
+        if rejection is not None and not failures:
+            raise rejection
         return failures
 
-    def _attempt(self, way: FoundRoute, goal: Goal, *, strict: bool) -> Attempt:
-        """Return the attempt at a goal: the first one, if it is asked again, so that nothing is translated twice."""
-        name = way.name, goal.name
-        if name not in self.attempts:
-            several = len(way.goals) > 1
-            made = Attempt(self.tools, self.incoming, goal, self.members, strict=strict, several=several)
-            self.attempts[name] = made
-        return self.attempts[name]
+    def _attempt(self, route: ResolvedRoute, candidate: Candidate, *, strict: bool) -> Attempt:
+        """Return the attempt at `candidate`. A retry gets the same one, so that nothing is translated twice."""
+        key = route.name, candidate.name
+        if key not in self.attempts:
+            several = len(route.candidates) > 1
+            attempt = Attempt(
+                self.context, self.client_request, candidate, self.members, strict=strict, several=several
+            )
+            self.attempts[key] = attempt
+        return self.attempts[key]
 
-    def _keeping(self, attempt: Attempt) -> Answering:
-        """Keep an answer on its way to the client, if it wants that."""
-        name = conversations.named_in(self.members) if self.place is not None else ""
-        if self.place is None or not (name or is_kept(self.members)):
+    def _response_writer(self, attempt: Attempt) -> ResponseWriter:
+        """Return the writer for the answer of `attempt`: one that also stores the answer if the client wants that."""
+        name = conversations.named_in(self.members) if self.stored_turns is not None else ""
+        if self.stored_turns is None or not (name or is_kept(self.members)):
             return self.client
-        maker = attempt.goal.provider.name
-        keeper = Keeper(self.place, self.members, maker, passes=attempt.passes, client=self.client)
-        keeper.others = attempt.passes and attempt.several and not name
+        provider_name = attempt.candidate.provider.name
+        recorder = ResponseRecorder(
+            self.stored_turns, self.members, provider_name, passes=attempt.passes, client=self.client
+        )
+        recorder.others = attempt.passes and attempt.several and not name
         if name:
-            keeper.adds = partial(conversations.add, self.place, name)
-            keeper.continues = name, self.incoming.turns[0].last if self.incoming.turns else ""
-        return Answering(keeper.begin, keeper.send, self.client.end)
+            recorder.adds = partial(conversations.add, self.stored_turns, name)
+            recorder.continues = name, self.client_request.turns[0].last if self.client_request.turns else ""
+        return ResponseWriter(recorder.begin, recorder.send, self.client.end)
 
-    async def go_on(self, way: FoundRoute, conversation: bytes, strict: bool, broken: Goal, text: str) -> Leg | None:
-        """Ask who may go on with a text that broke off: the next providers, and at last the same one again."""
-        several = len(way.goals) > 1
+    async def continue_answer(
+        self, route: ResolvedRoute, conversation: bytes, strict: bool, broken: Candidate, text: str
+    ) -> Continuation | None:
+        """Ask another provider to continue `text`, which `broken` broke off. Return None if none does.
+
+        The gateway asks the other candidates in order, and `broken` last.
+        """
+        several = len(route.candidates) > 1
         if several:
-            self.tools.choosing.failed(broken, None)
-        others = [goal for goal in self.tools.choosing.order(way.goals, conversation) if goal.name != broken.name]
-        for goal in (*others, broken):
-            leg = await self._leg(goal, text, strict)
-            if leg is not None:
+            self.context.chooser.failed(broken, None)
+        others = [
+            candidate
+            for candidate in self.context.chooser.order(route.candidates, conversation)
+            if candidate.name != broken.name
+        ]
+        for candidate in (*others, broken):
+            continuation = await self._continuation(candidate, text, strict)
+            if continuation is not None:
                 if several:
-                    self.tools.choosing.answered(goal, conversation)
-                return leg
+                    self.context.chooser.answered(candidate, conversation)
+                return continuation
         return None
 
-    async def _leg(self, goal: Goal, text: str, strict: bool) -> Leg | None:
-        """Ask one provider to go on; None where it does not, or the key has nothing left for it."""
-        incoming, reservation, served, answer = self.incoming, None, Served(goal=goal.name), None
+    async def _continuation(self, candidate: Candidate, text: str, strict: bool) -> Continuation | None:
+        """Ask `candidate` to continue `text`. Return None if it fails, or if the key has too little left."""
+        client_request, reservation, outcome, answer = (
+            self.client_request,
+            None,
+            RequestOutcome(provider=candidate.name),
+            None,
+        )
         try:
-            asked = GoingOn.of(dialect(incoming.asked.dialect), incoming.body, incoming.full_path, text, goal)
-            again = replace(incoming, body=asked.body)
-            members = members_of(asked.body)
-            reservation = await _reserve(self.tools, again, members, [goal], requests=0)
-            attempt = Attempt(self.tools, again, goal, members, strict=strict, several=False)
-            answer = await attempt.ask(served)
+            continuation_request = ContinuationRequest.of(
+                dialect(client_request.endpoint.dialect), client_request.body, client_request.full_path, text, candidate
+            )
+            continued_request = replace(client_request, body=continuation_request.body)
+            members = members_of(continuation_request.body)
+            reservation = await _reserve(self.context, continued_request, members, [candidate], requests=0)
+            attempt = Attempt(self.context, continued_request, candidate, members, strict=strict, several=False)
+            answer = await attempt.ask(outcome)
             if isinstance(answer, Failure):
                 return None
-            settle = partial(_settle, self.tools, again, reservation, served, requests=0)
-            return Leg(goal, answer, served, settle, attempt.request_losses, asked.left)
-        except (Refused, ToolwireError):
+            settle = partial(_settle, self.context, continued_request, reservation, outcome, requests=0)
+            return Continuation(candidate, answer, outcome, settle, attempt.request_losses, continuation_request.left)
+        except (GatewayError, ToolwireError):
             return None
         finally:
             if answer is None or isinstance(answer, Failure):
-                self.served.before = (*self.served.before, *served.before)
+                self.outcome.failed_attempts = (*self.outcome.failed_attempts, *outcome.failed_attempts)
                 if reservation is not None:
                     reservation.settle(None)
 
-    def _longer(self, way: FoundRoute, failures: list[Failure]) -> FoundRoute | None:
-        """Give the route for what is too long for this one."""
-        if not (failures and failures[-1].too_long and way.settings.on_context):
+    def _long_context_route(self, route: ResolvedRoute, failures: list[Failure]) -> ResolvedRoute | None:
+        """Return the route of `on_context` if the last failure is "too long" and the request may use that route."""
+        if not (failures and failures[-1].too_long and route.settings.on_context):
             return None
-        longer = self.tools.routes.find(way.settings.on_context)
-        if longer is None:
+        long_route = self.context.routes.find(route.settings.on_context)
+        if long_route is None:
             return None
         try:
-            goals = _payable(self.tools, self.incoming, _speaking(self.incoming, longer, longer.name))
-        except Refused:  # it is no way for this request, which is told that it is too long
+            candidates = _affordable_candidates(
+                self.context,
+                self.client_request,
+                _candidates_supporting(self.client_request, long_route, long_route.name),
+            )
+        except GatewayError:  # the client then receives the error of the first route
             return None
-        return FoundRoute(longer.name, tuple(goals), replace(longer.settings, on_context=""))
+        return ResolvedRoute(long_route.name, tuple(candidates), replace(long_route.settings, on_context=""))
 
 
-def _told_of(failures: list[Failure]) -> Failure:
-    """Choose the error that the client can do most about, the last of its kind."""
+def pick_error(failures: list[Failure]) -> Failure:
+    """Return the failure that helps the client most, and of equal ones the last.
+
+    An error of the request itself comes first, then an error that is not about the gateway's own key, then one with a
+    time to wait.
+    """
     return max(
-        reversed(failures), key=lambda one: (not one.may_pass, one.status not in _OF_OUR_KEYS, one.wait is not None)
+        reversed(failures),
+        key=lambda one: (not one.may_pass, one.status not in _PROVIDER_KEY_STATUSES, one.wait is not None),
     )
 
 
-def _knows(there: str, asked: Asked) -> bool:
-    """Whether a provider knows what is no request to a model: it is of the wire, or of the same vendor."""
-    api = traits_of(asked.dialect).other_api
-    return asked.dialect == there or (asked.action == "other" and api != "" and api == traits_of(there).other_api)
+def _supports(dialect_name: str, endpoint: RouteMatch) -> bool:
+    """Return True if a provider of the wire `dialect_name` supports `endpoint`.
+
+    It does if the endpoint is of its own wire. A path that is no request to a model may also be of the same vendor's
+    other wire.
+    """
+    vendor_api = traits_of(endpoint.dialect).other_api
+    return endpoint.dialect == dialect_name or (
+        endpoint.action == "other" and vendor_api != "" and vendor_api == traits_of(dialect_name).other_api
+    )

@@ -44,7 +44,7 @@ _VANISHED = 120  # seconds after which an idle client that does not acknowledge 
 _PROBE = 20  # seconds between two questions to an idle client's system whether it is still there
 
 
-class _Patient(HttpToolsProtocol):
+class _ClientConnection(HttpToolsProtocol):
     """A client's connection: a head has a time and a size, and a client that leaves or does not read is noticed."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -53,7 +53,7 @@ class _Patient(HttpToolsProtocol):
     _begun = False
     _network: str | bytes = ""
 
-    def __init__(self, waiting: "WaitingConnections[_Patient]", **options: Any) -> None:
+    def __init__(self, waiting: "WaitingConnections[_ClientConnection]", **options: Any) -> None:
         super().__init__(**options)
         self._waiting = waiting
         self._unanswered: list[RequestResponseCycle] = []  # more than one only if the client pipelines
@@ -148,7 +148,7 @@ class _Patient(HttpToolsProtocol):
 
     def _await_reading(self, left: int) -> None:
         gateway: Any = self.config.app
-        self._stalled = self.loop.call_later(gateway.tools.stall, self._check_reading, left)
+        self._stalled = self.loop.call_later(gateway.context.stall, self._check_reading, left)
 
     def _check_reading(self, before: int) -> None:
         """Close the connection if the client has read nothing since; a slow client is waited for."""
@@ -284,7 +284,7 @@ def _allow_files() -> None:
 
 def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
     """Say how a gateway is served: of its connections, half may wait without a running request."""
-    protocol: Any = partial(_Patient, WaitingConnections(connections // 2))
+    protocol: Any = partial(_ClientConnection, WaitingConnections(connections // 2))
     return uvicorn.Config(
         gateway,
         http=protocol,

@@ -33,7 +33,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         gateway: Any = self.config.app
-        self._receiving = Receiving(gateway.tools.intake, self._pause, self._resume)
+        self._receiving = Receiving(gateway.context.intake, self._pause, self._resume)
         self._sizes: deque[int] = deque()
         self._size = 0  # bytes of the message that is being received
         self._received_at = 0.0

@@ -18,16 +18,16 @@ from toolwire.config import GatewaySettings, read_settings, seconds_of
 from toolwire.config.settings import TraceSettings, is_address
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
-from toolwire.gateway.app import Gateway, Places
+from toolwire.gateway.app import AllowedOrigins, Gateway
 from toolwire.gateway.auditing import Audit
-from toolwire.gateway.context import CONNECTED_SECONDS, INTAKE, Tools
+from toolwire.gateway.context import CONNECTED_SECONDS, INTAKE, GatewayContext
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.request_record import RequestRecord
-from toolwire.gateway.routes import Routes, Upward, providers_of
+from toolwire.gateway.routes import Routes, UpstreamNetwork, providers_of
 from toolwire.providers import PROVIDERS, Provider
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -144,22 +144,24 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
         raise MissingExtra(str(problem.name), "serve", "to serve the gateway") from problem
     accounts = Accounts(ledger_of(settings, path)) if settings.server.needs_keys else None
     prices = Prices(settings.prices)
-    upward = upstream_of(settings, path)
-    tools = Tools(routes, Uplink(upward), _memory_of(settings, path), Reports(), prices, accounts=accounts)
-    tools.connected = ProcessMemory(
+    upstream_network = upstream_of(settings, path)
+    context = GatewayContext(
+        routes, Uplink(upstream_network), _memory_of(settings, path), Reports(), prices, accounts=accounts
+    )
+    context.connected = ProcessMemory(
         settings.memory.bytes, CONNECTED_SECONDS, share=_share_of(settings.memory.bytes, settings)
     )
-    tools.translations = PrefixCache(settings.translation_cache.bytes)
-    tools.intake = Intake(INTAKE, _share_of(INTAKE, settings))
-    tools.proxy = upward.proxy
-    tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.recorded_secrets())  # noqa: PLW0108 - they are read anew
+    context.translations = PrefixCache(settings.translation_cache.bytes)
+    context.intake = Intake(INTAKE, _share_of(INTAKE, settings))
+    context.proxy = upstream_network.proxy
+    context.audit = _audit_of(settings.traces, path, lambda: gateway.context.recorded_secrets())  # noqa: PLW0108 - they are read anew
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
     hosts, origins = (tuple(map(str.lower, said)) for said in (settings.server.hosts, settings.server.origins))
-    places = Places(hosts, origins, host in _LOOPBACK)
-    gateway = Gateway(tools, places=places, seen=_log)
+    allowed_origins = AllowedOrigins(hosts, origins, host in _LOOPBACK)
+    gateway = Gateway(context, allowed_origins=allowed_origins, log=_log)
     gateway.websocket = settings.server.websocket
-    figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
-    gateway.figures, gateway.watchers = figures.told, [figures.watch, *filter(None, [spans()])]
+    metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
+    gateway.metrics, gateway.observers = metrics.render, [metrics.observe, *filter(None, [spans()])]
     return gateway
 
 
@@ -175,7 +177,9 @@ def _audit_of(said: TraceSettings, path: str | None, keys: Callable[[], list[str
     return Audit(open_store(url, key=key, failing=said.failing), keys, stops=said.failing == "stop")
 
 
-def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Upward:
+def upstream_of(
+    settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ
+) -> UpstreamNetwork:
     """Read the way to providers: its proxy may stand in a variable, for it may hold a password."""
     said = settings.upstream
     proxy, variable = said.proxy, said.proxy.removeprefix("$")
@@ -194,7 +198,7 @@ def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[st
             trusted.load_verify_locations(file)
     except (OSError, ssl.SSLError) as problem:
         raise InvalidField("ca_file", f"{file} cannot be read as certificates: {problem}", path="upstream") from None
-    return Upward(proxy, frozenset(said.direct) | _LOOPBACK, trusted)
+    return UpstreamNetwork(proxy, frozenset(said.direct) | _LOOPBACK, trusted)
 
 
 def reload(gateway: Gateway, path: str | None) -> bool:
@@ -205,11 +209,11 @@ def reload(gateway: Gateway, path: str | None) -> bool:
     try:
         settings = settings_from(path)
         routes = routes_of(settings, path)
-        upward = upstream_of(settings, path)
+        upstream_network = upstream_of(settings, path)
     except (ToolwireError, OSError) as problem:
         _log({"settings": "refused; the old ones are in force", "problem": str(problem)})
         return False
-    gateway.renew(routes, Prices(settings.prices), upward)
+    gateway.renew(routes, Prices(settings.prices), upstream_network)
     _log({"settings": "read anew", "providers": len(routes.providers), "routes": len(settings.routes)})
     return True
 

@@ -1,9 +1,9 @@
-"""How models are spoken to that only write text: tools are told there and calls are read there, in a format.
+"""Text formats for models that only write text: a format renders the tools, and parses the calls in the reply.
 
 Rules of this file:
-- What a route names, is told and read in text. What a provider names, is read; its server tells of tools itself, where
-  the provider has native calls.
-- Only calls of the tools that were offered are read, and a block that the model was given is a quotation.
+- If a route names a format, the gateway renders the tools as text and parses the calls. If a provider names one, the
+  gateway parses the calls only: the provider's server renders the tools itself, if the provider has native calls.
+- Only calls of offered tools are parsed. A block that also occurs in the model's input is a quotation and no call.
 """
 
 from collections.abc import Callable
@@ -18,26 +18,32 @@ from toolwire.text.quoting import texts_given
 from toolwire.types import Request, Tool
 
 
-def check_format(name: str, place: str) -> None:
-    """Refuse a format that there is not; raw completions need one."""
+def check_format(name: str, path: str) -> None:
+    """Raise `InvalidField` if there is no format `name`. `path` is where a setting names it.
+
+    Raw completions need a format, so an empty name is an error as well.
+    """
     try:
         format_of(name)
     except UnknownFormat as problem:
-        raise InvalidField("format", str(problem), path=place) from problem
+        raise InvalidField("format", str(problem), path=path) from problem
 
 
-def wording(provider: Provider, named: str) -> Callable[[Dialect, Request], Dialect] | None:
-    """Give what lays a format over a provider's wire; None where calls are the wire's own."""
-    form = named or provider.format
-    if not form and not provider.completions:
+def dialect_wrapper(provider: Provider, route_format: str) -> Callable[[Dialect, Request], Dialect] | None:
+    """Return the function that lays a text format over a provider's wire. Return None if the wire's own calls are used.
+
+    `route_format` is the format that the route names. It comes before the format of the provider.
+    """
+    name = route_format or provider.format
+    if not name and not provider.completions:
         return None
-    native = not named and provider.capabilities.native_tool_calls
+    native = not route_format and provider.capabilities.native_tool_calls
 
-    def worded(wire: Dialect, request: Request) -> Dialect:
+    def wrap(wire: Dialect, request: Request) -> Dialect:
         tools = [tool for tool in request.tools if isinstance(tool, Tool)]
-        given, earlier = texts_given(request), call_ids(request)
+        quoted_texts, earlier_ids = texts_given(request), call_ids(request)
         if provider.completions:
-            return completions(tools, format=form, path=provider.completions, given=given, earlier=earlier)
-        return over(wire, tools, format=form, native=native, given=given, earlier=earlier)
+            return completions(tools, format=name, path=provider.completions, given=quoted_texts, earlier=earlier_ids)
+        return over(wire, tools, format=name, native=native, given=quoted_texts, earlier=earlier_ids)
 
-    return worded
+    return wrap

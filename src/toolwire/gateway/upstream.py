@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from toolwire.client.connections import LATE, AsyncioBackend, AsyncioStream
 from toolwire.client.httpx import trusted
-from toolwire.gateway.routes import Upward
+from toolwire.gateway.routes import UpstreamNetwork
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
 
 _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
@@ -65,12 +65,12 @@ class _Address(Struct, frozen=True):
     scheme: str
     host: str
     port: int
-    upward: Upward
+    upstream_network: UpstreamNetwork
 
     @property
     def proxy(self) -> str:
         """The proxy in between; empty if there is none."""
-        return "" if self.host in self.upward.direct else self.upward.proxy
+        return "" if self.host in self.upstream_network.direct else self.upstream_network.proxy
 
 
 class _Head(NamedTuple):
@@ -261,8 +261,8 @@ class _Idle(NamedTuple):
 class Uplink:
     """Connections to providers, kept for the next request."""
 
-    def __init__(self, upward: Upward = Upward()) -> None:  # noqa: B008 - frozen
-        self.upward: Upward = upward
+    def __init__(self, upstream_network: UpstreamNetwork = UpstreamNetwork()) -> None:  # noqa: B008 - frozen
+        self.upstream_network: UpstreamNetwork = upstream_network
         self._idle: dict[_Address, deque[_Idle]] = {}  # the longest idle first
         self._backend = AsyncioBackend()
         self._sweep: asyncio.TimerHandle | None = None
@@ -286,7 +286,7 @@ class Uplink:
         stream: AsyncioStream | None = None
         try:
             async with asyncio.timeout_at(until):
-                head = _head(request.url, self.upward)
+                head = _head(request.url, self.upstream_network)
                 written = _written(head, request)
                 stream = self._rested(head.address) or await self._connect(head, timeouts.connect)
                 await stream.write(written)
@@ -363,7 +363,7 @@ class Uplink:
 
 
 async def _encrypted(stream: AsyncioStream, host: str, address: _Address, seconds: float | None) -> AsyncioStream:
-    context = trusted() if address.upward.trusted is None else address.upward.trusted
+    context = trusted() if address.upstream_network.trusted is None else address.upstream_network.trusted
     return cast("AsyncioStream", await stream.start_tls(context, host, seconds))
 
 
@@ -402,7 +402,7 @@ def _for_the_head(timeouts: Timeouts) -> float | None:
 
 
 @lru_cache(256)
-def _head(url: str, upward: Upward) -> _Head:
+def _head(url: str, upstream_network: UpstreamNetwork) -> _Head:
     """Read a URL: where a request to it goes, and how it begins."""
     if not url.isprintable() or " " in url:
         raise ValueError("an address must have no spaces")
@@ -410,7 +410,7 @@ def _head(url: str, upward: Upward) -> _Head:
     if read.scheme not in _PORTS:
         raise ValueError("an address must begin with http:// or https://")
     host, named = read.raw_host.decode("ascii"), read.netloc.decode("ascii")
-    address = _Address(read.scheme, host, read.port or _PORTS[read.scheme], upward)
+    address = _Address(read.scheme, host, read.port or _PORTS[read.scheme], upstream_network)
     target, authorization = read.raw_path.decode("ascii"), _authorization(address.proxy)
     if address.proxy and read.scheme == "http":
         return _Head(address, f"http://{named}{target}", named, authorization)
