@@ -377,7 +377,7 @@ def test_a_provider_that_fails_costs_what_it_may_bill(turn: str, stream: bool, t
         url = model.url if named[turn] else "http://127.0.0.1:1"
         with standing(url, timeouts=timeouts, prices=prices, accounts=accounts) as stood:
             goal = f"openai/{named[turn] or 'm'}"
-            prices._said = {goal: PriceSettings(1.0, 4.0)}
+            prices._exact = {goal: PriceSettings(1.0, 4.0)}
             body = body_of(goal, stream=stream)
             post(stood.url, CHAT, body, {"x-api-key": text})
             seen = SEEN if stream else math.ceil(len(PART) / 4)

@@ -11,7 +11,7 @@ from tests.gateway.test_choosing import A, B, Clock
 from toolwire.config import GatewaySettings
 from toolwire.gateway.choosing import ProviderChooser
 from toolwire.gateway.errors import GatewayError
-from toolwire.gateway.headers import going_up
+from toolwire.gateway.headers import headers_to_provider
 from toolwire.gateway.prices import estimate, used
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.response_store import page
@@ -159,7 +159,7 @@ def test_the_losses_of_the_last_4096_sets_of_tools_are_not_repeated(others: int,
 @pytest.mark.parametrize(("length", "passes"), [(8_191, True), (8_192, True), (8_193, False)])
 def test_a_header_has_up_to_8192_characters(length: int, passes: bool) -> None:
     headers = {"anthropic-beta": "x" * length}
-    assert going_up("anthropic", headers) == (headers if passes else {})
+    assert headers_to_provider("anthropic", headers) == (headers if passes else {})
 
 
 @pytest.mark.parametrize(("length", "found"), [(255, True), (256, True), (257, False)])
@@ -218,5 +218,5 @@ USED: list[tuple[Usage | None, int, int, bool, tuple[int, int, bool]]] = [
 def test_what_was_not_reported_is_estimated_from_what_was_seen(
     usage: Usage | None, sent: int, came: int, whole: bool, tokens: tuple[int, int, bool]
 ) -> None:
-    found = used(usage, sent, came, whole=whole)
+    found = used(usage, sent, came, complete=whole)
     assert (found.input, found.output, found.estimated) == tokens

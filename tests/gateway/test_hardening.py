@@ -524,7 +524,7 @@ def test_what_is_kept_of_names_that_clients_asked_for_is_bounded() -> None:
     routes = Routes(GatewaySettings(), {"a": at("http://127.0.0.1:9", "openai").with_options(name="a")})
     names = [f"a/{number}" for number in range(3000)]
     assert [routes.find(name) for name in names] == [routes.find(name) for name in names]
-    assert len(routes._found) <= 1024
+    assert len(routes._resolved) <= 1024
     assert [routes.find(name) for name in ("a", "b/m", "a/" + "m" * 300, "a/m m")] == [None] * 4
 
 

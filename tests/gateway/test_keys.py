@@ -405,10 +405,10 @@ def test_a_budget_is_spent_at_the_price_of_a_pattern(guarded: Guarded) -> None:
 
 
 def test_what_nobody_counted_is_guessed_and_marked() -> None:
-    assert used(Usage(10, 5), 400, 0, whole=True) == Tokens(10, 5)
-    assert used(None, 400, 8, whole=True) == Tokens(100, 2, estimated=True)
-    assert used(Usage(10, 1), 400, 80, whole=False) == Tokens(10, 20, estimated=True)
-    assert used(Usage(10, -5), 400, 8, whole=True).estimated
+    assert used(Usage(10, 5), 400, 0, complete=True) == Tokens(10, 5)
+    assert used(None, 400, 8, complete=True) == Tokens(100, 2, estimated=True)
+    assert used(Usage(10, 1), 400, 80, complete=False) == Tokens(10, 20, estimated=True)
+    assert used(Usage(10, -5), 400, 8, complete=True).estimated
 
 
 def test_a_key_says_nothing_of_itself() -> None:

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             _check_model(program, routes, model)
         gateway = starting.gateway_of(routes, settings, options.config)
         gateway.log, gateway.program_key = None, f"sk-toolwire-{secrets.token_hex(16)}"
-        url = stack.enter_context(serving.aside(gateway))
+        url = stack.enter_context(serving.serve_in_thread(gateway))
         folder = stack.enter_context(_folder())
         told = program.told(_of_model(Entrance(url, gateway.program_key, folder), program, routes, model))
         for name, text in told.files.items():

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         opened = serving.listen(address)
         again = None if options.simulate else functools.partial(starting.reload, gateway, options.config)
         most = settings.server.connections
-        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes), again=again, connections=most)
+        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes), reload=again, connections=most)
     return 0
 
 

@@ -19,7 +19,7 @@ from toolwire.encoding.families import family_of
 from toolwire.errors import LossyTranslation, ToolwireError
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.errors import UNKNOWN_HISTORY, GatewayError, error_in, error_of
-from toolwire.gateway.headers import coming_down, going_up
+from toolwire.gateway.headers import headers_to_client, headers_to_provider
 from toolwire.gateway.offloading import LARGE
 from toolwire.gateway.passthrough import (
     may_be_signed,
@@ -133,7 +133,7 @@ class Attempt:
         provider = self.candidate.provider
         headers = self.context.routes.headers(provider)
         if self.passes:
-            headers |= going_up(provider.dialect, self.client_request.headers)
+            headers |= headers_to_provider(provider.dialect, self.client_request.headers)
         request = HttpRequest("POST", url_of(provider, path), headers, body)
         outcome.was_sent = True
         try:
@@ -272,7 +272,7 @@ class Attempt:
 
         That is the prompt, and the `characters` that were received.
         """
-        tokens = used(None, self.size, characters, whole=False)
+        tokens = used(None, self.size, characters, complete=False)
         outcome.failed_attempts = (*outcome.failed_attempts, (tokens, self.context.prices.cost(self.candidate, tokens)))
         outcome.answered_by = None
 
@@ -295,7 +295,7 @@ class Attempt:
         secrets = self.context.secrets_of(provider)
         status, body, parsed = await error_in(answer, secrets)
         may_pass = status in _NEXT_PROVIDER_STATUSES or status >= 500
-        headers = coming_down(answer.headers, secrets)
+        headers = headers_to_client(answer.headers, secrets)
         error = provider.speaks().decode_error(status, parsed, answer.headers)
         failure = Failure(
             self.candidate, status, body, headers, may_pass, error.retry_after, error.kind == "context_length"

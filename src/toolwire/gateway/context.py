@@ -1,4 +1,4 @@
-"""What the gateway's requests share (`GatewayContext`), and one request with its writer and its outcome."""
+"""The services that all requests of a gateway share, and one request with its writer and its outcome."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -78,7 +78,7 @@ class GatewayContext(Struct):
         return ProviderSecrets(text for one in self.routes.providers.values() for text in self.secrets_of(one).texts)
 
     def recorded_secrets(self) -> list[str]:
-        """Return the secrets to hide in records: those of all providers, and their keys of any length."""
+        """Return the secrets to hide in records: the secrets of all providers, and their keys of any length."""
         providers = self.routes.providers.values()
         return [text for one in providers for text in (key_of(one), *self.secrets_of(one).texts) if text]
 
@@ -138,7 +138,7 @@ async def _nothing() -> None:
 
 
 class ResponseWriter(Struct):
-    """The functions that send a response: `begin` with the status and the headers, then `send` for each piece.
+    """Sends a response: `begin` sends the status and the headers, then `send` each piece.
 
     The gateway calls `end` before it sends the end of an answer. `end` raises `GatewayError` if the answer must not end
     successfully.

@@ -1,10 +1,10 @@
-"""Conversations of Responses: items under a name, which requests go on from and are added to, whoever answers them.
+"""Conversations of Responses: stored items under a name, which requests continue with any model.
 
 Rules of this file:
-- A conversation is an entry of the memory, and each of its items a row of that entry: an owner finds its own alone.
+- A conversation is an entry of the memory, and each of its items a row of that entry. An owner finds only its own.
 - Each change is one call of the memory. No conversation is read, changed here and written back.
 - A turn is added before the client receives the end of its answer, so the next request finds it, on every gateway.
-- Without keys, a name that is not known here is passed to a provider of the wire. With keys it is refused.
+- Without keys, an unknown name is passed to a provider of the wire. With keys it is rejected.
 
 Sources: openai 3.54.0, resources.conversations, ResponseCreateParams.conversation (2026-11-22).
 """
@@ -45,7 +45,7 @@ class _Conversation(Struct):
     metadata: dict[str, str] = {}
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def wire_form(self) -> dict[str, Any]:
         """The conversation as its wire shows it."""
         return {
             "id": self.id,
@@ -91,9 +91,9 @@ async def answer(turns: Turns, subject: str, method: str, body: bytes, query: st
 async def _answer_whole(turns: Turns, name: str, method: str, body: bytes) -> bytes:
     match method:
         case "GET":
-            return _write((await _find(turns, name)).shown)
+            return _write((await _find(turns, name)).wire_form)
         case "POST":
-            return _write((await _change(turns, name, _object(body))).shown)
+            return _write((await _change(turns, name, _object(body))).wire_form)
         case "DELETE":
             if not await _memory(turns).delete(turns.owner, conversation_key(name)):
                 raise _unknown(name)
@@ -115,22 +115,22 @@ async def _answer_items(turns: Turns, name: str, item: str, method: str, query: 
             kept = await _find(turns, name)
             if not await _memory(turns).delete_item(turns.owner, conversation_key(name), item):
                 raise _no_item(name, item)
-            return _write(kept.shown)
+            return _write(kept.wire_form)
         case _:
             raise GatewayError.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
 
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
     kept = _Conversation(f"conv_{secrets.token_hex(16)}", int(time.time()), _metadata(read))
-    entry = StoredEntry(_write(kept), items=_as_rows(_listed(_given(read))))
+    entry = StoredEntry(_write(kept), items=_as_rows(_listed(_new_items(read))))
     size = sum(len(item.value or b"") for item in entry.items)
     if size > _MOST or not await _memory(turns).write(turns.owner, conversation_key(kept.id), entry):
         raise _too_long("items: ")
-    return _write(kept.shown)
+    return _write(kept.wire_form)
 
 
 async def _extend(turns: Turns, name: str, read: dict[str, Any]) -> bytes:
-    added, listed = await _append(turns, name, _given(read))
+    added, listed = await _append(turns, name, _new_items(read))
     if not added.found:
         raise _unknown(name)
     if added.too_long:
@@ -181,10 +181,10 @@ def _too_long(what: str) -> GatewayError:
 
 
 def _the_item(name: str, entry: StoredEntry, item: str) -> bytes:
-    found = next((one.value for one in entry.items if one.name == item), None)
-    if found is None:
+    value = next((one.value for one in entry.items if one.name == item), None)
+    if value is None:
         raise _no_item(name, item)
-    return found
+    return value
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _metadata(read: dict[str, Any]) -> dict[str, str]:
     return metadata
 
 
-def _given(read: dict[str, Any]) -> list[dict[str, Any]]:
+def _new_items(read: dict[str, Any]) -> list[dict[str, Any]]:
     items = read.get("items") or []
     if type(items) is not list or len(items) > _AT_ONCE or any(type(item) is not dict for item in items):
         raise GatewayError("invalid_request", f"items: must be a list of up to {_AT_ONCE} items")

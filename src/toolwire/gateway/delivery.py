@@ -23,7 +23,7 @@ from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.continuing import MAX_CONTINUATIONS, JoiningDecoder, may_continue, seam_comment, seam_loss
 from toolwire.gateway.errors import GatewayError
-from toolwire.gateway.headers import coming_down, kind_of
+from toolwire.gateway.headers import content_type_of, headers_to_client
 from toolwire.gateway.keepalive import KeepAlive
 from toolwire.gateway.masking import MaskedStream
 from toolwire.gateway.passthrough import (
@@ -183,16 +183,16 @@ class Delivery:
         unreported = (
             self.context.reports.new(self.client_request.owner, wires, outcome.losses) if outcome.losses else ()
         )
-        head = {"content-type": content_type, **coming_down(self.answer.headers, self._secrets)}
+        head = {"content-type": content_type, **headers_to_client(self.answer.headers, self._secrets)}
         head["x-toolwire-model"] = attempt.candidate.name
         return {**head, "x-toolwire-losses": counted} if (counted := header_of(unreported)) else head
 
     async def _deliver_other(self, first: bytes) -> None:
         """Deliver an answer that no model wrote as it arrives: vectors, audio, a stream of an older wire."""
         outcome, send = self.outcome, self.client.send
-        content_type = kind_of(self.answer.headers, JSON, self._secrets)
+        content_type = content_type_of(self.answer.headers, JSON, self._secrets)
         head = {"content-type": content_type, "x-toolwire-model": self.attempt.candidate.name}
-        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secrets)})
+        await self.client.begin(200, {**head, **headers_to_client(self.answer.headers, self._secrets)})
         passing, masking = OtherAnswer(self.wire, content_type), MaskedStream(self._secrets)
         try:
             while piece := first or await self.answer.aread():
@@ -224,7 +224,7 @@ class Delivery:
             return failure
         if attempt.exchange is None:
             await self._read_metadata(body)
-            content_type = kind_of(self.answer.headers, JSON, self._secrets)
+            content_type = content_type_of(self.answer.headers, JSON, self._secrets)
         else:
             translated = await self.context.offloader.run(len(body), self._translated, attempt.exchange, body)
             body, content_type = self._secrets.mask(translated), JSON
@@ -365,7 +365,7 @@ class Delivery:
     async def _begin_stream(self, first: bytes, usual: str) -> KeepAlive:
         """Send the head of a stream. `usual` is the content type in the client's wire."""
         exchange = self.attempt.exchange
-        head = self._head(kind_of(self.answer.headers, usual, self._secrets) if exchange is None else usual)
+        head = self._head(content_type_of(self.answer.headers, usual, self._secrets) if exchange is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
         signal = None if exchange is None else self.wire.TRAITS.keep_alive or None
         if signal is not None and _has_no_content(first):  # `_first` has waited as long as a keepalive does

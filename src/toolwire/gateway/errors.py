@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects import dialect
-from toolwire.gateway.headers import kind_of
+from toolwire.gateway.headers import content_type_of
 from toolwire.gateway.masking import ProviderSecrets
 from toolwire.providers import Provider
 from toolwire.translation.paths import vendor_of
@@ -107,7 +107,7 @@ def error_of(provider: Provider, answer: AwaitedResponse, read: Any, secrets: Pr
     """Return the error of an answer without an error body of the wire, such as a page for people or an empty body."""
     status = _status_of(answer)
     error = provider.speaks().decode_error(status, read, answer.headers)
-    content_type = kind_of(answer.headers, "no type", secrets)[:80]
+    content_type = content_type_of(answer.headers, "no type", secrets)[:80]
     is_no_error = answer.status not in _ERRORS
     description = f" ({content_type}), which is no answer" if is_no_error else " and no word"
     message = "" if is_no_error and answer.status < _ERRORS.start else error.message

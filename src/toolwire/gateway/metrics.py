@@ -1,8 +1,8 @@
-"""Figures for Prometheus, and spans for OpenTelemetry: made of the record of each request, and nothing else.
+"""Metrics for Prometheus, and spans for OpenTelemetry, made of the record of each request.
 
 Rules of this file:
-- A label has few values, all of ours or of the settings: never a model's name, a path or a key of a client.
-- No key and no body is in the record, so none is here.
+- A label has few values, which come from toolwire or from the settings: never a model's name, a path or a client's key.
+- No key and no body is in the record, so none is in a metric.
 """
 
 import sys
@@ -25,7 +25,7 @@ _ENDINGS = frozenset({"answer", "continued", "broke off", "client gone", "error"
 
 
 class _Spent(Struct):
-    """What requests to one provider took."""
+    """The tokens and the cost of the requests to one provider."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -33,14 +33,14 @@ class _Spent(Struct):
 
 
 class _Times(Struct):
-    """How many requests took up to each bound, and longer than all; and what they took together."""
+    """How many requests took at most each bound, how many took longer, and the sum of their times."""
 
     counts: list[int]
     sum: float = 0.0
 
 
 class Metrics:
-    """The figures of a gateway; `providers` says whose names may be a label."""
+    """The metrics of a gateway. `providers` returns the names that may be a label."""
 
     def __init__(self, providers: Callable[[], Collection[str]], running: Callable[[], int]) -> None:
         self._providers, self._running = providers, running
@@ -74,7 +74,7 @@ class Metrics:
         return self._labels[values]
 
     def collect(self) -> Iterator[Metric]:
-        """Give the figures to Prometheus' own writer."""
+        """Yield the metrics for Prometheus' own encoder."""
         by = ("wire", "provider", "status", "ending")
         requests = CounterMetricFamily("toolwire_requests", "Requests that were answered.", labels=by)
         for labels, count in self._requests.items():
@@ -93,12 +93,15 @@ class Metrics:
         yield from (requests, seconds, tokens, cost, running)
 
     def render(self) -> bytes:
-        """Give the figures as Prometheus reads them."""
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 def spans() -> Callable[[RequestRecord], None] | None:
-    """Give what makes a span of each request, where an SDK of OpenTelemetry was loaded: `opentelemetry-instrument`."""
+    """Return a function that makes a span of each request. Return None without the SDK of OpenTelemetry.
+
+    `opentelemetry-instrument` loads the SDK.
+    """
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - an extra

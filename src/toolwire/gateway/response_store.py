@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects import dialect, traits_of
 from toolwire.gateway.errors import GatewayError, error_in, error_of, reply_of
-from toolwire.gateway.headers import kind_of
+from toolwire.gateway.headers import content_type_of
 from toolwire.gateway.masking import MaskedStream, ProviderSecrets
 from toolwire.gateway.stored_turns import LONGEST_ID, REFERS, StoredItem, StoredTurn, Turns, as_items, reference_in
 from toolwire.providers import Provider
@@ -263,7 +263,7 @@ def kept_of(members: Mapping[str, Any], answer: bytes, provider_name: str) -> tu
 
 
 def is_kept(members: Mapping[str, Any]) -> bool:
-    """Return True if the client wants its answer stored. It does unless it sends `store: false`."""
+    """Return True if the client wants its answer stored. It does, unless it sends `store: false`."""
     return bytes(members.get("store") or b"") != b"false"
 
 
@@ -402,7 +402,7 @@ async def _fetch_from_provider(
         if method == "DELETE" and answer.status < _FIRST_REDIRECT:
             await stored_turns.forget(endpoint.subject)
         if answer.status < _FIRST_REDIRECT:
-            content_type, masking = kind_of(answer.headers, "application/json", secrets), MaskedStream(secrets)
+            content_type, masking = content_type_of(answer.headers, "application/json", secrets), MaskedStream(secrets)
             await client.begin(answer.status, {"content-type": content_type})
             while data := await answer.aread():
                 await client.send(masking.feed(data), True)

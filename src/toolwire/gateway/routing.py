@@ -52,7 +52,7 @@ async def handle_request(
     name = client_request.endpoint.subject or text_of(members.get("model"))
     outcome.model = name
     if not name:
-        raise GatewayError("invalid_request", "model must say which model is asked", code="missing_model")
+        raise GatewayError("invalid_request", "model is missing: name a model", code="missing_model")
     route = resolve_route(context.routes, client_request.key, name)
     candidates = _affordable_candidates(context, client_request, _candidates_supporting(client_request, route, name))
     long_route = context.routes.find(route.settings.on_context) if route.settings.on_context else None
@@ -78,7 +78,7 @@ def resolve_route(routes: Routes, key: Key | None, name: str) -> ResolvedRoute:
     """Return the route of the model name `name`. Raise `GatewayError` if it is unknown, or if `key` may not use it."""
     route = routes.find(name)
     if key is not None and not key.may_ask(name):
-        message = f"this key may not ask for {name[:80]!r}; it may ask for {', '.join(key.models)}"
+        message = f"this key may not use {name[:80]!r}; it may use {', '.join(key.models)}"
         raise GatewayError("permission", message, code="model_not_allowed")
     if route is None:
         message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
@@ -152,7 +152,7 @@ def _affordable_candidates(
         return candidates
     priced = [candidate for candidate in candidates if context.prices.of(candidate) is not None]
     if not priced:
-        message = f"{candidates[0].name} has no price, and this key has a budget; [prices] of the settings can say it"
+        message = f"{candidates[0].name} has no price, and this key has a budget; add it to [prices] of the settings"
         raise GatewayError("permission", message, code="model_without_price")
     return priced
 
@@ -200,7 +200,7 @@ def _bill(context: GatewayContext, client_request: ClientRequest, outcome: Reque
     """
     candidate = outcome.answered_by
     if candidate is not None:
-        tokens = used(outcome.usage, client_request.size, outcome.characters, whole=outcome.ending == "answer")
+        tokens = used(outcome.usage, client_request.size, outcome.characters, complete=outcome.ending == "answer")
         outcome.tokens, outcome.cost = tokens, context.prices.cost(candidate, tokens)
     for attempt_tokens, cost in outcome.failed_attempts:
         outcome.tokens, outcome.cost = sum_of(outcome.tokens, attempt_tokens), outcome.cost + cost

@@ -1,10 +1,10 @@
 """The gateway's connections to providers: asyncio's streams, httptools' parser, and one list of idle connections.
 
 Rules of this file:
-- No redirect is followed, nothing of this machine's environment is used (proxies, passwords), no cookie is kept.
-- `toolwire.client.connections` says when a connection may carry another request.
-- A request that is cancelled closes its connection at once. What goes wrong is a TransportError, which holds no header.
-- A body that a server compressed unasked is decompressed piece by piece, as far as its reader reads.
+- No redirect is followed, nothing of the environment is used (proxies, passwords), and no cookie is stored.
+- `toolwire.client.connections` decides if a connection may carry another request.
+- A cancelled request closes its connection at once. Each failure is a TransportError, which contains no header.
+- A body that a server compressed unasked is decompressed piece by piece, as its reader reads.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class _Ended(httpcore2.NetworkError):
 
 
 class _Address(Struct, frozen=True):
-    """A server, and the way to it; connections of an earlier way are not used again."""
+    """A server, and the network settings to reach it. Connections with earlier settings are not reused."""
 
     scheme: str
     host: str
@@ -111,7 +111,7 @@ class _Response:
         self.is_complete = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header; httptools calls this. What follows a body in chunks is no header."""
+        """Note a header; httptools calls this. It reports trailers of a chunked body, too, which are ignored."""
         if not self.status:
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
@@ -338,8 +338,10 @@ class Uplink:
         """Open a connection, through the proxy if there is one."""
         address = head.address
         proxy = httpx2.URL(address.proxy) if address.proxy else None
-        near = (proxy.host, proxy.port or _PORTS[proxy.scheme]) if proxy is not None else (address.host, address.port)
-        stream = cast("AsyncioStream", await self._backend.connect_tcp(*near, seconds))
+        first_hop = (
+            (proxy.host, proxy.port or _PORTS[proxy.scheme]) if proxy is not None else (address.host, address.port)
+        )
+        stream = cast("AsyncioStream", await self._backend.connect_tcp(*first_hop, seconds))
         try:
             if proxy is not None and proxy.scheme == "https":
                 stream = await _encrypted(stream, proxy.host, address, seconds)
@@ -368,11 +370,11 @@ async def _encrypted(stream: AsyncioStream, host: str, address: _Address, second
 
 
 async def _open_tunnel(stream: AsyncioStream, head: _Head) -> None:
-    """Have the proxy connect to the server (RFC 9110, section 9.3.6)."""
+    """Ask the proxy to connect to the server (RFC 9110, section 9.3.6)."""
     name = f"[{head.address.host}]" if ":" in head.address.host else head.address.host
-    place = f"{name}:{head.address.port}"
-    lines = {"host": place, **({"proxy-authorization": head.authorization} if head.authorization else {})}
-    await stream.write(_lines(f"CONNECT {place} HTTP/1.1", lines))
+    authority = f"{name}:{head.address.port}"
+    lines = {"host": authority, **({"proxy-authorization": head.authorization} if head.authorization else {})}
+    await stream.write(_lines(f"CONNECT {authority} HTTP/1.1", lines))
     status = await _status_of_tunnel(stream)
     if status // 100 != _GOOD // 100:
         raise httpcore2.ProxyError(f"the proxy answered {status}")
@@ -397,8 +399,8 @@ def _close_those_over(idle: deque[_Idle]) -> None:
 
 def _for_the_head(timeouts: Timeouts) -> float | None:
     """Return the seconds until an answer has begun."""
-    begun = None if timeouts.first is None else timeouts.first + (timeouts.connect or 0.0)
-    return min((seconds for seconds in (timeouts.total, begun) if seconds is not None), default=None)
+    until_head = None if timeouts.first is None else timeouts.first + (timeouts.connect or 0.0)
+    return min((seconds for seconds in (timeouts.total, until_head) if seconds is not None), default=None)
 
 
 @lru_cache(256)
@@ -418,7 +420,7 @@ def _head(url: str, upstream_network: UpstreamNetwork) -> _Head:
 
 
 def _authorization(proxy: str) -> str:
-    """Return the header that tells a proxy the password of its URL."""
+    """Return the header with the password of the proxy's URL."""
     login = httpx2.URL(proxy).userinfo if proxy else b""
     user, _, password = login.decode().partition(":")
     return f"Basic {base64.b64encode(f'{unquote(user)}:{unquote(password)}'.encode()).decode()}" if login else ""
