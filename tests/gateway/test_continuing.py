@@ -267,7 +267,7 @@ def test_blanks_that_were_not_sent_are_not_said_twice(wire: str, strict_model: P
 def test_an_answer_in_one_piece_is_asked_for_again(
     source: str, strict_model: Playing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolwire.gateway.delivery.BRIEFLY", 0.005)
+    monkeypatch.setattr("toolwire.gateway.delivery.RETRY_DELAY", 0.005)
     for target in WIRES:
         cut = ["One, two, three.", Cut(bytes=40)]
         with played(strict_model, Scenario([cut, REST]), target) as stood:

@@ -59,7 +59,7 @@ _write = msgspec.json.Encoder().encode
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
-_NO_WEBSOCKET = "there is no WebSocket here"
+_NO_WEBSOCKET = "no WebSocket is available at this path"
 _BODY_HEADERS = frozenset({"content-type", "content-length"})
 _REQUEST_TIMEOUT = 408
 _LATE = "the body took longer than"
@@ -187,7 +187,7 @@ class _Request:
         self.method: str = scope["method"]
         self.path: str = with_one_version(scope["path"])
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        self.begun = False
+        self.response_started = False
         self.ended = False
         self.outcome = RequestOutcome()
         self.endpoint = read_path(self.path, self.headers)
@@ -469,7 +469,7 @@ class _Request:
             raw_headers.append((b"access-control-expose-headers", _EXPOSED_HEADERS))
         if "cache-control" not in headers:
             raw_headers.append((b"cache-control", b"no-store"))
-        self.begun, self.outcome.status = True, status
+        self.response_started, self.outcome.status = True, status
         await self._asgi_send({"type": "http.response.start", "status": status, "headers": raw_headers})
 
     async def _send(self, data: bytes, more: bool) -> None:
@@ -488,8 +488,8 @@ class _Request:
 
     async def _send_error(self, error: Error, headers: Mapping[str, str] | None = None) -> None:
         """Send an error as a response, if nothing was sent yet. After a timeout the rest of the body is not awaited."""
-        self.outcome.ending = self.outcome.ending if self.begun and self.outcome.ending else "error"
-        if self.begun:
+        self.outcome.ending = self.outcome.ending if self.response_started and self.outcome.ending else "error"
+        if self.response_started:
             return
         reply = reply_of(error, self.wire)
         closes = {"connection": "close"} if error.status == _REQUEST_TIMEOUT else {}
@@ -513,7 +513,7 @@ class _Request:
             await self._reply(200, _write(show_model(endpoint.dialect, name)))
         else:
             code = "model_not_found" if endpoint.action == "model" else None
-            raise GatewayError("not_found", f"{name[:80]!r} is not known here", code=code)
+            raise GatewayError("not_found", f"{name[:80]!r} is unknown", code=code)
 
     def _can_use(self, name: str) -> bool:
         """Return True if the model `name` exists and the key may use it."""

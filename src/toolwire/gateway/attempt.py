@@ -43,12 +43,14 @@ from toolwire.wire.transport import AwaitedResponse, HttpRequest, TransportError
 
 P = ParamSpec("P")
 T = TypeVar("T")
-BRIEFLY = 0.2
+RETRY_DELAY = 0.2
 """Seconds after which the gateway may retry a provider whose connection failed."""
 
-_NEXT_PROVIDER_STATUSES = frozenset({401, 402, 403, 408, 409, 429})  # statuses that another provider may not return
+_NEXT_PROVIDER_STATUSES = frozenset({401, 402, 403, 408, 409, 429})  # another provider may succeed after these statuses
 _SIGNATURE_LOSS = Loss("messages", "signature", "dropped", "made by another provider", "minor")
-_THINKING_LOSS = Loss("thinking", "thinking", "dropped", "the calls that are answered would begin with it")
+_THINKING_LOSS = Loss(
+    "thinking", "thinking", "dropped", "the calls that the request answers have no thinking before them"
+)
 _FIRST_REDIRECT = 300
 _WITHOUT_BODY = frozenset({101, 204, 205})
 _PAGE_TYPE = "text/html"
@@ -64,7 +66,7 @@ class Failure(Struct):
     status: int
     body: bytes
     headers: dict[str, str]
-    may_pass: bool  # another provider may be asked
+    may_try_next: bool  # another provider may be asked
     wait: float | None = None  # seconds after which the provider may be asked again
     too_long: bool = False
     rejects_thinking: bool = False  # the provider rejected thinking that can be left out
@@ -80,8 +82,8 @@ class Failure(Struct):
 class Attempt:
     """One request to one provider.
 
-    `members` are those of the request. With `strict`, a semantic loss is an error. `several` says that the route has
-    other providers.
+    `members` are those of the request. With `strict`, a semantic loss is an error. `has_alternatives` says that the
+    route has other providers.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Attempt:
         members: dict[str, Any],
         *,
         strict: bool,
-        several: bool,
+        has_alternatives: bool,
     ) -> None:
         self.context: GatewayContext = context
         self.client_request: ClientRequest = client_request
@@ -100,7 +102,7 @@ class Attempt:
         self.members: dict[str, Any] = members
         self.size: int = client_request.size
         self.strict: bool = strict
-        self.several: bool = several
+        self.has_alternatives: bool = has_alternatives
         self.wire: Dialect = dialect(client_request.endpoint.dialect)
         same = (
             client_request.endpoint.dialect == candidate.provider.dialect
@@ -265,7 +267,7 @@ class Attempt:
         kind: ErrorKind = "timeout" if problem.kind == "timeout" else "server"
         description = "could not be reached" if before else "broke off its answer"
         error = Error(kind, f"{self.candidate.provider.name} {description}: {problem.kind}", _STATUSES[problem.kind])
-        return self.failure_for(error, BRIEFLY if before and problem.kind in ("connect", "reset") else None)
+        return self.failure_for(error, RETRY_DELAY if before and problem.kind in ("connect", "reset") else None)
 
     def bill_failure(self, outcome: RequestOutcome, characters: int = 0) -> None:
         """Count what a provider may bill that received the request and returned no complete answer.
@@ -286,19 +288,19 @@ class Attempt:
         """Return the failure for an error that the provider did not send as an error of its wire."""
         reply = self.wire.encode_error(error)
         body = self.context.secrets_of(self.candidate.provider).mask_error(reply.json)
-        may_pass, too_long = error.kind not in _REQUEST_ERRORS, error.kind == "context_length"
-        return Failure(self.candidate, reply.status, body, reply.headers, may_pass, wait, too_long)
+        may_try_next, too_long = error.kind not in _REQUEST_ERRORS, error.kind == "context_length"
+        return Failure(self.candidate, reply.status, body, reply.headers, may_try_next, wait, too_long)
 
     async def _failure_of(self, answer: AwaitedResponse) -> Failure:
         """Read a provider's error, with its secrets masked. Return the failure."""
         provider = self.candidate.provider
         secrets = self.context.secrets_of(provider)
         status, body, parsed = await error_in(answer, secrets)
-        may_pass = status in _NEXT_PROVIDER_STATUSES or status >= 500
+        may_try_next = status in _NEXT_PROVIDER_STATUSES or status >= 500
         headers = headers_to_client(answer.headers, secrets)
         error = provider.speaks().decode_error(status, parsed, answer.headers)
         failure = Failure(
-            self.candidate, status, body, headers, may_pass, error.retry_after, error.kind == "context_length"
+            self.candidate, status, body, headers, may_try_next, error.retry_after, error.kind == "context_length"
         )
         if self.passes and answer.status >= 400 and not isinstance(parsed, str):
             return failure

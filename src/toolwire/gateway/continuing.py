@@ -75,9 +75,7 @@ class JoiningDecoder:
         self.characters: int = 0
         self._decoder = decoder
         self._texts: list[str] = []
-        self._unsent_blanks = (
-            ""  # blanks at the end of the text, which the next provider did not receive and may repeat
-        )
+        self._unsent_blanks = ""  # at the end of the text; the next provider did not receive them and may repeat them
         self._usage_before: Usage | None = None
         self._keys: dict[int, int] = {}
         self._parts = 0
@@ -278,7 +276,7 @@ class ContinuationRequest(Struct):
     """A request to continue a text, in the client's wire, and the blanks at the end of the text that it leaves out."""
 
     body: bytes
-    left: str = ""
+    unsent_blanks: str = ""
 
     @classmethod
     def of(cls, wire: Dialect, body: bytes, path: str, text: str, candidate: Candidate) -> "ContinuationRequest":

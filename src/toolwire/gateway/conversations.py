@@ -62,7 +62,7 @@ def named_in(members: Mapping[str, Any]) -> str:
     if name is not None and type(name) is not str:
         raise GatewayError("invalid_request", "conversation: must be the id of a conversation")
     if name and bytes(members.get("previous_response_id") or b"null") != b"null":
-        raise GatewayError("invalid_request", "previous_response_id: must not stand beside conversation")
+        raise GatewayError("invalid_request", "previous_response_id: must not be used together with conversation")
     return name or ""
 
 

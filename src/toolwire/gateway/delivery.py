@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import ToolwireError
-from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
+from toolwire.gateway.attempt import RETRY_DELAY, Attempt, Failure
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
 from toolwire.gateway.continuing import MAX_CONTINUATIONS, JoiningDecoder, may_continue, seam_comment, seam_loss
 from toolwire.gateway.errors import GatewayError
@@ -53,7 +53,7 @@ _COMMENT_BYTES = 4096  # bytes of comments after which an answer counts as begun
 class Continuation(Struct):
     """The answer of a provider that continues the broken answer of another one.
 
-    `settle` settles its estimate. `left` are the blanks at the end of the text that were not sent to it.
+    `settle` settles its estimate. `unsent_blanks` are the blanks at the end of the text that were not sent to it.
     """
 
     candidate: Candidate
@@ -61,7 +61,7 @@ class Continuation(Struct):
     outcome: RequestOutcome
     settle: Callable[[], None]
     losses: tuple[Loss, ...]
-    left: str
+    unsent_blanks: str
 
 
 _ContinueAnswer = Callable[[Candidate, str], Awaitable[Continuation | None]]
@@ -148,7 +148,7 @@ class Delivery:
         Return None if no other provider can be asked.
         """
         if (
-            not self.attempt.several
+            not self.attempt.has_alternatives
             or self.client_request.endpoint.action != "answer"
             or not (complete or b"error" in data)
         ):
@@ -216,7 +216,7 @@ class Delivery:
         except TransportError as problem:
             broken = self._broken_off(problem, len(data))
             # Nothing was sent to the client: with `continue = true` the gateway retries the same provider.
-            return broken if self.continue_answer is None else replace(broken, wait=BRIEFLY)
+            return broken if self.continue_answer is None else replace(broken, wait=RETRY_DELAY)
         body = self._secrets.mask(bytes(data))
         failure = self._failure_in(body, complete=True) if body.strip() else attempt.empty_answer(self.answer, outcome)
         if failure is not None:
@@ -466,7 +466,9 @@ class Delivery:
             )
             self._secrets |= self.context.secrets_of(continuation.candidate.provider)
             self._masking = MaskedStream(self._secrets)
-            joined = stream.encode_events(joining.join(attempt.exchange.target.decode_stream(), continuation.left))
+            joined = stream.encode_events(
+                joining.join(attempt.exchange.target.decode_stream(), continuation.unsent_blanks)
+            )
             stream = attempt.exchange.stream(stream, joining.events_so_far)
             pending = self._masking.feed(joined + seam_comment(self.wire, loss))
 

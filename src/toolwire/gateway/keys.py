@@ -161,4 +161,4 @@ def _bearer(value: str) -> str:
 
 def invalid_key() -> GatewayError:
     """Return the error for a key that is not valid. Its text is the same for every reason."""
-    return GatewayError("authentication", "this key is not known here, or no longer; " + _KEY_NEEDED)
+    return GatewayError("authentication", "this key is unknown, expired or revoked; " + _KEY_NEEDED)

@@ -368,7 +368,9 @@ class StoredMemory:
             return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except self._failures as problem:
             _log.error("the memory's database failed: %s", _first_line(problem))
-            raise GatewayError("overloaded", "the stored content cannot be reached now", retry_after=5) from problem
+            raise GatewayError(
+                "overloaded", "stored turns cannot be read now: the database does not answer", retry_after=5
+            ) from problem
 
     async def _try(self, thread: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
         """Do work that a request can go without. Return None if the database fails."""

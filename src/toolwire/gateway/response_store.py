@@ -117,7 +117,9 @@ def _resolve_reference(item: Any, known: Mapping[str, StoredItem], provider: Pro
     if name is None or (provider_stores and (stored is None or (stored.there and stored.maker == provider.name))):
         yield item
     elif stored is None:
-        message = f"Item with id '{name[:LONGEST_ID]}' not found: it is not kept any more, or was not to be (`store`)."
+        message = (
+            f"Item with id '{name[:LONGEST_ID]}' not found: it has expired, was deleted, or was not stored (`store`)."
+        )
         raise GatewayError("not_found", f"{message} Send the item itself.")
     elif not provider_stores:
         yield _read(stored.item)
@@ -144,7 +146,9 @@ def _summary_as_text(item: Any) -> Any:
     try:
         text = base64.urlsafe_b64decode(encoded.removeprefix(_SUMMARY_PREFIX)).decode()
     except ValueError:
-        raise GatewayError("invalid_request", "input: a compaction item of ours has been changed") from None
+        raise GatewayError(
+            "invalid_request", "input: a compaction item has been changed; send it as it was received"
+        ) from None
     return {"type": "message", "role": "user", "content": _SUMMARY_INTRODUCTION + text}
 
 
@@ -318,7 +322,7 @@ def compacted_response(body: bytes, answer: bytes, identity: str, secrets: Provi
     ]
     text = secrets.mask_text("".join(part.get("text") or "" for part in parts if part.get("type") == "output_text"))
     if not text:
-        raise GatewayError("server", "the model gave no summary")
+        raise GatewayError("server", "the model wrote no summary")
     encoded = _SUMMARY_PREFIX + base64.urlsafe_b64encode(text.encode()).decode()
     suffix = identity.removeprefix("tw_")
     users = [
@@ -359,7 +363,7 @@ async def fetch(context: Any, stored_turns: Turns, endpoint: Any, method: str, q
         )
         return
     if endpoint.action == "cancel":
-        raise GatewayError("invalid_request", "Only an answer that was asked for in the background can be cancelled.")
+        raise GatewayError("invalid_request", "Only a response with background=true can be cancelled.")
     content_type, body = "application/json", bytes(turn.answer)
     if method == "DELETE":
         if not await stored_turns.forget(endpoint.subject):  # another request has deleted it meanwhile

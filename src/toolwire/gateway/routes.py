@@ -175,7 +175,7 @@ def _provider_of(
         return preset.with_options(**options)
     for field in ("base_url", "dialect"):
         if field not in options:
-            raise InvalidField(field, "is missing: a provider that is not known says where it is, and its dialect")
+            raise InvalidField(field, "is missing: an unknown provider needs a base_url and a dialect")
     return Provider(local=True, **{key: options.pop(key) for key in ("name", "dialect", "base_url")}).with_options(
         **options
     )

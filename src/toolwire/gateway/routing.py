@@ -81,7 +81,7 @@ def resolve_route(routes: Routes, key: Key | None, name: str) -> ResolvedRoute:
         message = f"this key may not use {name[:80]!r}; it may use {', '.join(key.models)}"
         raise GatewayError("permission", message, code="model_not_allowed")
     if route is None:
-        message = f"the model {name[:80]!r} is not known here; ask for a route, or for PROVIDER/MODEL"
+        message = f"the model {name[:80]!r} is unknown; name a route, or PROVIDER/MODEL"
         raise GatewayError("not_found", message, code="model_not_found")
     return route
 
@@ -137,7 +137,7 @@ def _candidates_supporting(client_request: ClientRequest, route: ResolvedRoute, 
         candidate for candidate in route.candidates if _supports(candidate.provider.dialect, client_request.endpoint)
     ]
     if not candidates:
-        raise GatewayError("not_found", f"{name[:80]!r} has no provider that knows {client_request.path[:200]}")
+        raise GatewayError("not_found", f"{name[:80]!r} has no provider that supports {client_request.path[:200]}")
     return candidates
 
 
@@ -223,19 +223,19 @@ class _RequestRun(Struct):
         If the last failure allows another attempt, the gateway retries the provider that asked for the shortest wait,
         once. If the request is too long for the route, the gateway continues with the route of `on_context`.
         """
-        chooser, several = self.context.chooser, len(route.candidates) > 1
+        chooser, has_alternatives = self.context.chooser, len(route.candidates) > 1
         conversation = self.client_request.identity.encode()
-        if several:
+        if has_alternatives:
             run, owner, opening = self.context.offloader.run, self.client_request.owner, self._opening
             conversation = await run(self.client_request.size, conversation_of, owner, opening) or conversation
-        candidates = chooser.order(route.candidates, conversation) if several else list(route.candidates)
+        candidates = chooser.order(route.candidates, conversation) if has_alternatives else list(route.candidates)
         if holding_providers := [kept.maker for kept in self.client_request.turns[:1] if kept.there]:
             candidates.sort(
                 key=lambda candidate: candidate.provider.name not in holding_providers or chooser.is_paused(candidate)
             )
         failures = await self._ask_each(route, candidates, conversation)
         retryable = [one for one in failures if one.wait is not None and one.wait <= _MAX_RETRY_WAIT]
-        if retryable and failures[-1].may_pass:
+        if retryable and failures[-1].may_try_next:
             soonest = min(retryable, key=lambda one: one.wait or 0.0)
             await asyncio.sleep(soonest.wait or 0.0)
             retry_failures = await self._ask_each(route, [soonest.candidate], conversation)
@@ -284,7 +284,7 @@ class _RequestRun(Struct):
                     self.context.chooser.answered(candidate, conversation)
                 return []
             failures.append(failure)
-            if not failure.may_pass:
+            if not failure.may_try_next:
                 break
             if len(route.candidates) > 1:
                 self.context.chooser.failed(candidate, failure.wait)
@@ -296,9 +296,14 @@ class _RequestRun(Struct):
         """Return the attempt at `candidate`. A retry gets the same one, so that nothing is translated twice."""
         key = route.name, candidate.name
         if key not in self.attempts:
-            several = len(route.candidates) > 1
+            has_alternatives = len(route.candidates) > 1
             attempt = Attempt(
-                self.context, self.client_request, candidate, self.members, strict=strict, several=several
+                self.context,
+                self.client_request,
+                candidate,
+                self.members,
+                strict=strict,
+                has_alternatives=has_alternatives,
             )
             self.attempts[key] = attempt
         return self.attempts[key]
@@ -312,7 +317,7 @@ class _RequestRun(Struct):
         recorder = ResponseRecorder(
             self.stored_turns, self.members, provider_name, passes=attempt.passes, client=self.client
         )
-        recorder.others = attempt.passes and attempt.several and not name
+        recorder.others = attempt.passes and attempt.has_alternatives and not name
         if name:
             recorder.adds = partial(conversations.add, self.stored_turns, name)
             recorder.continues = name, self.client_request.turns[0].last if self.client_request.turns else ""
@@ -325,8 +330,8 @@ class _RequestRun(Struct):
 
         The gateway asks the other candidates in order, and `broken` last.
         """
-        several = len(route.candidates) > 1
-        if several:
+        has_alternatives = len(route.candidates) > 1
+        if has_alternatives:
             self.context.chooser.failed(broken, None)
         others = [
             candidate
@@ -336,7 +341,7 @@ class _RequestRun(Struct):
         for candidate in (*others, broken):
             continuation = await self._continuation(candidate, text, strict)
             if continuation is not None:
-                if several:
+                if has_alternatives:
                     self.context.chooser.answered(candidate, conversation)
                 return continuation
         return None
@@ -356,12 +361,16 @@ class _RequestRun(Struct):
             continued_request = replace(client_request, body=continuation_request.body)
             members = members_of(continuation_request.body)
             reservation = await _reserve(self.context, continued_request, members, [candidate], requests=0)
-            attempt = Attempt(self.context, continued_request, candidate, members, strict=strict, several=False)
+            attempt = Attempt(
+                self.context, continued_request, candidate, members, strict=strict, has_alternatives=False
+            )
             answer = await attempt.ask(outcome)
             if isinstance(answer, Failure):
                 return None
             settle = partial(_settle, self.context, continued_request, reservation, outcome, requests=0)
-            return Continuation(candidate, answer, outcome, settle, attempt.request_losses, continuation_request.left)
+            return Continuation(
+                candidate, answer, outcome, settle, attempt.request_losses, continuation_request.unsent_blanks
+            )
         except (GatewayError, ToolwireError):
             return None
         finally:
@@ -396,7 +405,7 @@ def pick_error(failures: list[Failure]) -> Failure:
     """
     return max(
         reversed(failures),
-        key=lambda one: (not one.may_pass, one.status not in _PROVIDER_KEY_STATUSES, one.wait is not None),
+        key=lambda one: (not one.may_try_next, one.status not in _PROVIDER_KEY_STATUSES, one.wait is not None),
     )
 
 

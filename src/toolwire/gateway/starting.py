@@ -128,7 +128,7 @@ def url_of_database(url: str, path: str | None) -> str:
 def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
     """Return the ledger of keys. Raise `InvalidField` if the settings name no database."""
     if not settings.server.database:
-        raise InvalidField("database", "must be named: it is where keys are kept", path="server")
+        raise InvalidField("database", "is missing: the gateway stores its keys there", path="server")
     try:
         from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - an extra
     except ImportError as problem:
