@@ -360,7 +360,7 @@ def test_what_is_gone_on_from_is_reserved_and_guessed_as_well(guarded: Guarded) 
 
 
 async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
-    from toolwire.gateway.response_store import kept_of
+    from toolwire.gateway.response_store import turn_of_answer
     from toolwire.providers import PROVIDERS
     from toolwire.wire.bodies import members_of
 
@@ -370,7 +370,7 @@ async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
         "status": "completed",
         "output": [{"type": "message", "role": "assistant", "content": []}],
     }
-    name, kept = kept_of(members_of(b'{"input": "Hello"}'), json.dumps(answer).encode(), "anthropic")
+    name, kept = turn_of_answer(members_of(b'{"input": "Hello"}'), json.dumps(answer).encode(), "anthropic")
     assert kept is not None
     await place.keep(name, kept)
     body = b'{"model": "m", "input": "More", "previous_response_id": "resp_1"}'

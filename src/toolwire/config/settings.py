@@ -241,7 +241,7 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
 
 
 def _is_database_url(url: str) -> bool:
-    """Return True if `text` is the address of a database that can be opened."""
+    """Return True if `url` is the address of a database that can be opened."""
     try:
         return _STORE.match(url) is not None and (url.startswith("sqlite:") or urlsplit(url).port != 0)
     except ValueError:

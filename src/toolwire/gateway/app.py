@@ -174,7 +174,7 @@ class Gateway:
             await send({"type": "lifespan.startup.complete"})
 
 
-class ClientDisconnected(Exception):
+class _ClientDisconnected(Exception):
     """The client has disconnected."""
 
 
@@ -193,7 +193,7 @@ class _Request:
         self.endpoint = read_path(self.path, self.headers)
         self.wire = wire_near(self.path, self.headers) if self.endpoint is None else self.endpoint.dialect
         self.key: Key | None = None
-        self.page = ""  # the origin of the web page that sent the request, if it is allowed
+        self.page_origin = ""  # the origin of the web page that sent the request, if it is allowed
         self.audited: ClientRequest | None = None
         self._task: asyncio.Task[Any] | None = None
 
@@ -206,7 +206,7 @@ class _Request:
             await self._send_error(rejection.error, rejection.headers)
         except InvalidBody as problem:
             await self._send_error(Error("invalid_request", str(problem), 400))
-        except ClientDisconnected:
+        except _ClientDisconnected:
             self.outcome.ending = self.outcome.ending or "client gone"
         except Exception:  # noqa: BLE001 - the client gets an error of the gateway
             _log.exception("request %s failed", self.identity)
@@ -278,7 +278,7 @@ class _Request:
     async def _answer(self) -> None:
         """Check the request and answer it."""
         self._check_origin()
-        if self.page and self.method == "OPTIONS" and _PREFLIGHT_HEADER in self.headers:
+        if self.page_origin and self.method == "OPTIONS" and _PREFLIGHT_HEADER in self.headers:
             requested_headers = self.headers.get("access-control-request-headers", "")
             await self._begin(
                 204,
@@ -365,9 +365,9 @@ class _Request:
 
     def _check_origin(self) -> None:
         """Reject a request of a web page, or of a host name that leads to this machine, unless it is allowed."""
-        page = self.headers.get("origin", "")
-        if _allowed(self.gateway.allowed_origins, self.headers.get("host", ""), page):
-            self.page = page
+        page_origin = self.headers.get("origin", "")
+        if _allowed(self.gateway.allowed_origins, self.headers.get("host", ""), page_origin):
+            self.page_origin = page_origin
         elif (
             self.gateway.allowed_origins.loopback or self.path not in _KEYLESS_PATHS
         ):  # a health check may use the address only
@@ -407,7 +407,7 @@ class _Request:
             while True:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientDisconnected
+                    raise _ClientDisconnected
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > max_bytes:
@@ -444,14 +444,14 @@ class _Request:
         self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
         if self.scope.setdefault(LEFT, self._cancel) is None:
             work.close()
-            raise ClientDisconnected
+            raise _ClientDisconnected
         try:
             await work
         except asyncio.CancelledError:
             if self.scope[LEFT] is not None:
                 raise
             task.uncancel()
-            raise ClientDisconnected from None
+            raise _ClientDisconnected from None
         finally:
             self._task = None
 
@@ -464,8 +464,8 @@ class _Request:
         raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         raw_headers.append((b"x-toolwire-request", self.identity.encode()))
         raw_headers.append((traits_of(self.wire).request_id_header.encode(), self.identity.encode()))
-        if self.page:
-            raw_headers += ((b"access-control-allow-origin", self.page.encode("latin-1")), (b"vary", b"origin"))
+        if self.page_origin:
+            raw_headers += ((b"access-control-allow-origin", self.page_origin.encode("latin-1")), (b"vary", b"origin"))
             raw_headers.append((b"access-control-expose-headers", _EXPOSED_HEADERS))
         if "cache-control" not in headers:
             raw_headers.append((b"cache-control", b"no-store"))

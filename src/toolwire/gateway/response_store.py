@@ -162,15 +162,11 @@ class ResponseRecorder:
     def __init__(
         self, stored_turns: Turns, members: Mapping[str, Any], provider_name: str, *, passes: bool, client: Any
     ) -> None:
-        self._stored_turns, self._members, self._provider_name, self._passes = (
-            stored_turns,
-            members,
-            provider_name,
-            passes,
-        )
-        self.adds: Callable[[list[Any]], Awaitable[None]] | None = None  # adds the items to a conversation
-        self.continues: tuple[str, str] = "", ""  # the conversation, and its last item before this turn
-        self.others: bool = False  # True if another provider may have to continue the answer
+        self._stored_turns, self._members = stored_turns, members
+        self._provider_name, self._passes = provider_name, passes
+        self.add_to_conversation: Callable[[list[Any]], Awaitable[None]] | None = None
+        self.continued_conversation: tuple[str, str] = "", ""  # the conversation, and its last item before this turn
+        self.stores_content: bool = False  # True if another provider may have to continue the answer
         self._stored_name = ""  # the id under which the answer is already stored
         self._frames = EventStream()
         self._client = client
@@ -190,14 +186,14 @@ class ResponseRecorder:
 
     async def send(self, data: bytes, more: bool) -> None:
         """Send `data`. If it is the end of an answer, store the answer first."""
-        if self.adds is not None or self.others:
+        if self.add_to_conversation is not None or self.stores_content:
             await self._store_content(data)
-        if self._head is not None and is_kept(self._members):
+        if self._head is not None and should_store(self._members):
             name, turn = self._note_stored_by_provider(data) if self._passes else self._read_answer(data)
             if turn is not None:
                 self._head = None
-                if self.continues[1] and turn.answer:
-                    turn = replace(turn, before=self.continues[0], last=self.continues[1])
+                if self.continued_conversation[1] and turn.answer:
+                    turn = replace(turn, before=self.continued_conversation[0], last=self.continued_conversation[1])
                 await self._store(name, turn)
         if self._pending_head is not None:
             head, self._pending_head = self._pending_head, None
@@ -220,9 +216,9 @@ class ResponseRecorder:
         if self._streams:
             answers = [event_answer(event) for kind, event in self._frames.feed(data) if kind in _FINAL_EVENTS]
         for answer in answers:
-            name, turn = kept_of(self._members, answer, self._provider_name)
-            if turn is not None and self.adds is not None:
-                await self.adds(turn.items)
+            name, turn = turn_of_answer(self._members, answer, self._provider_name)
+            if turn is not None and self.add_to_conversation is not None:
+                await self.add_to_conversation(turn.items)
             elif turn is not None and await self._store(name, replace(turn, there=True)):
                 self._head = None
 
@@ -238,11 +234,11 @@ class ResponseRecorder:
     def _read_answer(self, data: bytes) -> tuple[str, StoredTurn | None]:
         """Return the id and the turn of a whole answer, or of the last event of a stream."""
         if not self._streams:
-            return kept_of(self._members, data, self._provider_name)
+            return turn_of_answer(self._members, data, self._provider_name)
         frame = next((frame for frame in reversed(data.split(b"\n\n")) if frame.startswith(_FINAL_FRAMES)), None)
         if frame is None:
             return "", None
-        return kept_of(self._members, event_answer(frame.partition(b"\ndata: ")[2]), self._provider_name)
+        return turn_of_answer(self._members, event_answer(frame.partition(b"\ndata: ")[2]), self._provider_name)
 
 
 def event_answer(event: bytes) -> bytes:
@@ -253,7 +249,7 @@ def event_answer(event: bytes) -> bytes:
         return b""
 
 
-def kept_of(members: Mapping[str, Any], answer: bytes, provider_name: str) -> tuple[str, StoredTurn | None]:
+def turn_of_answer(members: Mapping[str, Any], answer: bytes, provider_name: str) -> tuple[str, StoredTurn | None]:
     """Return the id and the turn of a completed answer. The turn is None if the answer failed or cannot be read."""
     try:
         parsed = _read(answer)
@@ -266,7 +262,7 @@ def kept_of(members: Mapping[str, Any], answer: bytes, provider_name: str) -> tu
     return name, StoredTurn(provider_name, False, previous, Raw(bytes(members.get("input") or b"null")), Raw(answer))
 
 
-def is_kept(members: Mapping[str, Any]) -> bool:
+def should_store(members: Mapping[str, Any]) -> bool:
     """Return True if the client wants its answer stored. It does, unless it sends `store: false`."""
     return bytes(members.get("store") or b"") != b"false"
 

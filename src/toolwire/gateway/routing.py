@@ -27,7 +27,7 @@ from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import Key
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Tokens, estimate, sum_of, used
-from toolwire.gateway.response_store import WIRE, ResponseRecorder, is_kept, text_of
+from toolwire.gateway.response_store import WIRE, ResponseRecorder, should_store, text_of
 from toolwire.gateway.routes import Candidate, ResolvedRoute, Routes
 from toolwire.gateway.stored_turns import StoredTurn, Turns
 from toolwire.translation.paths import RouteMatch
@@ -246,7 +246,7 @@ class _RequestRun(Struct):
         if long_route is not None:
             await self.ask(long_route)
         elif failures:
-            await pick_error(failures).send(self.client, self.outcome)
+            await _pick_error(failures).send(self.client, self.outcome)
 
     @property
     def _opening(self) -> Mapping[str, Any]:
@@ -311,16 +311,19 @@ class _RequestRun(Struct):
     def _response_writer(self, attempt: Attempt) -> ResponseWriter:
         """Return the writer for the answer of `attempt`: one that also stores the answer if the client wants that."""
         name = conversations.named_in(self.members) if self.stored_turns is not None else ""
-        if self.stored_turns is None or not (name or is_kept(self.members)):
+        if self.stored_turns is None or not (name or should_store(self.members)):
             return self.client
         provider_name = attempt.candidate.provider.name
         recorder = ResponseRecorder(
             self.stored_turns, self.members, provider_name, passes=attempt.passes, client=self.client
         )
-        recorder.others = attempt.passes and attempt.has_alternatives and not name
+        recorder.stores_content = attempt.passes and attempt.has_alternatives and not name
         if name:
-            recorder.adds = partial(conversations.add, self.stored_turns, name)
-            recorder.continues = name, self.client_request.turns[0].last if self.client_request.turns else ""
+            recorder.add_to_conversation = partial(conversations.add, self.stored_turns, name)
+            recorder.continued_conversation = (
+                name,
+                self.client_request.turns[0].last if self.client_request.turns else "",
+            )
         return ResponseWriter(recorder.begin, recorder.send, self.client.end)
 
     async def continue_answer(
@@ -397,7 +400,7 @@ class _RequestRun(Struct):
         return ResolvedRoute(long_route.name, tuple(candidates), replace(long_route.settings, on_context=""))
 
 
-def pick_error(failures: list[Failure]) -> Failure:
+def _pick_error(failures: list[Failure]) -> Failure:
     """Return the failure that helps the client most, and of equal ones the last.
 
     An error of the request itself comes first, then an error that is not about the gateway's own key, then one with a

@@ -25,7 +25,7 @@ from msgspec import Raw, Struct, field
 
 from toolwire.gateway.context import PASS_ON, PREWARMS, leave
 from toolwire.gateway.memory import MemoryPart, ProcessMemory
-from toolwire.gateway.response_store import event_answer, kept_of
+from toolwire.gateway.response_store import event_answer, turn_of_answer
 from toolwire.gateway.socket_messages import (
     NOTHING,
     Create,
@@ -321,7 +321,7 @@ class Socket:
             "model": body.get("model"),
             "output": [],
         }
-        kept = kept_of(body, _write({**shell, "status": "completed"}), "")[1]
+        kept = turn_of_answer(body, _write({**shell, "status": "completed"}), "")[1]
         if kept is None or not await self._turns.keep(name, kept):
             raise WrongMessage("input: must not be more than this key may store", "input")
         await self._send_own(lane, "response.created", response={**shell, "status": "in_progress"})
@@ -364,7 +364,7 @@ class Socket:
         answer = event_answer(event)
         lane.owed = list_owed(answer) if lane.steers and answer else []
         lane.ended, lane.failed = True, event_type in (b"response.failed", b"error")
-        name, kept = kept_of(members, answer, provider_name)
+        name, kept = turn_of_answer(members, answer, provider_name)
         is_stored = kept is not None and await self._turns.keep(name, kept)
         for one in {lane.answering, name if is_stored else ""} - {""}:
             self._note(one)

@@ -254,7 +254,7 @@ class _Idle(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it carries no other request."""
+        """True if the connection carries no other request."""
         return time.monotonic() >= self.expires or self.stream.get_extra_info("is_readable")
 
 

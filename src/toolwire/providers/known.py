@@ -96,7 +96,7 @@ class ProviderOptions(ServerOptions, total=False):
     capabilities: Capabilities | Mapping[str, bool]
     """The features of the server. A map changes some of them."""
     local: bool
-    """Whether the server is on this machine."""
+    """True if the server is on this machine."""
     default_model: str | None
     """The model that is used if the caller names none."""
 
