@@ -21,7 +21,7 @@ from tests.sized_streams import STREAMS, frames_of
 from toolwire.dialects import NAMES, dialect
 from toolwire.encoding import repair
 from toolwire.errors import ToolwireError
-from toolwire.gateway.passing import PassedStream
+from toolwire.gateway.passthrough import PassedStream
 from toolwire.gateway.prefix_cache import OwnerCache, PrefixCache
 from toolwire.streams.accumulation import accumulate
 from toolwire.translation import translate

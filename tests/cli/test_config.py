@@ -159,11 +159,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         [
             "model_list[0]: input_cost_per_token: a price",
             "model_list[0]: output_cost_per_token: a price",
-            "model_list[0].litellm_params.weight: must be a number from 0 on",
-            "model_list[0].litellm_params.order: must be a number from 0 on",
-            "model_list[2].litellm_params.api_base: an address",
-            "model_list[3].litellm_params.api_base: an address",
-            "model_list[4].litellm_params.api_key: stands in the file",
+            "model_list[0].litellm_params.weight: must be a number of 0 or more",
+            "model_list[0].litellm_params.order: must be a number of 0 or more",
+            "model_list[2].litellm_params.api_base: must be an address",
+            "model_list[3].litellm_params.api_base: must be an address",
+            "model_list[4].litellm_params.api_key: the key is in the file",
         ],
     ),
     (

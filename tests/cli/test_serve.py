@@ -113,7 +113,7 @@ def test_a_file_names_routes_and_no_key_is_told(tmp_path: Path) -> None:
         ('[server]\ndatabase = "mysql://db/x"\n', 'server.database must be "sqlite:///toolwire.db"'),
         ('[server]\ndatabase = "postgresql://db:port/x"\n', 'server.database must be "sqlite:///toolwire.db"'),
         ('[server]\nhosts = ["a.example", "https://b.example"]\n', "server.hosts[1] must be a name without scheme"),
-        ('[server]\norigins = ["app.example"]\n', "server.origins[0] must be as a browser says it"),
+        ('[server]\norigins = ["app.example"]\n', "server.origins[0] must be as a browser sends it"),
         ('[routes.a]\nto = ["nobody/m"]\n', "there is no provider 'nobody'"),
         (
             '[routes.a]\nto = ["olama/m"]\n',
@@ -220,7 +220,7 @@ def test_a_log_that_nobody_reads_is_no_error(monkeypatch: pytest.MonkeyPatch) ->
         written.append(text)
         raise BrokenPipeError
 
-    seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).seen
+    seen = starting.gateway_of(Routes(GatewaySettings(), {}), GatewaySettings()).log
     monkeypatch.setattr("sys.stderr.write", write)
     assert seen is not None
     seen(RECORD)

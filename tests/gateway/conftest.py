@@ -41,7 +41,7 @@ def _playing(model: SimulatedModel, stood: Stood) -> Playing:
     def play(scenario: Any) -> Iterator[Before]:
         model.play(scenario)
         model.requests.clear()
-        stood.gateway.tools.memory.close()
+        stood.gateway.context.memory.close()
         stood.settle()
         stood.seen.clear()
         before = len(model.problems)

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from toolwire.config import read_settings
 from toolwire.dialects import dialect
 from toolwire.gateway import Gateway, serving
+from toolwire.gateway.context import GatewayContext
 from toolwire.gateway.memory import ProcessMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.request_record import RequestRecord
 from toolwire.gateway.routes import Routes
-from toolwire.gateway.turn import Tools
 from toolwire.gateway.upstream import Uplink
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.streams.accumulation import Accumulator
@@ -165,8 +165,10 @@ def standing(
     """Serve a gateway before the servers at an address."""
     known = {name: at(url, name) for name in NAMES.values()} | (providers or {})
     seen = Seen()
-    made = Tools(Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools)
-    gateway = Gateway(made, seen=seen.note)
+    made = GatewayContext(
+        Routes(read_settings(settings), known), Uplink(), ProcessMemory(1 << 24, 3600), Reports(), **tools
+    )
+    gateway = Gateway(made, log=seen.note)
     opened = serving.listen("127.0.0.1:0")
     server = _Prompt(serving.config_of(gateway, connections))
     thread = threading.Thread(target=server.run, args=([opened],), daemon=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.traces.postgres import Database, Postgres
 from toolwire.gateway import accounts as accounts_module
 from toolwire.gateway.accounts import Accounts, Reservation
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import Key, Limit, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.memory import StoredMemory
@@ -57,7 +57,7 @@ def taken(url: str, key: Key, now: float = NOW) -> list[int]:
 async def tries(accounts: Accounts, key: Key, count: int, **needs: int) -> list[Reservation]:
     """Ask for so many reservations at once; give those that were granted."""
     got = await asyncio.gather(*[accounts.reserve(key, needs) for _ in range(count)], return_exceptions=True)
-    assert all(isinstance(one, Reservation | Refused) for one in got), got
+    assert all(isinstance(one, Reservation | GatewayError) for one in got), got
     return [one for one in got if isinstance(one, Reservation)]
 
 
@@ -251,7 +251,7 @@ def test_a_window_ends_and_what_is_refused_says_when(url: str) -> None:
         key, clock = made(url, limit_of("requests", "1/min")), Clock()
         accounts = Accounts(LimitLedger(url), clock)
         assert len(await tries(accounts, key, 2, requests=1)) == 1
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(GatewayError) as refused:
             await accounts.reserve(key, {"requests": 1})
         wait = refused.value.error.retry_after
         assert wait is not None
@@ -308,7 +308,7 @@ def test_a_ledger_that_fails_admits_nobody(tmp_path: Path) -> None:
         assert len(await tries(accounts, key, 1, requests=1)) == 1
         with accounts._ledger._engine.begin() as connection:
             connection.exec_driver_sql("DROP TABLE toolwire_windows")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(GatewayError) as refused:
             await accounts.reserve(key, {"requests": 1})
         assert (refused.value.error.status, refused.value.error.retry_after) == (503, 5)
         vanish(accounts)
@@ -338,12 +338,12 @@ def test_a_key_is_known_whole_and_until_it_is_revoked_or_over(url: str) -> None:
             text[:11],
             "é" * 99,
         ):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(GatewayError) as refused:
                 await accounts.key(wrong)
             assert refused.value.error.status == 401
         ledger.revoke(key.id, NOW)
         clock.now += accounts_module.FRESH
-        with pytest.raises(Refused):
+        with pytest.raises(GatewayError):
             await accounts.key(text)
         await accounts.close()
         ledger.close()

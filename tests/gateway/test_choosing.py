@@ -10,13 +10,13 @@ import pytest
 
 from tests.gateway.standing import WIRES, Stood, There, at, post, standing
 from toolwire.dialects import dialect
-from toolwire.gateway.choosing import Choosing, conversation_of
-from toolwire.gateway.routes import Goal
+from toolwire.gateway.choosing import ProviderChooser, conversation_of
+from toolwire.gateway.routes import Candidate
 from toolwire.testing import Cut, Fail, Raw, Scenario, Wait, simulate
 from toolwire.types import Context, Error, Message, Request
 from toolwire.wire.bodies import members_of
 
-A, B, C = (Goal(at("http://127.0.0.1:1", "openai"), name) for name in "abc")
+A, B, C = (Candidate(at("http://127.0.0.1:1", "openai"), name) for name in "abc")
 
 
 class Clock:
@@ -29,16 +29,16 @@ class Clock:
         return self.now
 
 
-def weighted(goal: Goal, weight: float) -> Goal:
+def weighted(candidate: Candidate, weight: float) -> Candidate:
     """Give a goal its share."""
-    return Goal(goal.provider, goal.model, weight)
+    return Candidate(candidate.provider, candidate.model, weight)
 
 
 def test_goals_are_asked_in_order_and_those_with_weights_share() -> None:
-    choosing = Choosing(Clock())
-    assert choosing.order([A, B, C], b"x") == [A, B, C]
-    goals = [weighted(A, 3), weighted(B, 1), C]
-    orders = [choosing.order(goals, str(number).encode()) for number in range(4000)]
+    chooser = ProviderChooser(Clock())
+    assert chooser.order([A, B, C], b"x") == [A, B, C]
+    candidates = [weighted(A, 3), weighted(B, 1), C]
+    orders = [chooser.order(candidates, str(number).encode()) for number in range(4000)]
     assert all(order[2] is C for order in orders)
     first = Counter(order[0].model for order in orders)
     assert 2850 < first["a"] < 3150
@@ -46,47 +46,47 @@ def test_goals_are_asked_in_order_and_those_with_weights_share() -> None:
 
 def test_one_that_fails_is_left_alone_for_a_while_and_longer_each_time() -> None:
     clock = Clock()
-    choosing = Choosing(clock)
-    choosing.failed(A, None)
-    assert choosing.order([A, B], b"x") == [B, A]
+    chooser = ProviderChooser(clock)
+    chooser.failed(A, None)
+    assert chooser.order([A, B], b"x") == [B, A]
     clock.now += 1.1
-    assert choosing.order([A, B], b"x") == [A, B]
-    choosing.failed(A, None)
+    assert chooser.order([A, B], b"x") == [A, B]
+    chooser.failed(A, None)
     clock.now += 1.1
-    assert choosing.order([A, B], b"x") == [B, A]
+    assert chooser.order([A, B], b"x") == [B, A]
     clock.now += 1
-    assert choosing.order([A, B], b"x") == [A, B]
-    choosing.failed(A, 30)
+    assert chooser.order([A, B], b"x") == [A, B]
+    chooser.failed(A, 30)
     clock.now += 29
-    assert choosing.is_paused(A)
-    choosing.answered(A, b"y")
-    assert not choosing.is_paused(A)
-    for goal in (A, B):
-        choosing.failed(goal, 10**9)
-    assert choosing.order([A, B], b"x") == [A, B], "where all have failed all are asked"
+    assert chooser.is_paused(A)
+    chooser.answered(A, b"y")
+    assert not chooser.is_paused(A)
+    for candidate in (A, B):
+        chooser.failed(candidate, 10**9)
+    assert chooser.order([A, B], b"x") == [A, B], "where all have failed all are asked"
     clock.now += 61
-    assert not choosing.is_paused(A)
+    assert not chooser.is_paused(A)
 
 
 def test_a_conversation_stays_where_its_cache_is_until_that_is_old() -> None:
     clock = Clock()
-    choosing = Choosing(clock)
-    choosing.answered(B, b"x")
-    assert choosing.order([A, B, C], b"x") == [B, A, C]
-    assert choosing.order([A, B, C], b"y") == [A, B, C]
-    choosing.failed(B, None)
-    assert choosing.order([A, B, C], b"x") == [A, C, B]
+    chooser = ProviderChooser(clock)
+    chooser.answered(B, b"x")
+    assert chooser.order([A, B, C], b"x") == [B, A, C]
+    assert chooser.order([A, B, C], b"y") == [A, B, C]
+    chooser.failed(B, None)
+    assert chooser.order([A, B, C], b"x") == [A, C, B]
     clock.now += 301
-    assert choosing.order([A, B, C], b"x") == [A, B, C]
+    assert chooser.order([A, B, C], b"x") == [A, B, C]
 
 
 def test_what_is_known_is_bounded() -> None:
-    choosing = Choosing(Clock())
+    chooser = ProviderChooser(Clock())
     for number in range(12_000):
-        choosing.answered(A, str(number).encode())
-        choosing.failed(Goal(A.provider, str(number)), None)
-    assert len(choosing._answered) <= 10_000
-    assert len(choosing._paused) <= 10_001
+        chooser.answered(A, str(number).encode())
+        chooser.failed(Candidate(A.provider, str(number)), None)
+    assert len(chooser._answered) <= 10_000
+    assert len(chooser._paused) <= 10_001
 
 
 @pytest.mark.parametrize("source", WIRES)
@@ -226,10 +226,10 @@ def test_what_is_too_long_is_told_where_the_route_for_it_does_not_know_what_is_a
     routes = '[routes.r]\nto = ["first/m"]\non_context = "long"\n[routes.long]\nto = ["second/m"]\n'
     with standing("http://127.0.0.1:9", routes, providers) as stood:
         said = b'{"error": {"message": "too long", "code": "context_length_exceeded"}}'
-        stood.gateway.tools.transport = There(400, {"content-type": "application/json"}, [said])
+        stood.gateway.context.transport = There(400, {"content-type": "application/json"}, [said])
         answered = post(stood.url, "/v1/embeddings", b'{"model": "r", "input": "x"}')
         assert (answered.status, answered.data) == (400, said)
-        assert stood.seen[-1]["goal"] == "first/m"
+        assert stood.seen[-1]["provider"] == "first/m"
 
 
 @pytest.mark.parametrize("error", ["null", '""', "{}", "false"])
@@ -305,7 +305,7 @@ def test_what_is_no_answer_is_given_by_another(wire: str, stream: bool) -> None:
 
     def then(stood: Stood, models: list[Any]) -> None:
         for number in range(len(tries)):
-            stood.gateway.tools.choosing = Choosing()
+            stood.gateway.context.chooser = ProviderChooser()
             answered = _asked(stood, "both", f"Question {number}", stream=stream)
             assert (answered.status, answered.headers["x-toolwire-model"]) == (200, "second/m"), tries[number]
         assert len(models[0].requests) == len(tries)

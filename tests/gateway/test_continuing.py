@@ -23,13 +23,13 @@ from toolwire.config import PriceSettings, read_settings
 from toolwire.dialects import dialect
 from toolwire.gateway import app
 from toolwire.gateway.accounts import Accounts
-from toolwire.gateway.choosing import Choosing
-from toolwire.gateway.continuing import GO_ON
+from toolwire.gateway.choosing import ProviderChooser
+from toolwire.gateway.context import leave
+from toolwire.gateway.continuing import CONTINUE_PROMPT
 from toolwire.gateway.keys import limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.routes import Routes
-from toolwire.gateway.turn import leave
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import (
     Context,
@@ -70,16 +70,16 @@ def played(
 ) -> Iterator[Before]:
     """Play turns behind a gateway that has one route; `keys` of providers, by name."""
     with model(turns) as before:
-        tools = before.gateway.tools
+        tools = before.gateway.context
         providers = tools.routes.providers
         if keys is not None:
             providers = {name: one.with_options(api_key=keys[name]) for name, one in providers.items()}
         routes = Routes(read_settings(route(*wires, more=more)), providers)
-        before.gateway.tools = replace(tools, routes=routes, choosing=Choosing())
+        before.gateway.context = replace(tools, routes=routes, chooser=ProviderChooser())
         try:
             yield before
         finally:
-            before.gateway.tools = tools
+            before.gateway.context = tools
 
 
 def asked(url: str, wire: str, *, stream: bool = True, **more: Any) -> Answered:
@@ -110,7 +110,7 @@ def test_an_answer_of_responses_has_one_name(turns: Any, first: str, strict_mode
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_who_goes_on_tells_its_key_to_nobody(wire: str, strict_model: Playing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolwire.gateway.delivery.MOST", 1)
+    monkeypatch.setattr("toolwire.gateway.delivery.MAX_CONTINUATIONS", 1)
     keys = {name: f"sk-{name}-0123456789abcdef" for name in NAMES.values()}
     for target in WIRES:
         key = keys[NAMES[target]]
@@ -152,14 +152,14 @@ def test_the_next_provider_goes_on_with_a_text_and_the_seam_is_told(
         assert roles == turns
         said = next(message.text for message in again.messages if message.role == "assistant")
         assert said == ("One, two, three, four." if second in PREFILLED else "One, two, three, four. ")
-        assert (again.messages[-1].text == GO_ON) is (second not in PREFILLED)
+        assert (again.messages[-1].text == CONTINUE_PROMPT) is (second not in PREFILLED)
         [seam] = [loss for loss in losses(stood, answered) if loss["concept"] == "seam"]
         names = [f"{NAMES[wire]}/{MODELS[wire]}" for wire in (first, second)]
-        assert seam["detail"] == f"{names[0]} broke off after 23 characters, and {names[1]} went on"
+        assert seam["detail"] == f"{names[0]} broke off after 23 characters, and {names[1]} continued"
         assert seam["severity"] == "semantic"
         assert (b": toolwire: " in answered.data) is (source not in ("gemini", "ollama"))
         record = stood.seen[0]
-        assert (record["ending"], record["went_on"], record["goal"]) == ("continued", names[1:], names[0])
+        assert (record["ending"], record["continued_by"], record["provider"]) == ("continued", names[1:], names[0])
         assert answered.headers["x-toolwire-model"] == names[0]
 
 
@@ -209,7 +209,7 @@ def test_the_only_provider_is_asked_again_twice_and_then_it_is_an_error(
         assert (response.content or "").strip() == "1, 2, 3,"
         assert len(stood.requests) == 3
         assert stood.seen[0]["ending"] == "broke off"
-        assert len(stood.seen[0]["went_on"]) == 2
+        assert len(stood.seen[0]["continued_by"]) == 2
 
 
 @pytest.mark.parametrize("source", WIRES)
@@ -232,7 +232,7 @@ def test_one_who_fails_to_go_on_is_followed_by_the_next(source: str, strict_mode
         response, errors = heard(source, asked(stood.url, source))
         assert errors == []
         assert response.content == "One, two, three, four. Five, six."
-        assert stood.seen[0]["went_on"] == ["ollama/qwen3"]
+        assert stood.seen[0]["continued_by"] == ["ollama/qwen3"]
     refused = Scenario([COUNTED, busy, busy, busy], complete=False)
     with played(strict_model, refused, *wires) as stood:
         assert heard(source, asked(stood.url, source))[1]
@@ -267,7 +267,7 @@ def test_blanks_that_were_not_sent_are_not_said_twice(wire: str, strict_model: P
 def test_an_answer_in_one_piece_is_asked_for_again(
     source: str, strict_model: Playing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolwire.gateway.delivery.BRIEFLY", 0.005)
+    monkeypatch.setattr("toolwire.gateway.delivery.RETRY_DELAY", 0.005)
     for target in WIRES:
         cut = ["One, two, three.", Cut(bytes=40)]
         with played(strict_model, Scenario([cut, REST]), target) as stood:
@@ -277,7 +277,7 @@ def test_an_answer_in_one_piece_is_asked_for_again(
             roles = [[told.role for told in one.request.messages] for one in stood.requests if one.request]
             assert [one[-1:] for one in roles] == [["user"], ["user"]]
             [record] = stood.seen.first(1)
-            assert record["guessed"]
+            assert record["estimated"]
             assert record["output_tokens"] == 5 + 10  # what was reported, and the forty bytes that nobody counted
         scenario = Scenario([cut, REST], complete=False)
         with played(strict_model, scenario, target, more="") as stood:
@@ -352,7 +352,7 @@ def test_each_who_wrote_is_paid_for_and_it_is_one_request(tmp_path: Path) -> Non
         record = stood.seen[0]
         first = math.ceil(len(encoded.json) / 4), math.ceil(len("One, two, three, four. ") / 4)
         assert (record["input_tokens"], record["output_tokens"]) == (first[0] + 30, first[1] + 5)
-        assert record["guessed"]
+        assert record["estimated"]
         assert record["cost"] == pytest.approx((sum(first) * 10 + 35) / 1e6)
         until(lambda: taken() == [1, sum(first) + 35, sum(first) * 10_000 + 35_000])
 
@@ -379,7 +379,7 @@ def test_a_client_that_leaves_at_a_seam_leaves_no_estimate_behind(
             head = f"POST {encoded.path} HTTP/1.1\r\nhost: {place.netloc}\r\nx-api-key: {key}\r\n"
             opened.sendall(f"{head}content-length: {len(encoded.json)}\r\n\r\n".encode() + encoded.json)
             record = stood.seen[0]
-        assert (record["ending"], record["went_on"]) == ("client gone", ["anthropic/claude-sonnet-4-5"])
+        assert (record["ending"], record["continued_by"]) == ("client gone", ["anthropic/claude-sonnet-4-5"])
         until(lambda: taken() == [record["input_tokens"] + record["output_tokens"]])
 
 

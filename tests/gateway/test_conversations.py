@@ -146,7 +146,7 @@ def test_an_answer_of_a_conversation_does_not_repeat_it_and_does_not_bring_back_
         first = client.responses.create(model="anthropic/m", input="Hello", conversation=made.id)
         client.conversations.items.create(made.id, items=[{"role": "user", "content": "Later."}])
         second = client.responses.create(model="anthropic/m", input="More", conversation=made.id)
-        stored = stood.gateway.tools.memory.bytes  # type: ignore[attr-defined]
+        stored = stood.gateway.context.memory.bytes  # type: ignore[attr-defined]
         assert 100_000 < stored < 120_000, "each item is stored once"
         client.responses.create(model="gemini/m", input="On", previous_response_id=first.id)
         assert [text[:7] for _, text in said(stood.requests[-1])] == ["x" * 7, "Hello", "One.", "On"]

@@ -319,7 +319,7 @@ def test_on_each_wire_a_client_that_leaves_pays_for_its_prompt(
     until(lambda: any(one.status for one in guarded.model.requests))
     asked.leave()
     until(lambda: taken_by_now(guarded) == [1, prompt(encoded.json)])
-    assert (seen[0]["ending"], seen[0]["input_tokens"], seen[0]["guessed"]) == (
+    assert (seen[0]["ending"], seen[0]["input_tokens"], seen[0]["estimated"]) == (
         "client gone",
         prompt(encoded.json),
         True,
@@ -377,7 +377,7 @@ def test_a_provider_that_fails_costs_what_it_may_bill(turn: str, stream: bool, t
         url = model.url if named[turn] else "http://127.0.0.1:1"
         with standing(url, timeouts=timeouts, prices=prices, accounts=accounts) as stood:
             goal = f"openai/{named[turn] or 'm'}"
-            prices._said = {goal: PriceSettings(1.0, 4.0)}
+            prices._exact = {goal: PriceSettings(1.0, 4.0)}
             body = body_of(goal, stream=stream)
             post(stood.url, CHAT, body, {"x-api-key": text})
             seen = SEEN if stream else math.ceil(len(PART) / 4)

@@ -9,13 +9,13 @@ from tests.gateway.conftest import Playing
 from tests.gateway.standing import at, send
 from tests.gateway.test_choosing import A, B, Clock
 from toolwire.config import GatewaySettings
-from toolwire.gateway.choosing import Choosing
-from toolwire.gateway.endings import Refused
-from toolwire.gateway.headers import going_up
+from toolwire.gateway.choosing import ProviderChooser
+from toolwire.gateway.errors import GatewayError
+from toolwire.gateway.headers import headers_to_provider
 from toolwire.gateway.prices import estimate, used
 from toolwire.gateway.reports import Reports
-from toolwire.gateway.routes import Goal, Routes
-from toolwire.gateway.stored import page
+from toolwire.gateway.response_store import page
+from toolwire.gateway.routes import Candidate, Routes
 from toolwire.types import Loss, Usage
 from toolwire.wire.bodies import members_of
 
@@ -52,7 +52,7 @@ PAGES: list[tuple[int, str, Any, bool]] = [
 def test_a_page_has_as_many_items_as_asked_for(count: int, query: str, size: Any, more: bool) -> None:
     items = [{"id": f"i{number}"} for number in range(count)]
     if size == REFUSED:
-        with pytest.raises(Refused):
+        with pytest.raises(GatewayError):
             page(items, query)
         return
     found = page(items, query)
@@ -91,10 +91,10 @@ def test_a_conversation_takes_twenty_items_at_once_and_sixteen_pairs(
 @pytest.mark.parametrize(("seconds", "first"), [(0.0, True), (299.9, True), (300.0, False), (300.1, False)])
 def test_a_conversation_stays_with_its_provider_for_five_minutes(seconds: float, first: bool) -> None:
     clock = Clock()
-    choosing = Choosing(clock)
-    choosing.answered(B, b"x")
+    chooser = ProviderChooser(clock)
+    chooser.answered(B, b"x")
     clock.now += seconds
-    assert (choosing.order([A, B], b"x")[0] is B) is first
+    assert (chooser.order([A, B], b"x")[0] is B) is first
 
 
 # How often a provider has failed, what it asked for, and for how many seconds it is left alone.
@@ -119,22 +119,22 @@ PAUSES: list[tuple[int, float | None, float]] = [
 @pytest.mark.parametrize(("failures", "wait", "seconds"), PAUSES)
 def test_a_provider_that_fails_is_left_alone_for_so_long(failures: int, wait: float | None, seconds: float) -> None:
     clock = Clock()
-    choosing = Choosing(clock)
+    chooser = ProviderChooser(clock)
     for _ in range(failures):
-        choosing.failed(A, wait)
+        chooser.failed(A, wait)
     clock.now += seconds - 0.25
-    assert choosing.is_paused(A)
+    assert chooser.is_paused(A)
     clock.now += 0.25
-    assert not choosing.is_paused(A)
+    assert not chooser.is_paused(A)
 
 
 @pytest.mark.parametrize(("others", "known"), [(9_998, True), (9_999, True), (10_000, False)])
 def test_the_last_ten_thousand_conversations_are_known(others: int, known: bool) -> None:
-    choosing = Choosing(Clock())
-    choosing.answered(B, b"x")
+    chooser = ProviderChooser(Clock())
+    chooser.answered(B, b"x")
     for number in range(others):
-        choosing.answered(A, f"{number}".encode())
-    assert (choosing.order([A, B], b"x")[0] is B) is known
+        chooser.answered(A, f"{number}".encode())
+    assert (chooser.order([A, B], b"x")[0] is B) is known
 
 
 @pytest.mark.parametrize(("others", "known"), [(1_998, True), (1_999, True), (2_000, False)])
@@ -159,7 +159,7 @@ def test_the_losses_of_the_last_4096_sets_of_tools_are_not_repeated(others: int,
 @pytest.mark.parametrize(("length", "passes"), [(8_191, True), (8_192, True), (8_193, False)])
 def test_a_header_has_up_to_8192_characters(length: int, passes: bool) -> None:
     headers = {"anthropic-beta": "x" * length}
-    assert going_up("anthropic", headers) == (headers if passes else {})
+    assert headers_to_provider("anthropic", headers) == (headers if passes else {})
 
 
 @pytest.mark.parametrize(("length", "found"), [(255, True), (256, True), (257, False)])
@@ -168,7 +168,7 @@ def test_the_name_of_a_model_has_up_to_256_characters(length: int, found: bool) 
     assert (routes.find("openai/" + "m" * (length - len("openai/"))) is not None) is found
 
 
-MODEL = Goal(at("http://127.0.0.1:1", "openai"), "nobody-knows-it")
+MODEL = Candidate(at("http://127.0.0.1:1", "openai"), "nobody-knows-it")
 # The bytes of a request and what it says, the tokens that it may read, and those that it may write.
 ESTIMATES: list[tuple[int, dict[str, Any], int, int]] = [
     (0, {}, 1, 4096),
@@ -195,7 +195,7 @@ def test_the_tokens_of_a_request_are_estimated_by_its_bytes_and_its_limits(
     size: int, body: dict[str, Any], read: int, written: int
 ) -> None:
     tokens = estimate(size, members_of(json.dumps(body).encode()), MODEL)
-    assert (tokens.input, tokens.output, tokens.guessed) == (read, written, True)
+    assert (tokens.input, tokens.output, tokens.estimated) == (read, written, True)
 
 
 # The counts that were reported, bytes asked, characters that came, whether the answer is whole; then what it used.
@@ -218,5 +218,5 @@ USED: list[tuple[Usage | None, int, int, bool, tuple[int, int, bool]]] = [
 def test_what_was_not_reported_is_estimated_from_what_was_seen(
     usage: Usage | None, sent: int, came: int, whole: bool, tokens: tuple[int, int, bool]
 ) -> None:
-    found = used(usage, sent, came, whole=whole)
-    assert (found.input, found.output, found.guessed) == tokens
+    found = used(usage, sent, came, complete=whole)
+    assert (found.input, found.output, found.estimated) == tokens

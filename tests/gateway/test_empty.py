@@ -84,7 +84,7 @@ def asked(url: str, source: str, model: str, *, stream: bool) -> Answered:
     return post(url, encoded.path, encoded.json)
 
 
-def kind_of(target: str, *, stream: bool) -> bytes:
+def content_type_of(target: str, *, stream: bool) -> bytes:
     if not stream:
         return b"application/json"
     return b"application/x-ndjson" if target == "ollama" else b"text/event-stream"
@@ -100,7 +100,7 @@ def test_an_answer_without_a_body_is_an_error_and_the_next_provider_is_asked(
 ) -> None:
     if empty not in EMPTY and (not stream or target == "ollama"):
         pytest.skip("its wire has no comments")
-    said = SILENT[empty].replace(b"%s", kind_of(target, stream=stream))
+    said = SILENT[empty].replace(b"%s", content_type_of(target, stream=stream))
     with (
         simulate(lambda _request, _turn: "Hello.", strict=False) as model,
         server(said) as url,

@@ -206,14 +206,14 @@ def test_what_a_server_tells_people_is_an_error_of_the_clients_wire(
 def test_an_answer_without_an_end_is_given_up(source: str, target: str, lenient_model: Playing) -> None:
     turn = [Text("word " * 4000)]
     with lenient_model(Scenario([turn, turn])) as stood:
-        bounds, stood.gateway.tools.bounds = stood.gateway.tools.bounds, Bounds(bytes=9000)
+        bounds, stood.gateway.context.bounds = stood.gateway.context.bounds, Bounds(bytes=9000)
         try:
             answered = asked(stood.url, source, target, stream=True)
             assert _ends_badly(source, answered)
             assert len(answered.data) < 500_000
             assert asked(stood.url, source, target, stream=False).status == 502
         finally:
-            stood.gateway.tools.bounds = bounds
+            stood.gateway.context.bounds = bounds
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -18,7 +18,7 @@ from tests.gateway.test_keys import Guarded, ask, body_of, guarded
 from toolwire.config import GatewaySettings
 from toolwire.dialects import dialect
 from toolwire.gateway import starting
-from toolwire.gateway.app import Places
+from toolwire.gateway.app import AllowedOrigins
 from toolwire.gateway.metrics import Metrics
 from toolwire.gateway.routes import Routes
 from toolwire.testing import Cut, Fail, Raw, Scenario, simulate
@@ -107,8 +107,8 @@ def test_without_a_key_only_health_and_readiness_are_told(guarded: Guarded) -> N
 @pytest.mark.row("O28")
 def test_figures_are_told_with_a_key_alone_and_have_few_labels(guarded: Guarded) -> None:
     gateway = guarded.stood.gateway
-    figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
-    gateway.figures, gateway.watchers = figures.told, [figures.watch]
+    metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
+    gateway.metrics, gateway.observers = metrics.render, [metrics.observe]
     key = guarded.make()
     assert ask(guarded.stood.url, key).status == 200
     for number in range(300):
@@ -116,7 +116,7 @@ def test_figures_are_told_with_a_key_alone_and_have_few_labels(guarded: Guarded)
     answer = said(guarded.stood.url, head("GET", "/metrics", f"x-api-key: {key}"))
     told = answer.partition(b"\r\n\r\n")[2].decode()
     assert 'toolwire_requests_total{ending="answer",provider="openai",status="200",wire="openai-chat"} 1.0' in told
-    assert 'toolwire_tokens_total{direction="written",provider="openai"}' in told
+    assert 'toolwire_tokens_total{direction="output",provider="openai"}' in told
     assert "toolwire_running_requests 1.0" in told
     assert len(told.splitlines()) < 100
     assert key not in told
@@ -245,34 +245,34 @@ def test_no_answer_is_to_be_kept_by_a_cache(guarded: Guarded) -> None:
 @pytest.mark.parametrize(
     ("places", "host", "origin", "allowed"),
     [
-        (Places(), "127.0.0.1:8080", "", True),
-        (Places(), "localhost", "http://localhost:3000", True),
-        (Places(), "[::1]:8080", "", True),
-        (Places(), "LocalHost:8080", "HTTP://LOCALHOST:3000", True),
-        (Places(("gate.example",), loopback=False), "Gate.Example:8080", "", True),
-        (Places(), "evil.example:8080", "", False),
-        (Places(), "127.0.0.1.evil.example", "", False),
-        (Places(), "", "", False),
-        (Places(), "127.0.0.1:8080", "https://evil.example", False),
-        (Places(), "127.0.0.1:8080", "null", False),
-        (Places(("gate.example",)), "gate.example", "", True),
-        (Places(origins=("https://app.example",)), "127.0.0.1", "https://app.example", True),
-        (Places(loopback=False), "any.example", "", True),
-        (Places(loopback=False), "any.example", "https://evil.example", False),
-        (Places(loopback=False), "any.example:8443", "https://any.example:8443", True),
-        (Places(("gate.example",), loopback=False), "other.example", "", False),
+        (AllowedOrigins(), "127.0.0.1:8080", "", True),
+        (AllowedOrigins(), "localhost", "http://localhost:3000", True),
+        (AllowedOrigins(), "[::1]:8080", "", True),
+        (AllowedOrigins(), "LocalHost:8080", "HTTP://LOCALHOST:3000", True),
+        (AllowedOrigins(("gate.example",), loopback=False), "Gate.Example:8080", "", True),
+        (AllowedOrigins(), "evil.example:8080", "", False),
+        (AllowedOrigins(), "127.0.0.1.evil.example", "", False),
+        (AllowedOrigins(), "", "", False),
+        (AllowedOrigins(), "127.0.0.1:8080", "https://evil.example", False),
+        (AllowedOrigins(), "127.0.0.1:8080", "null", False),
+        (AllowedOrigins(("gate.example",)), "gate.example", "", True),
+        (AllowedOrigins(origins=("https://app.example",)), "127.0.0.1", "https://app.example", True),
+        (AllowedOrigins(loopback=False), "any.example", "", True),
+        (AllowedOrigins(loopback=False), "any.example", "https://evil.example", False),
+        (AllowedOrigins(loopback=False), "any.example:8443", "https://any.example:8443", True),
+        (AllowedOrigins(("gate.example",), loopback=False), "other.example", "", False),
     ],
 )
-def test_hosts_and_origins_go_by_a_list(places: Places, host: str, origin: str, allowed: bool) -> None:
+def test_hosts_and_origins_go_by_a_list(places: AllowedOrigins, host: str, origin: str, allowed: bool) -> None:
     assert places.allow(host, origin) is allowed
 
 
 @pytest.mark.row("O25")
 def test_who_looks_whether_it_lives_may_come_by_its_address(guarded: Guarded) -> None:
-    guarded.stood.gateway.places = Places(("gate.example",), loopback=False)
+    guarded.stood.gateway.allowed_origins = AllowedOrigins(("gate.example",), loopback=False)
     for path, status in (("/health", b"200"), ("/ready", b"200"), ("/metrics", b"403"), ("/v1/models", b"403")):
         assert said(guarded.stood.url, head("GET", path))[9:12] == status
-    guarded.stood.gateway.places = Places()
+    guarded.stood.gateway.allowed_origins = AllowedOrigins()
     assert said(guarded.stood.url, head("GET", "/health").replace(b"127.0.0.1", b"evil.example"))[9:12] == b"403"
 
 
@@ -289,7 +289,7 @@ def test_who_looks_whether_it_lives_may_come_by_its_address(guarded: Guarded) ->
     ],
 )
 def test_a_page_that_may_ask_is_permitted_before_it_shows_a_key(origin: str, permitted: bool, guarded: Guarded) -> None:
-    guarded.stood.gateway.places = Places(origins=("https://app.example",))
+    guarded.stood.gateway.allowed_origins = AllowedOrigins(origins=("https://app.example",))
     url, path, page = guarded.stood.url, "/v1/chat/completions", f"origin: {origin}"
     wants = ("access-control-request-method: POST", "access-control-request-headers: authorization")
     first = said(url, head("OPTIONS", path, page, *wants)).decode()
@@ -321,8 +321,8 @@ def test_a_client_of_the_first_version_of_http_is_sent_no_chunks(stream: bool, g
 @pytest.mark.row("O20", "O6")
 def test_no_key_and_no_body_is_told_anywhere(guarded: Guarded, tmp_path: Path) -> None:
     gateway, secret = guarded.stood.gateway, "SENTINEL-5f2c-said-in-a-body"
-    figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
-    gateway.watchers = [figures.watch]
+    metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
+    gateway.observers = [metrics.observe]
     key = guarded.make(requests="1000/day", tokens="1000000/day")
     leak = f"bad key {KEY} at https://x/?key={KEY}"
     turns: list[Any] = [
@@ -341,7 +341,7 @@ def test_no_key_and_no_body_is_told_anywhere(guarded: Guarded, tmp_path: Path) -
                 told += json.dumps(answered.headers).encode()
                 told += answered.data if answered.status >= 400 else b""
     told += said(guarded.stood.url, head("GET", f"/v1/models?key={key}", f"x-api-key: {secret}"))
-    told += json.dumps(guarded.stood.seen.first(2 * len(NAMES) * len(turns))).encode() + figures.told()
+    told += json.dumps(guarded.stood.seen.first(2 * len(NAMES) * len(turns))).encode() + metrics.render()
     time.sleep(0.3)
     told += b"".join(path.read_bytes() for path in tmp_path.iterdir())
     for mark in (KEY, key, key[11:], secret):
@@ -402,7 +402,7 @@ def test_what_a_request_points_to_is_not_fetched(name: str) -> None:
 
 @pytest.mark.row("O32", "O10")
 def test_a_line_of_the_log_is_one_line(guarded: Guarded, capsys: pytest.CaptureFixture[str]) -> None:
-    guarded.stood.gateway.seen = starting._log
+    guarded.stood.gateway.log = starting._log
     key = guarded.make()
     names = [
         'gpt-4\n{"level":"error"}',
@@ -429,7 +429,7 @@ def test_nothing_of_the_inside_is_told(guarded: Guarded) -> None:
         raise RuntimeError("SENTINEL of the inside")
 
     answers = [said(url, head(method, "/v1/messages", f"x-api-key: {key}")) for method in ("GET", "PUT")]
-    guarded.stood.gateway.tools.routes.find = fail  # type: ignore[method-assign,assignment]
+    guarded.stood.gateway.context.routes.find = fail  # type: ignore[method-assign,assignment]
     answered = ask(url, key)
     assert answered.status == 500
     assert b"SENTINEL" not in answered.data
@@ -524,7 +524,7 @@ def test_what_is_kept_of_names_that_clients_asked_for_is_bounded() -> None:
     routes = Routes(GatewaySettings(), {"a": at("http://127.0.0.1:9", "openai").with_options(name="a")})
     names = [f"a/{number}" for number in range(3000)]
     assert [routes.find(name) for name in names] == [routes.find(name) for name in names]
-    assert len(routes._found) <= 1024
+    assert len(routes._resolved) <= 1024
     assert [routes.find(name) for name in ("a", "b/m", "a/" + "m" * 300, "a/m m")] == [None] * 4
 
 

@@ -96,7 +96,7 @@ def test_somebody_always_goes_on_and_all_come_to_their_end(seed: int) -> None:
 @pytest.fixture
 def stood() -> Iterator[Stood]:
     with simulate(lambda _request, _turn: "One.", strict=False) as model, standing(model.url) as gateway:
-        gateway.gateway.tools.intake = Intake(300 * KILO)
+        gateway.gateway.context.intake = Intake(300 * KILO)
         yield gateway
 
 
@@ -124,7 +124,7 @@ def sent_later(socket: ClientConnection, text: str, goes_on: threading.Event) ->
 
 
 def test_a_message_waits_for_room_and_small_ones_do_not(stood: Stood) -> None:
-    goes_on, intake = threading.Event(), stood.gateway.tools.intake
+    goes_on, intake = threading.Event(), stood.gateway.context.intake
     with opened(stood.url) as one, opened(stood.url) as other, opened(stood.url) as third:
         first = sent_later(one, large("a", 500 * KILO), goes_on)
         until(lambda: intake.bytes > 200 * KILO)
@@ -144,7 +144,7 @@ def test_a_message_waits_for_room_and_small_ones_do_not(stood: Stood) -> None:
 
 
 def test_who_leaves_in_the_middle_makes_room(stood: Stood) -> None:
-    goes_on, intake = threading.Event(), stood.gateway.tools.intake
+    goes_on, intake = threading.Event(), stood.gateway.context.intake
     with opened(stood.url) as other:
         with opened(stood.url) as one:
             first = sent_later(one, large("a", 900 * KILO), goes_on)
@@ -173,8 +173,8 @@ def test_who_sends_too_slowly_is_closed(stood: Stood, monkeypatch: pytest.Monkey
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "a message took longer than 0.3 s")
         goes_on.set()
         thread.join(10)
-    until(lambda: stood.gateway.tools.intake.bytes == 0)
-    assert stood.gateway.tools.intake.bytes == 0
+    until(lambda: stood.gateway.context.intake.bytes == 0)
+    assert stood.gateway.context.intake.bytes == 0
 
 
 def test_frames_without_content_and_without_an_end_are_closed(stood: Stood, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,18 +184,18 @@ def test_frames_without_content_and_without_an_end_are_closed(stood: Stood, monk
             socket.socket.sendall(b"\x01\x80abcd" + b"\x00\x80abcd" * 100_000)
         with pytest.raises(ConnectionClosed):
             socket.recv(timeout=20)
-    until(lambda: stood.gateway.tools.intake.bytes == 0)
-    assert stood.gateway.tools.intake.bytes == 0
+    until(lambda: stood.gateway.context.intake.bytes == 0)
+    assert stood.gateway.context.intake.bytes == 0
 
 
 def test_a_connection_that_waits_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("uvicorn.Config", _with_quick_pings())
     with simulate(lambda _request, _turn: "One.", strict=False) as model, standing(model.url) as stood:
-        stood.gateway.tools.intake = Intake(300 * KILO)
+        stood.gateway.context.intake = Intake(300 * KILO)
         goes_on = threading.Event()
         with opened(stood.url) as one, opened(stood.url) as other:
             first = sent_later(one, large("a", 600 * KILO), goes_on)
-            until(lambda: stood.gateway.tools.intake.bytes > 200 * KILO)
+            until(lambda: stood.gateway.context.intake.bytes > 200 * KILO)
             second = threading.Thread(target=lambda: other.send(large("b")))
             second.start()
             time.sleep(1.2)

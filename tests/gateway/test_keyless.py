@@ -68,7 +68,7 @@ def test_a_key_that_is_a_word_changes_no_answer(target: str, *, stream: bool) ->
 def test_what_is_no_answer_of_a_model_holds_no_key() -> None:
     with standing("http://127.0.0.1:9") as gateway:
         there = There(200, {"content-type": "application/json"}, [b'{"data": [], "model": "%s"}' % KEY.encode()])
-        gateway.gateway.tools.transport = there
+        gateway.gateway.context.transport = there
         answered = post(gateway.url, "/v1/embeddings", b'{"model": "openai/e", "input": "x"}')
     assert answered.data == b'{"data": [], "model": "[hidden]"}'
 
@@ -106,6 +106,6 @@ def test_a_stream_that_is_cut_within_the_key_holds_no_key(target: str) -> None:
     cut = frames.index(KEY.encode()) + 7
     with standing("http://127.0.0.1:9") as gateway:
         there = There(200, {"content-type": "text/event-stream"}, [frames[cut:], frames[:cut]])
-        gateway.gateway.tools.transport = there
+        gateway.gateway.context.transport = there
         answered = post(gateway.url, encoded.path, json.dumps(encoded.body).encode())
     assert [word in answered.data for word in (b"it is [hidden].", KEY.encode(), b"[DONE]")] == [True, False, True]

@@ -20,7 +20,7 @@ from toolwire.gateway.keys import Key, limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices, Tokens, estimate, used
-from toolwire.gateway.routes import Goal, Routes, Upward
+from toolwire.gateway.routes import Candidate, Routes, UpstreamNetwork
 from toolwire.testing import Cut, Fail, Scenario, Wait, simulate
 from toolwire.testing.server import SimulatedModel
 from toolwire.types import Context, Error, Message, Request, Usage
@@ -271,7 +271,7 @@ def test_a_stream_that_costs_more_than_reserved_is_not_cut_and_the_next_is_refus
     ("scenario", "stream", "tokens"),
     [
         (["Hello."], True, "reported"),
-        ([[*["Hello. " * 40], Cut()]], True, "guessed"),
+        ([[*["Hello. " * 40], Cut()]], True, "estimated"),
         ([Fail(Error("server", "broken", 500))], True, "none"),
         ([Fail(Error("server", "broken", 500))], False, "none"),
     ],
@@ -286,7 +286,7 @@ def test_what_was_used_is_settled_however_it_ended(guarded: Guarded, scenario: A
     until(lambda: taken_by_now(guarded) == [used])
     [taken] = taken_of(guarded)
     assert taken == used
-    assert record["guessed"] is (tokens == "guessed")
+    assert record["estimated"] is (tokens == "estimated")
     assert bool(taken) is (tokens != "none")
 
 
@@ -336,7 +336,7 @@ def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkey
         return plain(*given)
 
     monkeypatch.setattr(prefix_cache, "write_extension", noted)
-    guarded.stood.gateway.tools.translations = PrefixCache(1 << 22)
+    guarded.stood.gateway.context.translations = PrefixCache(1 << 22)
     said = [{"role": role, "content": f"{role} " * 150} for role in ("user", "assistant", "user", "assistant", "user")]
     for key, turns, hits in ((guarded.make(), 4, 2), (guarded.make(), 2, 2), (guarded.make(), 2, 2)):
         for _ in range(turns):
@@ -344,7 +344,7 @@ def test_what_one_key_has_had_translated_no_other_finds(guarded: Guarded, monkey
         assert len(found) == hits
 
 
-GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")
+GOAL = Candidate(at("http://127.0.0.1:1", "openai"), "m")
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ GOAL = Goal(at("http://127.0.0.1:1", "openai"), "m")
 )
 def test_what_an_answer_may_cost_is_read_from_each_wire(more: dict[str, Any], output: int) -> None:
     body = body_of(**more)
-    assert estimate(len(body), members_of(body), GOAL) == Tokens(len(body) // 3 + 1, output, guessed=True)
+    assert estimate(len(body), members_of(body), GOAL) == Tokens(len(body) // 3 + 1, output, estimated=True)
 
 
 def test_money_is_whole_and_rounded_up() -> None:
@@ -390,24 +390,25 @@ def test_a_pattern_prices_the_models_that_no_longer_name_fits() -> None:
         ).prices
     )
     dear = {
-        model: prices.of(Goal(GOAL.provider, model)).input for model in ("m", "org/m", "gpt-4", "gpt-4.1", "gpt-5-mini")
+        model: prices.of(Candidate(GOAL.provider, model)).input
+        for model in ("m", "org/m", "gpt-4", "gpt-4.1", "gpt-5-mini")
     }
     assert dear == {"m": 1.0, "org/m": 1.0, "gpt-4": 2.0, "gpt-4.1": 3.0, "gpt-5-mini": 4.0}
-    assert prices.of(Goal(GOAL.provider.with_options(name="other"), "nobody-knows-it")) is None
+    assert prices.of(Candidate(GOAL.provider.with_options(name="other"), "nobody-knows-it")) is None
 
 
 def test_a_budget_is_spent_at_the_price_of_a_pattern(guarded: Guarded) -> None:
-    guarded.stood.gateway.tools.prices = Prices({"openai/*": PriceSettings(1.0, 4.0)})
+    guarded.stood.gateway.context.prices = Prices({"openai/*": PriceSettings(1.0, 4.0)})
     key = guarded.make(budget="1/day")
     assert ask(guarded.stood.url, key, "openai/nobody-knows-it").status == 200
     assert guarded.stood.seen[0]["cost"] > 0
 
 
 def test_what_nobody_counted_is_guessed_and_marked() -> None:
-    assert used(Usage(10, 5), 400, 0, whole=True) == Tokens(10, 5)
-    assert used(None, 400, 8, whole=True) == Tokens(100, 2, guessed=True)
-    assert used(Usage(10, 1), 400, 80, whole=False) == Tokens(10, 20, guessed=True)
-    assert used(Usage(10, -5), 400, 8, whole=True).guessed
+    assert used(Usage(10, 5), 400, 0, complete=True) == Tokens(10, 5)
+    assert used(None, 400, 8, complete=True) == Tokens(100, 2, estimated=True)
+    assert used(Usage(10, 1), 400, 80, complete=False) == Tokens(10, 20, estimated=True)
+    assert used(Usage(10, -5), 400, 8, complete=True).estimated
 
 
 def test_a_key_says_nothing_of_itself() -> None:
@@ -418,8 +419,8 @@ def test_a_key_says_nothing_of_itself() -> None:
 
 def test_what_is_too_long_is_told_where_the_route_for_it_has_no_price(guarded: Guarded) -> None:
     said = read_settings('[routes.r]\nto = ["openai/m"]\non_context = "long"\n[routes.long]\nto = ["silent/m"]\n')
-    tools = guarded.stood.gateway.tools
-    guarded.stood.gateway.renew(Routes(said, tools.routes.providers), tools.prices, Upward())
+    tools = guarded.stood.gateway.context
+    guarded.stood.gateway.renew(Routes(said, tools.routes.providers), tools.prices, UpstreamNetwork())
     guarded.model.play(Fail(Error("context_length", "too long", 400, code="context_length_exceeded")))
     answered = ask(guarded.stood.url, guarded.make(budget="20/day"), "r")
     assert (answered.status, json.loads(answered.data)["error"]["code"]) == (400, "context_length_exceeded")

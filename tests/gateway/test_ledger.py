@@ -299,7 +299,7 @@ mount -t tmpfs -o size=400k tmpfs "$1"
 FILLED = """
 import asyncio, contextlib, pathlib, sys
 from toolwire.gateway.accounts import Accounts
-from toolwire.gateway.endings import Refused
+from toolwire.gateway.errors import Refused
 from toolwire.gateway.keys import limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 

@@ -25,8 +25,8 @@ from tests.gateway.standing import Answered, send, standing
 from tests.gateway.test_keys import Guarded, guarded
 from tests.gateway.test_sockets import create, heard, opened, until
 from tests.gateway.test_stored import client_of
-from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Item, StoredEntry
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.memory import ProcessMemory, StoredMemory
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.starting import url_of_database
@@ -357,7 +357,7 @@ def test_who_waits_too_long_for_another_process_is_told_and_reads_meanwhile(
             for _ in range(5):
                 assert (await kept.read("me", "a")) == StoredEntry(KILO)
             assert not late.done()
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(GatewayError) as refused:
                 await asyncio.wait_for(late, 8)
             assert refused.value.error.status == 503
         assert (await kept.append("me", "a", [Item("i", KILO)], SIZE)).is_added

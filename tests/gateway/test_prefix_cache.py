@@ -418,7 +418,7 @@ def test_a_cache_of_no_bytes_stores_nothing(hits: list[bool]) -> None:
 def test_a_gateway_has_as_large_a_cache_as_its_settings_say(text: str, limit: int) -> None:
     settings = read_settings(text)
     gateway = starting.gateway_of(starting.routes_of(settings, None, {}), settings)
-    assert gateway.tools.translations.limit == limit
+    assert gateway.context.translations.limit == limit
 
 
 def test_what_is_asked_for_another_model_is_translated_for_it() -> None:

@@ -21,7 +21,7 @@ from tests.gateway.standing import post, standing
 from tests.gateway.test_keys import body_of
 from toolwire.config import read_settings
 from toolwire.errors import UserError
-from toolwire.gateway.routes import Upward
+from toolwire.gateway.routes import UpstreamNetwork
 from toolwire.gateway.starting import upstream_of
 from toolwire.testing import simulate
 
@@ -137,12 +137,12 @@ def test_a_proxy_of_the_settings_is_used_but_for_hosts_that_are_direct() -> None
     seen: list[bytes] = []
     with _proxy(seen) as proxy, simulate(lambda _request, _turn: "Hello.", strict=False) as model:
         with standing("http://models.example:8000") as stood:
-            transport = stood.gateway.tools.transport
-            transport.upward = Upward(proxy, frozenset({"127.0.0.1"}))  # type: ignore[attr-defined]
+            transport = stood.gateway.context.transport
+            transport.upstream_network = UpstreamNetwork(proxy, frozenset({"127.0.0.1"}))  # type: ignore[attr-defined]
             post(stood.url, "/v1/chat/completions", body_of())
             assert seen[0].startswith(b"POST http://models.example:8000/v1/chat/completions HTTP/1.1")
         with standing(model.url) as stood:
-            stood.gateway.tools.transport.upward = Upward(proxy, frozenset({"127.0.0.1"}))  # type: ignore[attr-defined]
+            stood.gateway.context.transport.upstream_network = UpstreamNetwork(proxy, frozenset({"127.0.0.1"}))  # type: ignore[attr-defined]
             assert post(stood.url, "/v1/chat/completions", body_of()).status == 200
         assert len(seen) == 1
 
@@ -170,8 +170,8 @@ def test_a_private_authority_is_trusted_where_the_settings_name_it(tmp_path: Pat
         with standing(f"https://127.0.0.1:{server.getsockname()[1]}") as stood:
             assert post(stood.url, "/v1/chat/completions", body_of()).status == 502
             settings = read_settings('[upstream]\nca_file = "ca.pem"')
-            upward = upstream_of(settings, str(tmp_path / "toolwire.toml"))
-            stood.gateway.tools.transport.upward = upward  # type: ignore[attr-defined]
+            upstream_network = upstream_of(settings, str(tmp_path / "toolwire.toml"))
+            stood.gateway.context.transport.upstream_network = upstream_network  # type: ignore[attr-defined]
             assert post(stood.url, "/v1/chat/completions", body_of()).status == 200
 
 

@@ -9,7 +9,12 @@ from tests.gateway.conftest import Playing
 from tests.gateway.standing import NAMES, WIRES, There, at, post, standing
 from toolwire.config import read_settings
 from toolwire.dialects import dialect, traits_of
-from toolwire.gateway.passing import OtherAnswer, with_model, with_stand_ins, without_shown
+from toolwire.gateway.passthrough import (
+    OtherAnswer,
+    with_model,
+    with_placeholder_signatures,
+    without_displayed_thinking,
+)
 from toolwire.gateway.routes import providers_of
 from toolwire.testing import Raw, Scenario, simulate
 from toolwire.types import Thinking, ToolCall
@@ -100,7 +105,7 @@ def test_an_answer_comes_down_as_it_is(wire: str, stream: bool, lenient_model: P
 def test_a_type_that_cannot_be_said_again_is_the_usual_one(wire: str, lenient_model: Playing) -> None:
     for data, stream, kind in ((ANSWERS[wire], b"false", "text/plain"), (STREAMS[wire], b"true", "text/html")):
         with lenient_model([]) as stood:
-            tools, body = stood.gateway.tools, b'{"model":"%s/m","stream":%s}' % (NAMES[wire].encode(), stream)
+            tools, body = stood.gateway.context, b'{"model":"%s/m","stream":%s}' % (NAMES[wire].encode(), stream)
             before, tools.transport = tools.transport, There(200, {"content-type": f"{kind}; x=\udcff"}, [data])
             try:
                 answered = post(stood.url, PATHS[wire], body)
@@ -230,7 +235,9 @@ SHOWN = [
 
 @pytest.mark.parametrize(("wire", "given", "expected"), SHOWN)
 def test_what_was_only_shown_is_taken_out_and_nothing_else(wire: str, given: bytes, expected: bytes | None) -> None:
-    assert without_shown(traits_of(wire), given, members_of(given)) == (given if expected is None else expected)
+    assert without_displayed_thinking(traits_of(wire), given, members_of(given)) == (
+        given if expected is None else expected
+    )
 
 
 STAND_IN = b',"thoughtSignature":"skip_thought_signature_validator"}'
@@ -250,7 +257,7 @@ UNSIGNED = [
 @pytest.mark.parametrize("body", UNSIGNED)
 def test_a_step_begins_with_a_call_that_is_signed_or_excused(body: bytes) -> None:
     given, expected = body.replace(b"}#", b"}"), body.replace(b"}#", STAND_IN)
-    assert with_stand_ins(given, members_of(given)) == expected
+    assert with_placeholder_signatures(given, members_of(given)) == expected
 
 
 @pytest.mark.parametrize("other", ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "ollama/qwen3"])

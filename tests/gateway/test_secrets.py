@@ -81,7 +81,7 @@ def providers() -> dict[str, Provider]:
 @pytest.fixture(scope="module")
 def stood() -> Iterator[Stood]:
     with standing("http://127.0.0.1:9", providers=providers()) as gateway:
-        gateway.gateway.tools.proxy = PROXY
+        gateway.gateway.context.proxy = PROXY
         yield gateway
 
 
@@ -92,7 +92,7 @@ def ask(stood: Stood, wire: str, target: str, there: There, *, stream: bool = Fa
         context=Context(None, [Message("?")], tools), model=f"{NAMES[target]}/m", stream=stream, max_tokens=9
     )
     encoded = dialect(wire).encode_request(request)
-    stood.gateway.tools.transport = there
+    stood.gateway.context.transport = there
     answered = post(stood.url, encoded.path, json.dumps({**encoded.body, **more}).encode())
     return f"{answered.status} {answered.headers} {answered.data.decode()}"
 
@@ -189,7 +189,7 @@ def test_what_is_no_answer_of_a_model_holds_no_secret(secret: str, stood: Stood)
     ):
         body = whole % SECRETS[secret].encode()
         there = Repeating(200, {"content-type": kind}, [body[at : at + 1] for at in range(len(body))])
-        stood.gateway.tools.transport = there
+        stood.gateway.context.transport = there
         answered = post(stood.url, "/v1/embeddings", b'{"model": "openai/e", "input": "x"}')
         assert (answered.status, answered.data) == (200, whole % b"[hidden]")
         assert SECRETS[secret] not in str(answered.headers)
@@ -207,7 +207,7 @@ def test_a_secret_that_is_spelled_out_is_not_put_together_again(
     said = SECRETS[secret]
     parts = Text(f"It is {said}."), ToolCall("call_1", "look", {"at": f"<{said}>"})
     store = traces.open(f"sqlite:///{tmp_path / 'traces.db'}")
-    stood.gateway.tools.audit = Audit(store, getattr(stood.gateway.tools, "recorded_secrets", lambda: [KEY]))
+    stood.gateway.context.audit = Audit(store, getattr(stood.gateway.context, "recorded_secrets", lambda: [KEY]))
     told = ask(stood, "openai-responses", target, answer(target, *parts, stream=True, by_letters=True), stream=True)
     assert "response.completed" in told
     assert "It is [hidden]." in told
@@ -217,8 +217,8 @@ def test_a_secret_that_is_spelled_out_is_not_put_together_again(
         stored = send(stood.url, "GET", path, None)
         assert (stored.status, said.encode() in stored.data) == (200, False)
     stood.settle()
-    stood.gateway.tools.audit._thread.submit(store.flush).result()
-    stood.gateway.tools.audit = None
+    stood.gateway.context.audit._thread.submit(store.flush).result()
+    stood.gateway.context.audit = None
     assert [row.tool_name for row in store.traces().rows] == ["look"]
     store.close()
     assert said.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -253,19 +253,19 @@ def test_a_gateway_keeps_the_secrets_of_its_settings_out_of_records(
     settings = starting.settings_from(str(file))
     gateway = starting.gateway_of(starting.routes_of(settings, str(file), {}), settings, str(file))
     wanted = {"a-key-of-a-file-0003", HEADERS["x-extra"], "proxy-pass-8", "somebody:proxy-pass-8"}
-    assert wanted <= set(gateway.tools.recorded_secrets())
-    assert wanted <= set(gateway.tools.all_secrets().texts)
+    assert wanted <= set(gateway.context.recorded_secrets())
+    assert wanted <= set(gateway.context.all_secrets().texts)
     monkeypatch.setenv("SOME_PROXY", PROXY.replace("proxy-pass-8", "another-pass"))
-    gateway.seen = None
+    gateway.log = None
     assert starting.reload(gateway, str(file))
-    assert "another-pass" in gateway.tools.recorded_secrets()
+    assert "another-pass" in gateway.context.recorded_secrets()
 
 
 def test_a_websocket_gets_no_secret(stood: Stood) -> None:
     for target in FOREIGN:
         for secret in SECRETS.values():
             there = answer(target, Text(f"It is {secret}."), stream=True, by_letters=True)
-            stood.gateway.tools.transport = there
+            stood.gateway.context.transport = there
             with connect(f"ws{stood.url.removeprefix('http')}/v1/responses") as socket:
                 socket.send(json.dumps({"type": "response.create", "model": f"{NAMES[target]}/m", "input": "?"}))
                 told = [str(socket.recv(timeout=10))]
@@ -276,7 +276,7 @@ def test_a_websocket_gets_no_secret(stood: Stood) -> None:
 
 
 def test_a_summary_and_a_report_hold_no_secret(stood: Stood) -> None:
-    stood.gateway.tools.transport = answer("anthropic", Text("It is "), *map(Text, f"{KEY}."), stream=False)
+    stood.gateway.context.transport = answer("anthropic", Text("It is "), *map(Text, f"{KEY}."), stream=False)
     answered = post(stood.url, "/v1/responses/compact", b'{"model": "anthropic/m", "input": "?"}')
     [sealed] = [item for item in json.loads(answered.data)["output"] if item["type"] == "compaction"]
     text = base64.urlsafe_b64decode(sealed["encrypted_content"].partition(":")[2]).decode()
@@ -284,7 +284,7 @@ def test_a_summary_and_a_report_hold_no_secret(stood: Stood) -> None:
     odd = {"id": "m", "type": "message", "role": "assistant", "stop_reason": "end_turn", "content": []}
     block = {"type": "server_tool_use", "id": "s", "name": KEY, "input": {KEY: 1}}
     body = json.dumps({**odd, "content": [block, {"type": "text", "text": "Hello."}]}).encode()
-    stood.gateway.tools.transport = Repeating(200, {"content-type": "application/json"}, [body])
+    stood.gateway.context.transport = Repeating(200, {"content-type": "application/json"}, [body])
     answered = post(stood.url, "/v1/chat/completions", b'{"model": "anthropic/m", "messages": []}')
     report = send(stood.url, "GET", f"/toolwire/requests/{answered.headers['x-toolwire-request']}/losses", None)
     assert report.status == 200

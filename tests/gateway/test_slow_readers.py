@@ -12,7 +12,7 @@ from tests.gateway.standing import TWO_WIRES, WIRES, standing
 from tests.gateway.test_clients import head, question, slow_model, until
 from toolwire.dialects import dialect
 from toolwire.gateway import serving
-from toolwire.gateway.passing import PassedStream
+from toolwire.gateway.passthrough import PassedStream
 from toolwire.streams.accumulation import events_of
 from toolwire.types import Choice, Message, Response, Text, ToolCall
 
@@ -72,7 +72,7 @@ def test_little_is_read_ahead_of_a_client_that_reads_slowly(wire: str, frame: in
 async def _read_slowly(wire: str, frame: int) -> None:
     provider, loop = Endless(frame), asyncio.get_running_loop()
     with standing("http://127.0.0.1:9") as stood:
-        stood.gateway.tools.transport = provider
+        stood.gateway.context.transport = provider
         path, body = question(wire, "openai/m")
         with narrow(stood.url) as opened:
             opened.setblocking(False)
@@ -97,7 +97,7 @@ def test_little_is_read_ahead_of_a_websocket_that_is_not_read() -> None:
 async def _read_no_message() -> None:
     provider, loop = Endless(1000), asyncio.get_running_loop()
     with standing("http://127.0.0.1:9") as stood:
-        stood.gateway.tools.transport = provider
+        stood.gateway.context.transport = provider
         with narrow(stood.url) as opened:
             opened.setblocking(False)
             await loop.sock_sendall(opened, UPGRADE)

@@ -433,7 +433,7 @@ def test_connections_leave_nothing_behind() -> None:
             await asyncio.gather(*(converse(client, f"c{at}", at or None) for at in range(10)))
 
     with simulate(Scenario(echo, complete=False)) as model, standing(model.url) as stood:
-        stood.gateway.tools.memory = ProcessMemory(1 << 20, 60)
+        stood.gateway.context.memory = ProcessMemory(1 << 20, 60)
         begin, sizes = time.monotonic(), list[int]()
         while time.monotonic() - begin < seconds:
             asyncio.run(lead(stood.url))

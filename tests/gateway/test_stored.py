@@ -12,7 +12,7 @@ from tests.gateway.standing import KEY, NAMES, TWO_WIRES, WIRES, There, at, post
 from tests.gateway.test_keys import Guarded, guarded
 from tests.testing.sdks import TLS
 from toolwire.gateway.memory import MemoryPart, ProcessMemory
-from toolwire.gateway.stored import whole
+from toolwire.gateway.response_store import inline_history
 from toolwire.gateway.stored_turns import Turns
 from toolwire.testing import Cut, Fail, Scenario, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall
@@ -169,7 +169,7 @@ def test_what_its_own_provider_holds_is_asked_of_it_as_the_client_asks(
 ) -> None:
     with strict_model([["One."]]) as stood:
         first = client_of(stood.url).responses.create(model="openai-responses/m", input="Hello")
-        tools = stood.gateway.tools
+        tools = stood.gateway.context
         before, there = tools.transport, There(status, {"content-type": kind}, [body])
         tools.transport = there
         try:
@@ -349,7 +349,7 @@ def test_what_is_gone_on_from_is_reserved_and_guessed_as_well(guarded: Guarded) 
     long = client.responses.create(model="openai/m", input="word " * 4000, max_output_tokens=9)
     with client.responses.stream(model="openai/m", input="More", previous_response_id=long.id) as events:
         assert list(events)[-1].type == "response.failed"
-    assert guarded.stood.seen[-1]["guessed"]
+    assert guarded.stood.seen[-1]["estimated"]
     assert guarded.stood.seen[-1]["input_tokens"] >= 5000
     tight = client_of(guarded.stood.url, guarded.make(budget="0.005/day"))
     guarded.model.play(Scenario(["One."]))
@@ -360,7 +360,7 @@ def test_what_is_gone_on_from_is_reserved_and_guessed_as_well(guarded: Guarded) 
 
 
 async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
-    from toolwire.gateway.stored import kept_of
+    from toolwire.gateway.response_store import turn_of_answer
     from toolwire.providers import PROVIDERS
     from toolwire.wire.bodies import members_of
 
@@ -370,11 +370,11 @@ async def _placed(owner: str, memory: ProcessMemory) -> bytes | None:
         "status": "completed",
         "output": [{"type": "message", "role": "assistant", "content": []}],
     }
-    name, kept = kept_of(members_of(b'{"input": "Hello"}'), json.dumps(answer).encode(), "anthropic")
+    name, kept = turn_of_answer(members_of(b'{"input": "Hello"}'), json.dumps(answer).encode(), "anthropic")
     assert kept is not None
     await place.keep(name, kept)
     body = b'{"model": "m", "input": "More", "previous_response_id": "resp_1"}'
-    return whole(await Turns([MemoryPart(memory)], owner).earlier("resp_1"), body, PROVIDERS["anthropic"], {})
+    return inline_history(await Turns([MemoryPart(memory)], owner).earlier("resp_1"), body, PROVIDERS["anthropic"], {})
 
 
 @pytest.mark.parametrize(

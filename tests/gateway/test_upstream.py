@@ -16,7 +16,7 @@ import pytest
 
 from tests.gateway.standing import at
 from toolwire.config import GatewaySettings
-from toolwire.gateway.routes import Routes, Upward
+from toolwire.gateway.routes import Routes, UpstreamNetwork
 from toolwire.gateway.upstream import Uplink
 from toolwire.wire.transport import HttpRequest, Timeouts, TransportError
 
@@ -61,8 +61,8 @@ class Server:
 
 
 @contextlib.asynccontextmanager
-async def uplink(*upward: Upward) -> AsyncIterator[Uplink]:
-    made = Uplink(*upward)
+async def uplink(*upstream_network: UpstreamNetwork) -> AsyncIterator[Uplink]:
+    made = Uplink(*upstream_network)
     try:
         yield made
     finally:
@@ -243,7 +243,7 @@ def test_what_is_no_http_is_an_error_of_the_protocol() -> None:
 def test_a_proxy_is_told_its_password_and_the_whole_address_each_time() -> None:
     async def run() -> None:
         server = Server(ANSWER, ANSWER)
-        async with server.standing() as url, uplink(Upward(url.replace("//", "//me:word@"))) as up:
+        async with server.standing() as url, uplink(UpstreamNetwork(url.replace("//", "//me:word@"))) as up:
             for _ in range(2):
                 await heard(await up.asend(posting("http://models.example/v1/a"), Timeouts()))
             for said in server.heard:
@@ -295,7 +295,7 @@ def test_an_encrypted_connection_is_used_again_and_an_unknown_authority_is_refus
         server = Server(ANSWER, ANSWER)
         listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, ssl=identity[0])
         url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
-        async with listening, uplink(Upward(trusted=identity[1])) as up, uplink() as suspicious:
+        async with listening, uplink(UpstreamNetwork(trusted=identity[1])) as up, uplink() as suspicious:
             for _ in range(2):
                 assert await heard(await up.asend(posting(url), Timeouts())) == b"{}"
                 await asyncio.sleep(RESTED)
@@ -316,7 +316,7 @@ def test_an_encrypted_connection_goes_through_a_tunnel_of_the_proxy(identity: An
         listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, ssl=identity[0])
         between = await asyncio.start_server(proxy.talk, "127.0.0.1", 0)
         port, near = (one.sockets[0].getsockname()[1] for one in (listening, between))
-        way = Upward(f"http://me:w%2Frd@127.0.0.1:{near}", trusted=identity[1])
+        way = UpstreamNetwork(f"http://me:w%2Frd@127.0.0.1:{near}", trusted=identity[1])
         async with listening, between, uplink(way) as up:
             assert await heard(await up.asend(posting(f"https://127.0.0.1:{port}/a"), Timeouts())) == b"{}"
             login = base64.b64encode(b"me:w/rd").decode()
@@ -332,7 +332,7 @@ def test_an_encrypted_connection_goes_through_a_tunnel_of_the_proxy(identity: An
 def test_a_proxy_that_refuses_is_told() -> None:
     async def run() -> None:
         refusing = Server(b"HTTP/1.1 407 Who?\r\ncontent-length: 0\r\n\r\n")
-        async with refusing.standing() as url, uplink(Upward(url)) as up:
+        async with refusing.standing() as url, uplink(UpstreamNetwork(url)) as up:
             with pytest.raises(TransportError, match="ProxyError") as raised:
                 await up.asend(posting("https://models.example/v1/a"), Timeouts())
             assert raised.value.kind == "connect"

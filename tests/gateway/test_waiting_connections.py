@@ -103,7 +103,7 @@ def test_connections_that_come_at_once_are_closed_before_a_request_is_refused() 
         return b""
 
     with standing("http://127.0.0.1:9", connections=CONNECTIONS) as stood:
-        stood.gateway.figures = keep_busy
+        stood.gateway.metrics = keep_busy
         port, held = urlsplit(stood.url).port, []
         for sent in [METRICS, *[HALF_HEAD] * MORE, WHOLE]:
             held.append(socket.create_connection(("127.0.0.1", port), 10))

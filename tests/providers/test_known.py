@@ -379,7 +379,7 @@ def test_a_prefix_is_taken_off_a_model_once(given: Any, model: str | None, meant
 
 @pytest.mark.parametrize("header", ["Content-Length", "transfer-encoding"])
 def test_what_the_body_says_is_no_header_to_pass(header: str) -> None:
-    with pytest.raises(InvalidField, match=f"openai: {header} belongs to the body"):
+    with pytest.raises(InvalidField, match=f"openai: {header} describes the body"):
         headers_of(provider_of("openai", api_key="k", headers={header: "0"})[0])
 
 

@@ -2,27 +2,31 @@
 
 import pytest
 
-from toolwire.translation.paths import Asked, read_path, wire_of, with_one_version
+from toolwire.translation.paths import RouteMatch, read_path, wire_of, with_one_version
 
 ANTHROPIC, GOOGLE = {"anthropic-version": "2026-10-21"}, {"x-goog-api-key": "k"}
-ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
-    ("/v1/chat/completions", {}, Asked("answer", "openai-chat")),
-    ("/v1/models", {}, Asked("models", "openai-chat", "GET")),
-    ("/v1/models", ANTHROPIC, Asked("models", "anthropic", "GET")),
-    ("/v1/models", GOOGLE, Asked("models", "gemini", "GET")),
-    ("/v1/models/openai/gpt-5", {}, Asked("model", "openai-chat", "GET", "openai/gpt-5")),
-    ("/v1/models/ollama%2Fqwen3:8b", {}, Asked("model", "openai-chat", "GET", "ollama/qwen3:8b")),
-    ("/v1/models/ollama/qwen3:latest", GOOGLE, Asked("model", "gemini", "GET", "ollama/qwen3:latest")),
-    ("/v1beta/models/a/b", {}, Asked("model", "gemini", "GET", "a/b")),
-    ("/v1beta/models/m:generateContent", {}, Asked("answer", "gemini", "POST", "m", streams=False)),
-    ("/v1/models/a/qwen3:8b:streamGenerateContent", {}, Asked("answer", "gemini", "POST", "a/qwen3:8b", streams=True)),
-    ("/v1alpha/models/m:countTokens", {}, Asked("count", "gemini", "POST", "m")),
-    ("/v1beta/models/m:8b:batchEmbedContents", {}, Asked("other", "gemini", "POST", "m:8b")),
-    ("/v1beta/a/b/m:generateContent", {}, Asked("answer", "gemini", "POST", "a/b/m", streams=False)),
-    ("/v1/a/qwen3:8b:streamGenerateContent", {}, Asked("answer", "gemini", "POST", "a/qwen3:8b", streams=True)),
+ROWS: list[tuple[str, dict[str, str], RouteMatch | None]] = [
+    ("/v1/chat/completions", {}, RouteMatch("answer", "openai-chat")),
+    ("/v1/models", {}, RouteMatch("models", "openai-chat", "GET")),
+    ("/v1/models", ANTHROPIC, RouteMatch("models", "anthropic", "GET")),
+    ("/v1/models", GOOGLE, RouteMatch("models", "gemini", "GET")),
+    ("/v1/models/openai/gpt-5", {}, RouteMatch("model", "openai-chat", "GET", "openai/gpt-5")),
+    ("/v1/models/ollama%2Fqwen3:8b", {}, RouteMatch("model", "openai-chat", "GET", "ollama/qwen3:8b")),
+    ("/v1/models/ollama/qwen3:latest", GOOGLE, RouteMatch("model", "gemini", "GET", "ollama/qwen3:latest")),
+    ("/v1beta/models/a/b", {}, RouteMatch("model", "gemini", "GET", "a/b")),
+    ("/v1beta/models/m:generateContent", {}, RouteMatch("answer", "gemini", "POST", "m", streams=False)),
+    (
+        "/v1/models/a/qwen3:8b:streamGenerateContent",
+        {},
+        RouteMatch("answer", "gemini", "POST", "a/qwen3:8b", streams=True),
+    ),
+    ("/v1alpha/models/m:countTokens", {}, RouteMatch("count", "gemini", "POST", "m")),
+    ("/v1beta/models/m:8b:batchEmbedContents", {}, RouteMatch("other", "gemini", "POST", "m:8b")),
+    ("/v1beta/a/b/m:generateContent", {}, RouteMatch("answer", "gemini", "POST", "a/b/m", streams=False)),
+    ("/v1/a/qwen3:8b:streamGenerateContent", {}, RouteMatch("answer", "gemini", "POST", "a/qwen3:8b", streams=True)),
     ("/v1beta/a/m:predict", GOOGLE, None),
-    ("/v1/responses/resp_1", {}, Asked("retrieve", "openai-responses", "GET", "resp_1")),
-    ("/v1/embeddings", {}, Asked("other", "openai-chat")),
+    ("/v1/responses/resp_1", {}, RouteMatch("retrieve", "openai-responses", "GET", "resp_1")),
+    ("/v1/embeddings", {}, RouteMatch("other", "openai-chat")),
     ("/v1/models/", {}, None),
     ("/v1beta/files", GOOGLE, None),
     ("/v1/messages/batches", ANTHROPIC, None),
@@ -30,7 +34,7 @@ ROWS: list[tuple[str, dict[str, str], Asked | None]] = [
 
 
 @pytest.mark.parametrize(("path", "headers", "asked"), ROWS)
-def test_a_path_is_read(path: str, headers: dict[str, str], asked: Asked | None) -> None:
+def test_a_path_is_read(path: str, headers: dict[str, str], asked: RouteMatch | None) -> None:
     assert read_path(path, headers) == asked
 
 

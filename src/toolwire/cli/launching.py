@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> int:
         if model or not options.simulate:
             _check_model(program, routes, model)
         gateway = starting.gateway_of(routes, settings, options.config)
-        gateway.seen, gateway.program_key = None, f"sk-toolwire-{secrets.token_hex(16)}"
-        url = stack.enter_context(serving.aside(gateway))
+        gateway.log, gateway.program_key = None, f"sk-toolwire-{secrets.token_hex(16)}"
+        url = stack.enter_context(serving.serve_in_thread(gateway))
         folder = stack.enter_context(_folder())
         told = program.told(_of_model(Entrance(url, gateway.program_key, folder), program, routes, model))
         for name, text in told.files.items():
@@ -127,21 +127,21 @@ def _of_model(entrance: Entrance, program: Program, routes: Any, model: str) -> 
     out thinking that a model of another name has answered with (2.1.197, 2026-11-22).
     """
     way = routes.find(model) if model else None
-    goal = way.goals[0] if way is not None else None
+    candidate = way.candidates[0] if way is not None else None
     own = named(program.provider) if program.provider else None
-    if goal is None:
+    if candidate is None:
         return replace(entrance, model=model)
-    if own is not None and own.dialect == goal.provider.dialect:
-        plain = routes.find(goal.model)
-        model = goal.model if plain is not None and plain.goals[0] == goal else model
-    known = catalogue.model(goal.model)
+    if own is not None and own.dialect == candidate.provider.dialect:
+        plain = routes.find(candidate.model)
+        model = candidate.model if plain is not None and plain.candidates[0] == candidate else model
+    known = catalogue.model(candidate.model)
     return replace(
         entrance,
         model=model,
-        dialect=goal.provider.dialect,
+        dialect=candidate.provider.dialect,
         window=known.context_window if known is not None else None,
         output=known.max_output if known is not None else None,
-        thinks=_thinks(goal.model, goal.provider.dialect),
+        thinks=_thinks(candidate.model, candidate.provider.dialect),
     )
 
 

@@ -42,11 +42,11 @@ def run(options: argparse.Namespace) -> int:
             return 0
         gateway = starting.gateway_of(routes, settings, options.config, address)
         if options.quiet:
-            gateway.seen = None
+            gateway.log = None
         opened = serving.listen(address)
         again = None if options.simulate else functools.partial(starting.reload, gateway, options.config)
         most = settings.server.connections
-        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes), again=again, connections=most)
+        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes), reload=again, connections=most)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The file of settings: what it may say, read and checked whole."""
+"""The file of settings: its sections, parsed and validated as a whole."""
 
 from toolwire.config.settings import (
     MODEL_NAME,

@@ -1,9 +1,9 @@
-"""The settings of a gateway as values: read from TOML, and refused with every place that is wrong.
+"""The settings of a gateway as values, parsed from TOML. An error lists every problem with its place.
 
 Rules of this file:
-- An unknown key is refused, and what may have been meant is named. Sections of other commands are left alone.
-- A key is never in the file: it names a variable (`$NAME`) or a file.
-- It is pure: no variable is read here, and no file.
+- An unknown key is an error, with a suggestion of a similar one. Sections of other commands are ignored.
+- A key is never in the file. The file names a variable (`$NAME`) or a key file.
+- This module is pure: it reads no variable and no file.
 """
 
 import re
@@ -29,7 +29,7 @@ _VARIABLE = re.compile(r"\$[A-Za-z_]\w*", re.ASCII)
 _HOST = re.compile(r"[\w.-]+|\[[\da-f:.]+\]", re.ASCII | re.IGNORECASE)
 _ORIGIN = re.compile(r"[a-z][a-z\d+.-]*://[^/\s]+|null", re.ASCII | re.IGNORECASE)
 _TOKEN = re.compile(r"[!#$%&'*+.^`|~\w-]+", re.ASCII)
-_OTHERS = frozenset({"cli", "mcp"})
+_FOREIGN_SECTIONS = frozenset({"cli", "mcp"})
 _STEP = r"[@A-Za-z0-9][\w.:@+-]*"
 _PROVIDER_NAME = re.compile(_STEP, re.ASCII)
 _PRICED = re.compile(rf"{_STEP}/[\w@.:+*/-]+", re.ASCII)
@@ -37,7 +37,7 @@ MODEL_NAME = re.compile(rf"{_STEP}(?:/{_STEP})*", re.ASCII)
 
 
 class InvalidSettings(UserError):
-    """A file of settings that cannot be taken; every problem is named with its place."""
+    """Settings that cannot be used. `problems` lists each problem with its place."""
 
     def __init__(self, where: str, problems: list[str]) -> None:
         self.problems: tuple[str, ...] = tuple(problems)
@@ -45,7 +45,7 @@ class InvalidSettings(UserError):
 
 
 class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the gateway listens, where it keeps what it keeps, who may ask, and whether over a WebSocket."""
+    """The address of the gateway, its database, who may send requests, and if WebSockets are possible."""
 
     listen: str = "127.0.0.1:8080"
     database: str = ""
@@ -57,12 +57,12 @@ class ServerSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def needs_keys(self) -> bool:
-        """Whether a client must have a key: as is said, else where there is a database to keep them in."""
+        """True if a client needs a key. The default is True with a database, which stores the keys."""
         return self.auth == "keys" or (not self.auth and bool(self.database))
 
 
 class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The way to providers: a proxy but for some hosts, and authorities beside those of the system."""
+    """How to connect to providers: a proxy, hosts without it, and authorities in addition to those of the system."""
 
     proxy: str = ""
     direct: list[str] = []
@@ -70,7 +70,7 @@ class UpstreamSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server: a known one with some of it said otherwise, or one of your own."""
+    """A server: a known one with some changes, or one of your own."""
 
     dialect: str = ""
     base_url: str = ""
@@ -85,14 +85,14 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TargetSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model at a provider, and its share where targets share a route."""
+    """A model at a provider, and its weight among targets that share a route."""
 
     model: str
     weight: float = 0
 
 
 class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What clients ask for by one name, and the providers that serve it, in order."""
+    """A name that clients use, and the providers that serve it, in order."""
 
     to: list[str | TargetSettings]
     strict: bool = False
@@ -102,20 +102,20 @@ class RouteSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemorySettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much is kept of earlier turns, and for how long."""
+    """How many bytes of earlier turns are stored, and for how long."""
 
     bytes: int = 67_108_864
     expires: str = "24h"
 
 
 class TranslationCacheSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much is stored of translated conversations, so that a longer request costs what is new in it."""
+    """How many bytes of translated conversations are cached, so that a longer request costs only its new messages."""
 
     bytes: int = 33_554_432
 
 
 class TraceSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the calls of models are recorded, and whether requests are refused while they cannot be."""
+    """Where the calls of models are recorded, and whether requests are refused while they cannot be recorded."""
 
     url: str = ""
     failing: Literal["continue", "stop"] = "continue"
@@ -131,7 +131,7 @@ class PriceSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GatewaySettings(Struct, frozen=True, kw_only=True):
-    """A file of settings."""
+    """The sections of a file of settings."""
 
     server: ServerSettings = ServerSettings()
     upstream: UpstreamSettings = UpstreamSettings()
@@ -143,7 +143,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True):
     prices: dict[str, PriceSettings] = {}
 
 
-_KINDS: dict[str, Any] = {
+_SECTIONS: dict[str, Any] = {
     "server": ServerSettings,
     "upstream": UpstreamSettings,
     "providers": dict[str, ProviderSettings],
@@ -153,20 +153,23 @@ _KINDS: dict[str, Any] = {
     "traces": TraceSettings,
     "prices": dict[str, PriceSettings],
 }
-for _kind in _KINDS.values():
-    readable(_kind)
+for _section in _SECTIONS.values():
+    readable(_section)
 
 
 def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySettings:
-    """Read a file of settings, or refuse it with all that is wrong."""
-    try:  # Notepad begins a file with a mark
+    """Parse a file of settings. Raise `InvalidSettings` with all problems."""
+    try:  # Notepad writes a byte order mark
         tables = tomllib.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidSettings(where, ["is not UTF-8"]) from None
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InvalidSettings(where, [f"is not TOML: {problem}"]) from None
-    problems = [_unknown(name, [*_KINDS, *_OTHERS]) for name in tables.keys() - _KINDS.keys() - _OTHERS]
-    sections = {name: _read(name, kind, tables.get(name, {}), problems) for name, kind in _KINDS.items()}
+    problems = [
+        _unknown(name, [*_SECTIONS, *_FOREIGN_SECTIONS])
+        for name in tables.keys() - _SECTIONS.keys() - _FOREIGN_SECTIONS
+    ]
+    sections = {name: _read(name, section, tables.get(name, {}), problems) for name, section in _SECTIONS.items()}
     settings = None if problems else GatewaySettings(**sections)
     problems += [] if settings is None else _problems(settings)
     if problems or settings is None:
@@ -174,14 +177,14 @@ def read_settings(text: str | bytes, where: str = "toolwire.toml") -> GatewaySet
     return settings
 
 
-def _read(place: str, kind: Any, value: Any, problems: list[str]) -> Any:
-    """Take a section, or one entry after the other of a section of names; what is wrong is added to the problems."""
-    if isinstance(value, dict) and not isinstance(kind, type):
-        return {name: _read(f"{place}.{name}", kind.__args__[-1], one, problems) for name, one in value.items()}
+def _read(path: str, expected: Any, value: Any, problems: list[str]) -> Any:
+    """Return the value of a section, entry by entry for a section of names. Add what is wrong to `problems`."""
+    if isinstance(value, dict) and not isinstance(expected, type):
+        return {name: _read(f"{path}.{name}", expected.__args__[-1], one, problems) for name, one in value.items()}
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, expected)
     except msgspec.ValidationError as problem:
-        problems.append(_told(place, str(problem), kind))
+        problems.append(_describe(path, str(problem), expected))
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -192,37 +195,37 @@ def _hint(name: str, known: list[str]) -> str:
     return meant(name, known) or f"; there are: {', '.join(known)}"
 
 
-def _told(section: str, problem: str, kind: Any) -> str:
-    """Say where a value is wrong, and what may have been meant."""
+def _describe(section: str, problem: str, expected: Any) -> str:
+    """Return where a value is wrong, and a suggestion."""
     text, _, inner = problem.partition(" - at `$")
-    place = section + inner.rstrip("`").replace("[...]", ".*")
+    path = section + inner.rstrip("`").replace("[...]", ".*")
     if match := re.search(r"unknown field `(\w+)`", text):
-        known = [one.encode_name for one in msgspec.structs.fields(TargetSettings if place.endswith("]") else kind)]
-        return f"{place}.{match[1]} is not a setting{_hint(match[1], known)}"
+        known = [one.encode_name for one in msgspec.structs.fields(TargetSettings if path.endswith("]") else expected)]
+        return f"{path}.{match[1]} is not a setting{_hint(match[1], known)}"
     if text.startswith("Invalid enum value"):
-        choices = next(one.type.__args__ for one in msgspec.structs.fields(kind) if place.endswith(f".{one.name}"))
-        return f"{place} must be one of {', '.join(map(repr, filter(None, choices)))}: {text}"
-    return f"{place}: {text}"
+        choices = next(one.type.__args__ for one in msgspec.structs.fields(expected) if path.endswith(f".{one.name}"))
+        return f"{path} must be one of {', '.join(map(repr, filter(None, choices)))}: {text}"
+    return f"{path}: {text}"
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is HOST:PORT, with a port that there can be."""
+    """Return True if `text` is HOST:PORT with a valid port."""
     host, _, port = text.rpartition(":")
     return bool(host) and _PORT.fullmatch(port) is not None and int(port) <= _LAST_PORT
 
 
 def _problems(settings: GatewaySettings) -> Iterator[str]:
-    """Give what single values do not show."""
+    """Yield the problems that single values do not show."""
     yield from _problems_of_memory(settings.memory)
     if settings.translation_cache.bytes < 0:
         yield f"translation_cache.bytes must be 0 or more, not {settings.translation_cache.bytes}"
     yield from _problems_of_server(settings.server)
-    for place, url, file in (
+    for path, url, file in (
         ("server.database", settings.server.database, "toolwire.db"),
         ("traces.url", settings.traces.url, "traces.db"),
     ):
-        if url and not _is_store(url):
-            yield f'{place} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE"'
+        if url and not _is_database_url(url):
+            yield f'{path} must be "sqlite:///{file}" or "postgresql://HOST/DATABASE"'
     proxy = settings.upstream.proxy
     if proxy and not (proxy.startswith("$") or _PROXY.fullmatch(proxy)):
         yield 'upstream.proxy must be http://HOST:PORT, or name a variable ("$NAME") where it holds a password'
@@ -237,8 +240,8 @@ def _problems(settings: GatewaySettings) -> Iterator[str]:
         yield from _problems_of_route(f"routes.{name}", route, settings.routes)
 
 
-def _is_store(url: str) -> bool:
-    """Whether a text is the address of a database that can be opened."""
+def _is_database_url(url: str) -> bool:
+    """Return True if `url` is the address of a database that can be opened."""
     try:
         return _STORE.match(url) is not None and (url.startswith("sqlite:") or urlsplit(url).port != 0)
     except ValueError:
@@ -262,48 +265,48 @@ def _problems_of_server(server: ServerSettings) -> Iterator[str]:
         yield 'server.auth = "keys" needs server.database, where the keys are kept'
     if server.connections < 1:
         yield f"server.connections must be 1 or more, not {server.connections}"
-    for name, form, right in (
+    for name, pattern, example in (
         ("hosts", _HOST, 'a name without scheme and port, such as "models.example.com"'),
-        ("origins", _ORIGIN, 'as a browser says it, such as "https://app.example.com" without a path'),
+        ("origins", _ORIGIN, 'as a browser sends it, such as "https://app.example.com" without a path'),
     ):
-        for at, text in enumerate(getattr(server, name)):
-            if not form.fullmatch(text):
-                yield f"server.{name}[{at}] must be {right}, not {text!r}"
+        for index, text in enumerate(getattr(server, name)):
+            if not pattern.fullmatch(text):
+                yield f"server.{name}[{index}] must be {example}, not {text!r}"
 
 
-def _problems_of_provider(place: str, provider: ProviderSettings) -> Iterator[str]:
-    if not _PROVIDER_NAME.fullmatch(place.removeprefix("providers.")):
-        yield f"{place}: a provider's name must be letters, digits and ._:@+-, for models are asked as NAME/MODEL"
+def _problems_of_provider(path: str, provider: ProviderSettings) -> Iterator[str]:
+    if not _PROVIDER_NAME.fullmatch(path.removeprefix("providers.")):
+        yield f"{path}: a provider's name must be letters, digits and ._:@+-, for models are asked as NAME/MODEL"
     if provider.key and not _VARIABLE.fullmatch(provider.key):
-        yield f'{place}.key must name a variable ("$NAME"); the key itself does not belong into a file of settings'
+        yield f'{path}.key must name a variable ("$NAME"); the key itself does not belong into a file of settings'
     if provider.key and provider.key_file:
-        yield f"{place} has both key and key_file; one is enough"
+        yield f"{path} has both key and key_file; one is enough"
     if provider.dialect and provider.dialect not in (*NAMES, *ALIASES):
-        yield f"{place}.dialect is not a dialect: {provider.dialect!r}{_hint(provider.dialect, [*NAMES])}"
+        yield f"{path}.dialect is not a dialect: {provider.dialect!r}{_hint(provider.dialect, [*NAMES])}"
     if provider.dialect and not provider.base_url:
-        yield f"{place}.base_url must say where it is"
+        yield f"{path}.base_url is missing: a provider with a dialect needs its address"
     if provider.base_url and not re.fullmatch(r"https?://[^/\s]\S*", provider.base_url, re.IGNORECASE):
-        yield f"{place}.base_url must be like https://host/path"
+        yield f"{path}.base_url must be like https://host/path"
     for name in provider.headers:
         if not _TOKEN.fullmatch(name):
-            yield f"{place}.headers: {name!r} is not the name of a header"
+            yield f"{path}.headers: {name!r} is not the name of a header"
 
 
-def _problems_of_route(place: str, route: RouteSettings, routes: Mapping[str, RouteSettings]) -> Iterator[str]:
+def _problems_of_route(path: str, route: RouteSettings, routes: Mapping[str, RouteSettings]) -> Iterator[str]:
     if not route.to:
-        yield f'{place}.to must name a model, as in ["PROVIDER/MODEL"]'
-    for at, target in enumerate(route.to):
+        yield f'{path}.to must name a model, as in ["PROVIDER/MODEL"]'
+    for index, target in enumerate(route.to):
         model = target if isinstance(target, str) else target.model
         if "/" not in model or not MODEL_NAME.fullmatch(model):
-            yield f"{place}.to[{at}] must be PROVIDER/MODEL, not {model!r}"
+            yield f"{path}.to[{index}] must be PROVIDER/MODEL, not {model!r}"
         if not isinstance(target, str) and not 0 <= target.weight < 1e9:
-            yield f"{place}.to[{at}].weight must be 0 or more, not {target.weight:g}"
+            yield f"{path}.to[{index}].weight must be 0 or more, not {target.weight:g}"
     if route.on_context and route.on_context not in routes:
-        yield f"{place}.on_context names no route: {route.on_context!r}"
+        yield f"{path}.on_context names no route: {route.on_context!r}"
 
 
 def seconds_of(text: str) -> float:
-    """Read a time such as `24h`."""
+    """Return the seconds of a time such as `24h`. Raise `ValueError` for any other text."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"must be a time such as 30s, 15m, 24h or 7d, not {text!r}")

@@ -1,4 +1,4 @@
-"""Any client to any model: one process that speaks five wires, both ways, and says what happened."""
+"""The gateway: one process that speaks five wires with clients and providers, and reports what translation loses."""
 
 from toolwire.gateway.app import BodyLimits, Gateway
 

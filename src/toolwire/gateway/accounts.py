@@ -1,10 +1,12 @@
-"""Who may ask, and how much: requests are admitted by the ledger before they are sent, and settled once they end.
+"""Admission of requests against the limits of their keys.
+
+The ledger admits a request before it is sent, and settles it when it ends.
 
 Rules of this file:
 - A request is admitted when the ledger has stored its estimate. Requests that wait share one transaction.
-- Nothing of a limit is kept in this process. So nothing is lost or counted twice if it pauses or is killed.
+- No limit is counted in this process. So nothing is lost or counted twice if the process pauses or is killed.
 - A request is settled with what it used. The ledger learns of it with the next transaction.
-- If the ledger fails, no request is admitted, and those that ended are settled once it works again.
+- If the ledger fails, no request is admitted, and the requests that ended are settled once it works again.
 """
 
 import asyncio
@@ -23,12 +25,12 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.errors import StoreFailed
-from toolwire.gateway.endings import Refused
-from toolwire.gateway.keys import Key, Limit, id_in, refuse_key
+from toolwire.gateway.errors import GatewayError
+from toolwire.gateway.keys import Key, Limit, id_in, invalid_key
 from toolwire.gateway.ledger import Admission, Estimate, LimitLedger, Window, window_of
 
 _log = logging.getLogger(__name__)
-FRESH = 1.0  # seconds after which a key is read anew: a key that was revoked is used no longer than that
+FRESH = 1.0  # seconds for which a key is cached: a revoked key works no longer than that
 _FLUSH = 0.1  # seconds for which a settled request waits for others, so that they share a transaction
 _RETRY = 0.5
 _BATCH = 256
@@ -57,7 +59,7 @@ class _Waiting(Struct):
 
 
 class Accounts:
-    """The way of a process to the ledger."""
+    """The connection of a process to the ledger."""
 
     def __init__(self, ledger: LimitLedger, now: Callable[[], float] = time.time) -> None:
         self._ledger, self._now = ledger, now
@@ -91,27 +93,27 @@ class Accounts:
             if len(self._keys) > _MOST_KEYS:
                 self._keys.popitem(last=False)
         if kept[1] is None or kept[1].state(now) != "active":
-            raise refuse_key()
+            raise invalid_key()
         return kept[1]
 
     async def _find(self, text: str) -> Key | None:
         identity = id_in(text)
-        found = await self._do(self._ledger.find, identity) if identity else None
-        return found if found is not None and found.is_of(text) else None
+        key = await self._do(self._ledger.find, identity) if identity else None
+        return key if key is not None and key.is_of(text) else None
 
     async def _do(self, work: Callable[..., Any], *args: Any) -> Any:
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
         except Exception as problem:
             raise self._note_failure(problem) from problem
         self._note_success()
-        return found
+        return result
 
-    def _note_failure(self, problem: BaseException) -> Refused:
-        if str(problem) != self._failing:  # every request is refused now, and one line says why
+    def _note_failure(self, problem: BaseException) -> GatewayError:
+        if str(problem) != self._failing:  # every request is refused now, but the log needs only one line
             _log.error("the ledger failed: %s", problem, exc_info=None if isinstance(problem, StoreFailed) else problem)
         self._failing = str(problem)
-        return Refused("overloaded", "who may ask cannot be found out now", retry_after=5)
+        return GatewayError("overloaded", "keys cannot be checked now: the database does not answer", retry_after=5)
 
     def _note_success(self) -> None:
         if self._failing is not None:
@@ -140,7 +142,7 @@ class Accounts:
         self._write_within(_FLUSH)
 
     def _write_within(self, seconds: float) -> None:
-        """Write after so many seconds, or earlier. Those who come in one turn of the loop share a transaction."""
+        """Write within `seconds`. Requests that arrive in one turn of the event loop share a transaction."""
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
         if due < self._due and not self._closed:
@@ -180,10 +182,10 @@ class Accounts:
             return
         # Nobody knows whether the transaction was committed. To settle a request twice changes nothing.
         self._settled |= settled | {one.admission.number: {} for one in waiting}
-        refused = self._note_failure(problem)
+        rejection = self._note_failure(problem)
         for one in waiting:
             if not one.answer.done():
-                one.answer.set_exception(refused)
+                one.answer.set_exception(rejection)
         self._write_within(_RETRY)
 
     def _answer(self, one: _Waiting, full: Window | None) -> None:
@@ -193,7 +195,7 @@ class Accounts:
         elif full is None:
             one.answer.set_result(Reservation(self, one.admission.number))
         elif not one.answer.done():
-            one.answer.set_exception(_refused(one.limits, full, self._now()))
+            one.answer.set_exception(_limit_error(one.limits, full, self._now()))
 
     async def close(self) -> None:
         """Write what was settled, and close the ledger."""
@@ -217,10 +219,10 @@ def _estimate(key: Key, limit: Limit, amount: int, now: float) -> Estimate:
     return Estimate(window_of(key, limit, now), most, limit.amount)
 
 
-def _refused(limits: tuple[Limit, ...], window: Window, now: float) -> Refused:
-    """Say which limit is reached, and when its window ends."""
+def _limit_error(limits: tuple[Limit, ...], window: Window, now: float) -> GatewayError:
+    """Return the error for a limit that is reached, with the time until its window ends."""
     limit = next(one for one in limits if (one.kind, one.window) == (window.kind, window.unit))
-    what = f"${limit}" if limit.kind == "budget" else f"{limit} {limit.kind}"
+    description = f"${limit}" if limit.kind == "budget" else f"{limit} {limit.kind}"
     wait = max(1, math.ceil(window.start + limit.seconds - now))
-    message = f"this key has no more of its {limit.kind} ({what}) in this {limit.window}"
-    return Refused("rate_limit", message, code="limit_reached", retry_after=wait)
+    message = f"this key has no more of its {limit.kind} ({description}) in this {limit.window}"
+    return GatewayError("rate_limit", message, code="limit_reached", retry_after=wait)

@@ -1,11 +1,13 @@
-"""The gateway as an ASGI application: what comes in is judged, led on its way, and answered in its own wire.
+"""The gateway as an ASGI application: it checks a request, routes it, and answers in the client's wire.
 
 Rules of this file:
-- Every path is one of a wire, or one of ours; anything else is the 404 of the wire that it looks like.
-- A body has a size and a time; a page of somebody's browser is refused where the gateway listens on loopback. A page
-  that may ask is told so in the words of its browser (CORS), before it shows a key.
-- Before the first byte an error is a response; after it the connection is closed, and never looks finished.
-- A client that goes away ends its request: what waits for a provider is cancelled. Its connection tells that.
+- A path belongs to a wire, or to the gateway itself. For any other path the gateway returns the 404 of the wire that
+  the path resembles.
+- A body has a size limit and a time limit. A gateway that listens on loopback rejects requests of web pages. A page
+  that is allowed gets its permission (CORS) before it shows a key.
+- Before the first byte an error is a response. After it the gateway closes the connection, so that the answer never
+  looks complete.
+- If the client disconnects, its connection notifies the request, and the gateway cancels what waits for a provider.
 """
 
 import asyncio
@@ -25,21 +27,30 @@ from toolwire.dialects import traits_of
 from toolwire.errors import InvalidBody, ToolwireError
 from toolwire.gateway import conversations
 from toolwire.gateway.admission import counted
-from toolwire.gateway.auditing import AuditedTurn, shown_keys
-from toolwire.gateway.endings import Refused, reply_of, wire_near
+from toolwire.gateway.auditing import AuditedTurn, visible_keys
+from toolwire.gateway.context import (
+    JSON,
+    LEFT,
+    PREWARMS,
+    RECEIVING,
+    ClientRequest,
+    GatewayContext,
+    RequestOutcome,
+    ResponseWriter,
+)
+from toolwire.gateway.errors import GatewayError, reply_of, wire_near
 from toolwire.gateway.keys import NANO, Key, check_program_key, credential_in
 from toolwire.gateway.memory import MemoryPart
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.request_record import RequestRecord
-from toolwire.gateway.routes import Routes, Upward
+from toolwire.gateway.response_store import compacted_response, fetch, summary_request, text_of
+from toolwire.gateway.routes import Routes, UpstreamNetwork
+from toolwire.gateway.routing import handle_request, resolve_route
 from toolwire.gateway.sockets import PATH as SOCKET_PATH
 from toolwire.gateway.sockets import Socket
-from toolwire.gateway.stored import fetch, summed_up, text_of, to_sum_up
 from toolwire.gateway.stored_turns import Turns
-from toolwire.gateway.turn import JSON, LEFT, PREWARMS, RECEIVING, Answering, Incoming, Served, Tools
-from toolwire.gateway.way import lead, way_of
 from toolwire.providers.listing import list_models, show_model
-from toolwire.translation.paths import Asked, methods_of, read_path, with_one_version
+from toolwire.translation.paths import RouteMatch, methods_of, read_path, with_one_version
 from toolwire.types import Error
 from toolwire.wire.bodies import members_of, read_body
 
@@ -48,85 +59,88 @@ _write = msgspec.json.Encoder().encode
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
-_NO_SOCKET = "there is no WebSocket here"
-_ABOUT_BYTES = frozenset({"content-type", "content-length"})
-_GIVEN_UP = 408
+_NO_WEBSOCKET = "no WebSocket is available at this path"
+_BODY_HEADERS = frozenset({"content-type", "content-length"})
+_REQUEST_TIMEOUT = 408
 _LATE = "the body took longer than"
-_GOOD = 200
+_OK = 200
 _LOSSES = "/toolwire/requests/"
-# What may be done with a stored answer.
+# The methods of a stored response.
 _STORED = {"retrieve": ("GET", "DELETE"), "items": ("GET",), "cancel": ("POST",)}
-# Where the vendors' SDKs find what their users quote when something is wrong (openai 3.52.0, anthropic 2.11.0).
-_FIGURES = "text/plain; version=1.0.0; charset=utf-8"
-_OPEN = frozenset({"/health", "/ready"})
-_ASKS_FIRST = "access-control-request-method"
-_PERMITTED = "GET, POST, DELETE, HEAD"
-_SHOWN = b"x-toolwire-request, x-toolwire-model, x-toolwire-losses, x-toolwire-estimate, x-request-id, retry-after"
-VERSION = "0.30.0"  # ollama's, as of 2026-11-22: clients ask for it, and want features by it
+# The content type of Prometheus' text format.
+_METRICS_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+_KEYLESS_PATHS = frozenset({"/health", "/ready"})
+_PREFLIGHT_HEADER = "access-control-request-method"
+_ALLOWED_METHODS = "GET, POST, DELETE, HEAD"
+_EXPOSED_HEADERS = (
+    b"x-toolwire-request, x-toolwire-model, x-toolwire-losses, x-toolwire-estimate, x-request-id, retry-after"
+)
+VERSION = "0.30.0"  # ollama's version as of 2026-11-22: its clients use features by it
 
 
 class BodyLimits(Struct, frozen=True):
-    """How much a request may be: bytes of its body, and seconds for all of it to come."""
+    """The limits of a request's body: its size in bytes, and the seconds until all of it has arrived."""
 
     body: int = 64 * 1024 * 1024
     seconds: float = 60.0
 
 
-class Places(Struct, frozen=True):
-    """By which names this gateway is called, and from which pages; on loopback by those of this machine alone."""
+class AllowedOrigins(Struct, frozen=True):
+    """The host names of this gateway and the pages that may send requests. On loopback, those of this machine only."""
 
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     loopback: bool = True
 
     def allow(self, host: str, origin: str) -> bool:
-        """Whether a request may come by this name, from this page; both are the same in capitals."""
+        """Return True if a request may use this host name and come from a page of this origin. Case does not matter."""
         host, origin = host.lower(), origin.lower()
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        listed = not (self.loopback or self.hosts)
-        named = listed or name in self.hosts or (self.loopback and name in _LOOPBACK)
-        page = origin.partition("://")[2]
-        near = (page.rpartition(":")[0] or page) in _LOOPBACK if self.loopback else page == host
-        return named and (not origin or origin in self.origins or near)
+        any_name = not (self.loopback or self.hosts)
+        name_allowed = any_name or name in self.hosts or (self.loopback and name in _LOOPBACK)
+        page_host = origin.partition("://")[2]
+        same_place = (page_host.rpartition(":")[0] or page_host) in _LOOPBACK if self.loopback else page_host == host
+        return name_allowed and (not origin or origin in self.origins or same_place)
 
 
-_allowed = lru_cache(256)(Places.allow)
+_allowed = lru_cache(256)(AllowedOrigins.allow)
 
 
 class Gateway:
-    """Answers requests over ASGI.
+    """The gateway: an ASGI application.
 
-    `places` refuses what a browser's page or a name that leads here may send. `seen` and `watchers` are told of each
-    request, `figures` gives what `/metrics` says. With a `program_key`, only requests with that key are answered.
+    `allowed_origins` rejects requests of web pages and of names that lead to this machine. `log` and `observers`
+    receive the record of each request. `metrics` renders what `/metrics` returns. With a `program_key`, the gateway
+    answers only requests that have this key.
     """
 
     def __init__(
         self,
-        tools: Tools,
+        context: GatewayContext,
         limits: BodyLimits = BodyLimits(),  # noqa: B008 - frozen
         *,
-        places: Places = Places(),  # noqa: B008 - frozen
-        seen: Callable[[RequestRecord], None] | None = None,
+        allowed_origins: AllowedOrigins = AllowedOrigins(),  # noqa: B008 - frozen
+        log: Callable[[RequestRecord], None] | None = None,
     ) -> None:
-        self.tools: Tools = tools
+        self.context: GatewayContext = context
         self.limits: BodyLimits = limits
-        self.places: Places = places
-        self.seen: Callable[[RequestRecord], None] | None = seen
+        self.allowed_origins: AllowedOrigins = allowed_origins
+        self.log: Callable[[RequestRecord], None] | None = log
         self.websocket: bool = True
         self.program_key: str = ""
         self.running: int = 0
-        self.watchers: list[Callable[[RequestRecord], None]] = []
-        self.figures: Callable[[], bytes] | None = None
+        self.observers: list[Callable[[RequestRecord], None]] = []
+        self.metrics: Callable[[], bytes] | None = None
 
-    def renew(self, routes: Routes, prices: Prices, upward: Upward) -> None:
-        """Take other routes, prices and ways up; what runs ends by the old ones."""
-        self.tools = replace(self.tools, routes=routes, prices=prices, proxy=upward.proxy)
-        self.tools.transport.upward = upward  # type: ignore[attr-defined]
+    def renew(self, routes: Routes, prices: Prices, upstream_network: UpstreamNetwork) -> None:
+        """Use other routes, prices and network settings. Running requests finish with the old ones."""
+        self.context = replace(self.context, routes=routes, prices=prices, proxy=upstream_network.proxy)
+        self.context.transport.upstream_network = upstream_network  # type: ignore[attr-defined]
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
-        """Answer one request."""
+        """Answer one request, or run the lifespan of the server."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._run_lifespan(receive, send)
         elif scope["type"] == "http":
             self.running += 1
             try:
@@ -135,33 +149,33 @@ class Gateway:
                 self.running -= 1
         elif scope["type"] == "websocket":
             await receive()
-            request = _Request(self, {**scope, "type": "http", "method": "GET"}, receive, _refusing(send))
+            request = _Request(self, {**scope, "type": "http", "method": "GET"}, receive, _as_websocket_messages(send))
             if await request.may_open():
                 if RECEIVING in scope:
                     scope[RECEIVING].set_owner(request.owner)
-                connected, owner = self.tools.connected, request.owner
-                await Socket(self, scope, receive, send, stall=self.tools.stall, owner=owner, memory=connected).run()
+                connected, owner = self.context.connected, request.owner
+                await Socket(self, scope, receive, send, stall=self.context.stall, owner=owner, memory=connected).run()
 
-    async def _live(self, receive: _Receive, send: _Send) -> None:
+    async def _run_lifespan(self, receive: _Receive, send: _Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
-                close = getattr(self.tools.transport, "aclose", None)
+                close = getattr(self.context.transport, "aclose", None)
                 if close is not None:
                     await close()
-                self.tools.memory.close()
-                self.tools.offloader.close()
-                if self.tools.accounts is not None:
-                    await self.tools.accounts.close()
-                if self.tools.audit is not None:
-                    await self.tools.audit.aclose()
+                self.context.memory.close()
+                self.context.offloader.close()
+                if self.context.accounts is not None:
+                    await self.context.accounts.close()
+                if self.context.audit is not None:
+                    await self.context.audit.aclose()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             await send({"type": "lifespan.startup.complete"})
 
 
-class _Gone(Exception):
-    """The client has left."""
+class _ClientDisconnected(Exception):
+    """The client has disconnected."""
 
 
 class _Request:
@@ -173,180 +187,198 @@ class _Request:
         self.method: str = scope["method"]
         self.path: str = with_one_version(scope["path"])
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        self.begun = False
+        self.response_started = False
         self.ended = False
-        self.served = Served()
-        self.asked = read_path(self.path, self.headers)
-        self.wire = wire_near(self.path, self.headers) if self.asked is None else self.asked.dialect
+        self.outcome = RequestOutcome()
+        self.endpoint = read_path(self.path, self.headers)
+        self.wire = wire_near(self.path, self.headers) if self.endpoint is None else self.endpoint.dialect
         self.key: Key | None = None
-        self.page = ""  # the origin of a page that may ask
-        self.audited: Incoming | None = None
+        self.page_origin = ""  # the origin of the web page that sent the request, if it is allowed
+        self.audited: ClientRequest | None = None
         self._task: asyncio.Task[Any] | None = None
 
     async def run(self) -> None:
-        """Answer, and say what became of it."""
+        """Answer the request, and report what happened."""
         start = time.monotonic()
         try:
             await self._answer()
-        except Refused as refused:
-            await self._refuse(refused.error, refused.headers)
+        except GatewayError as rejection:
+            await self._send_error(rejection.error, rejection.headers)
         except InvalidBody as problem:
-            await self._refuse(Error("invalid_request", str(problem), 400))
-        except _Gone:
-            self.served.ending = self.served.ending or "client gone"
-        except Exception:  # noqa: BLE001 - whatever fails here is told to the client as ours
+            await self._send_error(Error("invalid_request", str(problem), 400))
+        except _ClientDisconnected:
+            self.outcome.ending = self.outcome.ending or "client gone"
+        except Exception:  # noqa: BLE001 - the client gets an error of the gateway
             _log.exception("request %s failed", self.identity)
-            await self._refuse(Error("server", "the gateway failed; its log says why", 500))
-        self._tell(time.monotonic() - start)
-        with contextlib.suppress(Refused):
+            await self._send_error(Error("server", "the gateway failed; its log says why", 500))
+        self._report(time.monotonic() - start)
+        with contextlib.suppress(GatewayError):
             await self._record()
 
     async def _record(self) -> None:
-        """Have the calls of this turn recorded, once."""
-        served, audit, incoming = self.served, self.gateway.tools.audit, self.audited
-        if audit is None or incoming is None or not served.status:
+        """Record the calls of this turn, once."""
+        outcome, audit, client_request = self.outcome, self.gateway.context.audit, self.audited
+        if audit is None or client_request is None or not outcome.status:
             return
         self.audited = None
-        goal = served.legs[-1].goal if served.legs else served.goal
-        losses = tuple(str(loss) for loss in served.losses if loss.severity == "semantic")
-        who = (self.identity, incoming.owner, self.wire, incoming.full_path, incoming.body, served.said)
-        await audit.record(AuditedTurn(*who, goal, losses, shown_keys(self.headers), time.time()))
+        provider = outcome.continuations[-1].provider if outcome.continuations else outcome.provider
+        losses = tuple(str(loss) for loss in outcome.losses if loss.severity == "semantic")
+        request_fields = (
+            self.identity,
+            client_request.owner,
+            self.wire,
+            client_request.full_path,
+            client_request.body,
+            outcome.recorded_answer,
+        )
+        await audit.record(AuditedTurn(*request_fields, provider, losses, visible_keys(self.headers), time.time()))
 
     async def may_open(self) -> bool:
-        """Whether a WebSocket may be opened here; if not, it is refused."""
+        """Return True if the client may open a WebSocket here. Otherwise send an error."""
         start = time.monotonic()
         try:
             await self._check_socket()
-        except Refused as refused:
-            await self._refuse(refused.error)
-            self._tell(time.monotonic() - start)
+        except GatewayError as rejection:
+            await self._send_error(rejection.error)
+            self._report(time.monotonic() - start)
             return False
         return True
 
     async def _check_socket(self) -> None:
-        self._check_place()
+        self._check_origin()
         await self._check_key()
         if not (self.path == SOCKET_PATH and self.gateway.websocket):
-            raise Refused("not_found", _NO_SOCKET)
+            raise GatewayError("not_found", _NO_WEBSOCKET)
 
-    def _tell(self, seconds: float) -> None:
-        served, tokens = self.served, self.served.tokens
-        watchers = self.gateway.watchers if self.gateway.seen is None else [*self.gateway.watchers, self.gateway.seen]
-        if not watchers:
+    def _report(self, seconds: float) -> None:
+        """Pass the record of the request to the log, the metrics and the spans."""
+        outcome, tokens = self.outcome, self.outcome.tokens
+        observers = self.gateway.observers if self.gateway.log is None else [*self.gateway.observers, self.gateway.log]
+        if not observers:
             return
         record = RequestRecord(
             request=self.identity,
             key=self.owner,
             path=self.path[:200],
             wire=self.wire,
-            status=served.status,
-            model=served.model[:200],
-            goal=served.goal,
-            ending=served.ending,
+            status=outcome.status,
+            model=outcome.model[:200],
+            provider=outcome.provider,
+            ending=outcome.ending,
             seconds=round(seconds, 6),
             input_tokens=tokens.input if tokens is not None else None,
             output_tokens=tokens.output if tokens is not None else None,
-            guessed=tokens is not None and tokens.guessed,
-            cost=served.cost / NANO,
-            went_on=[leg.goal for leg in served.legs] or UNSET,
+            estimated=tokens is not None and tokens.estimated,
+            cost=outcome.cost / NANO,
+            continued_by=[continuation.provider for continuation in outcome.continuations] or UNSET,
         )
-        for watch in watchers:
-            watch(record)
+        for observe in observers:
+            observe(record)
 
     async def _answer(self) -> None:
-        self._check_place()
-        if self.page and self.method == "OPTIONS" and _ASKS_FIRST in self.headers:
-            named = self.headers.get("access-control-request-headers", "")
-            await self._begin(204, {"access-control-allow-methods": _PERMITTED, "access-control-allow-headers": named})
+        """Check the request and answer it."""
+        self._check_origin()
+        if self.page_origin and self.method == "OPTIONS" and _PREFLIGHT_HEADER in self.headers:
+            requested_headers = self.headers.get("access-control-request-headers", "")
+            await self._begin(
+                204,
+                {"access-control-allow-methods": _ALLOWED_METHODS, "access-control-allow-headers": requested_headers},
+            )
             await self._send(b"", False)
             return
         await self._check_key()
-        asked = self.asked
-        if asked is None:
-            await self._answer_ours()
+        endpoint = self.endpoint
+        if endpoint is None:
+            await self._answer_own_path()
             return
-        if "upgrade" in self.headers:  # clients that are told 404 ask again over HTTP at once; 405 has them try on
-            raise Refused("not_found", _NO_SOCKET)
-        if asked.action == "conversation":
+        if "upgrade" in self.headers:  # after a 404 clients use HTTP at once; after a 405 they try the WebSocket again
+            raise GatewayError("not_found", _NO_WEBSOCKET)
+        if endpoint.action == "conversation":
             body = await self._read() if self.method == "POST" else b""
             query = self.scope.get("query_string", b"").decode("latin-1")
-            async with self._counted if self.method == "POST" else contextlib.nullcontext():
-                told = await conversations.answer(self._turns, asked.subject, self.method, body, query)
-            await self._reply(200, told)
+            async with self._counted_request if self.method == "POST" else contextlib.nullcontext():
+                reply = await conversations.answer(self._turns, endpoint.subject, self.method, body, query)
+            await self._reply(200, reply)
         elif PREWARMS in self.scope:
-            async with self._counted:
+            async with self._counted_request:
                 await self._reply(200, b"{}")
-        elif self.method in _STORED.get(asked.action, ()):
+        elif self.method in _STORED.get(endpoint.action, ()):
             query = self.scope.get("query_string", b"").decode("latin-1")
-            client = Answering(self._begin, self._send)
-            await self._unless_left(fetch(self.gateway.tools, self._turns, asked, self.method, query, client))
+            client = ResponseWriter(self._begin, self._send)
+            await self._until_disconnect(fetch(self.gateway.context, self._turns, endpoint, self.method, query, client))
         else:
-            await self._answer_wire(asked)
+            await self._answer_wire(endpoint)
 
-    async def _answer_wire(self, asked: Asked) -> None:
-        """Answer a path of a wire."""
-        if self.method not in methods_of(asked):
-            if asked.action in ("model", "retrieve"):
-                raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
-            raise Refused.method(self.method, self.path[:200], _STORED.get(asked.action) or methods_of(asked))
-        if asked.method == "GET":
-            await self._inform(asked)
+    async def _answer_wire(self, endpoint: RouteMatch) -> None:
+        """Answer a request to a path of a wire."""
+        if self.method not in methods_of(endpoint):
+            if endpoint.action in ("model", "retrieve"):
+                raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+            raise GatewayError.method(
+                self.method, self.path[:200], _STORED.get(endpoint.action) or methods_of(endpoint)
+            )
+        if endpoint.method == "GET":
+            await self._answer_without_provider(endpoint)
             return
         body = await self._read()
-        match asked.action:
+        match endpoint.action:
             case "answer" | "other":
-                await self._lead(asked, body)
+                await self._handle_request(endpoint, body)
             case "count":
-                await self._count(asked, body)
+                await self._count_tokens(endpoint, body)
             case "compact":
-                await self._compact(asked, body)
+                await self._compact_conversation(endpoint, body)
             case _:
-                await self._inform(asked, _named(body))
+                await self._answer_without_provider(endpoint, _model_in(body))
 
     @property
-    def _counted(self) -> contextlib.AbstractAsyncContextManager[None]:
-        return counted(self.gateway.tools.accounts, self.key)
+    def _counted_request(self) -> contextlib.AbstractAsyncContextManager[None]:
+        return counted(self.gateway.context.accounts, self.key)
 
     @property
     def _turns(self) -> Turns:
-        return Turns([MemoryPart(self.gateway.tools.memory)], self.owner)
+        return Turns([MemoryPart(self.gateway.context.memory)], self.owner)
 
-    async def _compact(self, asked: Asked, body: bytes) -> None:
-        """Have a conversation summed up: by its vendor, or by a model of another wire."""
+    async def _compact_conversation(self, endpoint: RouteMatch, body: bytes) -> None:
+        """Compact a conversation: by its vendor, or by a summary that a model of another wire writes."""
         members_of(body)
-        way = self.gateway.tools.routes.find(await self.gateway.tools.offloader.run(len(body), _named, body))
-        if way is None or way.goals[0].provider.dialect == asked.dialect:
-            await self._lead(asked, body)
+        route = self.gateway.context.routes.find(await self.gateway.context.offloader.run(len(body), _model_in, body))
+        if route is None or route.candidates[0].provider.dialect == endpoint.dialect:
+            await self._handle_request(endpoint, body)
             return
-        heard = bytearray()
+        answer = bytearray()
 
-        async def begin(_status: int, headers: dict[str, str]) -> None:
-            told.update({name: value for name, value in headers.items() if name not in _ABOUT_BYTES})
+        async def begin(_status: int, answer_headers: dict[str, str]) -> None:
+            headers.update({name: value for name, value in answer_headers.items() if name not in _BODY_HEADERS})
 
         async def send(data: bytes, _more: bool) -> None:
-            heard.extend(data)
+            answer.extend(data)
 
-        told: dict[str, str] = {}
-        summing = Asked("answer", asked.dialect)
-        await self._lead(summing, to_sum_up(body), "/v1/responses", Answering(begin, send))
-        if self.served.status == _GOOD:
-            heard[:] = summed_up(body, bytes(heard), self.identity, self.gateway.tools.all_secrets())
-        await self._reply(self.served.status, bytes(heard), **told)
+        headers: dict[str, str] = {}
+        summary_endpoint = RouteMatch("answer", endpoint.dialect)
+        await self._handle_request(
+            summary_endpoint, summary_request(body), "/v1/responses", ResponseWriter(begin, send)
+        )
+        if self.outcome.status == _OK:
+            answer[:] = compacted_response(body, bytes(answer), self.identity, self.gateway.context.all_secrets())
+        await self._reply(self.outcome.status, bytes(answer), **headers)
 
-    def _check_place(self) -> None:
-        """Refuse what a page in a browser, or a name that leads to this machine, may have sent."""
-        page = self.headers.get("origin", "")
-        if _allowed(self.gateway.places, self.headers.get("host", ""), page):
-            self.page = page
+    def _check_origin(self) -> None:
+        """Reject a request of a web page, or of a host name that leads to this machine, unless it is allowed."""
+        page_origin = self.headers.get("origin", "")
+        if _allowed(self.gateway.allowed_origins, self.headers.get("host", ""), page_origin):
+            self.page_origin = page_origin
         elif (
-            self.gateway.places.loopback or self.path not in _OPEN
-        ):  # who looks whether it lives knows its address only
-            raise Refused("permission", "this gateway does not answer to this host, or to pages of this origin", 403)
+            self.gateway.allowed_origins.loopback or self.path not in _KEYLESS_PATHS
+        ):  # a health check may use the address only
+            raise GatewayError(
+                "permission", "this gateway does not answer to this host, or to pages of this origin", 403
+            )
 
     async def _check_key(self) -> None:
-        """Find out who asks, where keys are kept; only two paths tell nothing that needs one."""
-        accounts, program_key = self.gateway.tools.accounts, self.gateway.program_key
-        if self.path in _OPEN:
+        """Find the client's key, if the gateway has keys. `/health` and `/ready` need none."""
+        accounts, program_key = self.gateway.context.accounts, self.gateway.program_key
+        if self.path in _KEYLESS_PATHS:
             return
         query = self.scope.get("query_string", b"").decode("latin-1")
         if program_key:
@@ -356,183 +388,190 @@ class _Request:
 
     @property
     def owner(self) -> str:
-        """Whose memory and reports are used: those of a key, or of nobody."""
+        """The id of the key, whose memory and reports the request uses. Empty without keys."""
         return "" if self.key is None else self.key.id
 
     async def _read(self) -> bytes:
-        """Read the body, up to its bounds."""
-        most, pieces, size = self.gateway.limits.body, [], 0
+        """Read the body, within the limits of its size and its time."""
+        max_bytes, pieces, size = self.gateway.limits.body, [], 0
         length = self.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 20):
-            raise Refused("invalid_request", "content-length must be a number", 400)
-        if int(length) > most:
-            raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+            raise GatewayError("invalid_request", "content-length must be a number", 400)
+        if int(length) > max_bytes:
+            raise GatewayError("invalid_request", f"the body has more than {max_bytes} bytes", 413)
         if self.headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refused("invalid_request", "a body must not be compressed", 415)
+            raise GatewayError("invalid_request", "a body must not be compressed", 415)
         task: Any = asyncio.current_task()
-        late = asyncio.get_running_loop().call_later(self.gateway.limits.seconds, task.cancel, _LATE)
+        deadline = asyncio.get_running_loop().call_later(self.gateway.limits.seconds, task.cancel, _LATE)
         try:
             while True:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    raise _Gone
+                    raise _ClientDisconnected
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
-                if size > most:
-                    raise Refused("invalid_request", f"the body has more than {most} bytes", 413)
+                if size > max_bytes:
+                    raise GatewayError("invalid_request", f"the body has more than {max_bytes} bytes", 413)
                 if not message.get("more_body"):
                     return b"".join(pieces)
         except asyncio.CancelledError as cancelled:
             if cancelled.args != (_LATE,):
                 raise
             task.uncancel()
-            raise Refused("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _GIVEN_UP) from None
+            raise GatewayError("timeout", f"{_LATE} {self.gateway.limits.seconds:g} s", _REQUEST_TIMEOUT) from None
         finally:
-            late.cancel()
+            deadline.cancel()
 
-    async def _lead(self, asked: Asked, body: bytes, path: str = "", client: Answering | None = None) -> None:
+    async def _handle_request(
+        self, endpoint: RouteMatch, body: bytes, path: str = "", client: ResponseWriter | None = None
+    ) -> None:
+        """Route the request with `body` to its providers, and answer `client`.
+
+        `path` replaces the path of the request, and `client` the client itself, for a request that the gateway makes.
+        """
         query = self.scope.get("query_string", b"").decode("latin-1")
-        incoming = Incoming(self.identity, asked, path or self.path, query, self.headers, body, self.key)
-        incoming.held = self.scope.get("toolwire.held")
-        if self.gateway.tools.audit is not None and asked.action == "answer":
-            self.audited = incoming
-        client = client or Answering(self._begin, self._send, self._record)
-        await self._unless_left(lead(self.gateway.tools, incoming, client, self.served))
-        served = self.served
-        self.gateway.tools.reports.file(self.identity, self.owner, served.model, served.goal, served.losses)
+        client_request = ClientRequest(self.identity, endpoint, path or self.path, query, self.headers, body, self.key)
+        client_request.connection_memory = self.scope.get("toolwire.held")
+        if self.gateway.context.audit is not None and endpoint.action == "answer":
+            self.audited = client_request
+        client = client or ResponseWriter(self._begin, self._send, self._record)
+        await self._until_disconnect(handle_request(self.gateway.context, client_request, client, self.outcome))
+        outcome = self.outcome
+        self.gateway.context.reports.file(self.identity, self.owner, outcome.model, outcome.provider, outcome.losses)
 
-    async def _unless_left(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what a client waits for; it ends when the client leaves."""
+    async def _until_disconnect(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await `work`, and cancel it when the client disconnects."""
         self._task = task = cast("asyncio.Task[Any]", asyncio.current_task())
-        if self.scope.setdefault(LEFT, self._leave) is None:
+        if self.scope.setdefault(LEFT, self._cancel) is None:
             work.close()
-            raise _Gone
+            raise _ClientDisconnected
         try:
             await work
         except asyncio.CancelledError:
             if self.scope[LEFT] is not None:
                 raise
             task.uncancel()
-            raise _Gone from None
+            raise _ClientDisconnected from None
         finally:
             self._task = None
 
-    def _leave(self) -> None:
-        """End what is done for a client that has left."""
+    def _cancel(self) -> None:
+        """Cancel the work for a client that has disconnected."""
         if not self.ended and self._task is not None:
             self._task.cancel()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
-        said = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        said.append((b"x-toolwire-request", self.identity.encode()))
-        said.append((traits_of(self.wire).request_id_header.encode(), self.identity.encode()))
-        if self.page:
-            said += ((b"access-control-allow-origin", self.page.encode("latin-1")), (b"vary", b"origin"))
-            said.append((b"access-control-expose-headers", _SHOWN))
+        raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        raw_headers.append((b"x-toolwire-request", self.identity.encode()))
+        raw_headers.append((traits_of(self.wire).request_id_header.encode(), self.identity.encode()))
+        if self.page_origin:
+            raw_headers += ((b"access-control-allow-origin", self.page_origin.encode("latin-1")), (b"vary", b"origin"))
+            raw_headers.append((b"access-control-expose-headers", _EXPOSED_HEADERS))
         if "cache-control" not in headers:
-            said.append((b"cache-control", b"no-store"))
-        self.begun, self.served.status = True, status
-        await self._asgi_send({"type": "http.response.start", "status": status, "headers": said})
+            raw_headers.append((b"cache-control", b"no-store"))
+        self.response_started, self.outcome.status = True, status
+        await self._asgi_send({"type": "http.response.start", "status": status, "headers": raw_headers})
 
     async def _send(self, data: bytes, more: bool) -> None:
         if not more:
-            await self._record_before(self.served.status)
+            await self._record_before_end(self.outcome.status)
         self.ended = not more
         await self._asgi_send({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def _record_before(self, status: int) -> None:
-        """Have the calls of this turn recorded before its answer ends; an error is sent even if they cannot be."""
+    async def _record_before_end(self, status: int) -> None:
+        """Record the calls of this turn before its answer ends. An error is sent even if they cannot be recorded."""
         try:
             await self._record()
-        except Refused:
-            if status == _GOOD:
+        except GatewayError:
+            if status == _OK:
                 raise
 
-    async def _refuse(self, error: Error, headers: Mapping[str, str] | None = None) -> None:
-        """Tell an error: as a response, where nothing was said yet. A body that was given up is not waited for."""
-        self.served.ending = self.served.ending if self.begun and self.served.ending else "error"
-        if self.begun:
+    async def _send_error(self, error: Error, headers: Mapping[str, str] | None = None) -> None:
+        """Send an error as a response, if nothing was sent yet. After a timeout the rest of the body is not awaited."""
+        self.outcome.ending = self.outcome.ending if self.response_started and self.outcome.ending else "error"
+        if self.response_started:
             return
         reply = reply_of(error, self.wire)
-        closes = {"connection": "close"} if error.status == _GIVEN_UP else {}
+        closes = {"connection": "close"} if error.status == _REQUEST_TIMEOUT else {}
         await self._reply(error.status or reply.status, reply.json, **reply.headers, **closes, **(headers or {}))
 
-    async def _reply(self, status: int, body: bytes, kind: str = JSON, **headers: str) -> None:
-        await self._record_before(status)
-        await self._begin(status, {"content-type": kind, "content-length": str(len(body)), **headers})
+    async def _reply(self, status: int, body: bytes, content_type: str = JSON, **headers: str) -> None:
+        await self._record_before_end(status)
+        await self._begin(status, {"content-type": content_type, "content-length": str(len(body)), **headers})
         await self._send(b"" if self.method == "HEAD" else body, False)
 
-    async def _inform(self, asked: Asked, subject: str = "") -> None:
-        """Answer what needs no provider: which models there are, and what they are."""
-        names, name = self.gateway.tools.routes.names(), asked.subject or subject
+    async def _answer_without_provider(self, endpoint: RouteMatch, subject: str = "") -> None:
+        """Answer a request that needs no provider: the list of models, a model, a version."""
+        names, name = self.gateway.context.routes.names(), endpoint.subject or subject
         if self.key is not None:
-            names = [one for one in names if self.key.may_ask(one)]
-        if asked.action == "models":
-            await self._reply(200, _write(list_models(asked.dialect, names)))
-        elif asked.action == "version":
+            names = [model for model in names if self.key.may_ask(model)]
+        if endpoint.action == "models":
+            await self._reply(200, _write(list_models(endpoint.dialect, names)))
+        elif endpoint.action == "version":
             await self._reply(200, _write({"version": VERSION}))
-        elif asked.action == "model" and self._knows(name):
-            await self._reply(200, _write(show_model(asked.dialect, name)))
+        elif endpoint.action == "model" and self._can_use(name):
+            await self._reply(200, _write(show_model(endpoint.dialect, name)))
         else:
-            code = "model_not_found" if asked.action == "model" else None
-            raise Refused("not_found", f"{name[:80]!r} is not known here", code=code)
+            code = "model_not_found" if endpoint.action == "model" else None
+            raise GatewayError("not_found", f"{name[:80]!r} is unknown", code=code)
 
-    def _knows(self, name: str) -> bool:
-        return (self.key is None or self.key.may_ask(name)) and self.gateway.tools.routes.find(name) is not None
+    def _can_use(self, name: str) -> bool:
+        """Return True if the model `name` exists and the key may use it."""
+        return (self.key is None or self.key.may_ask(name)) and self.gateway.context.routes.find(name) is not None
 
-    async def _count(self, asked: Asked, body: bytes) -> None:
-        """Count the tokens of a request: by its provider, or by an estimate that says so."""
-        run = self.gateway.tools.offloader.run
+    async def _count_tokens(self, endpoint: RouteMatch, body: bytes) -> None:
+        """Count the tokens of a request: by its provider, or by an estimate that is marked as one."""
+        run = self.gateway.context.offloader.run
         members = await run(len(body), members_of, body)
-        way = way_of(self.gateway.tools.routes, self.key, asked.subject or text_of(members.get("model")))
-        if way.goals[0].provider.dialect == asked.dialect:
-            await self._lead(asked, body)
+        route = resolve_route(self.gateway.context.routes, self.key, endpoint.subject or text_of(members.get("model")))
+        if route.candidates[0].provider.dialect == endpoint.dialect:
+            await self._handle_request(endpoint, body)
             return
         tokens = max(1, sum(len(bytes(value)) for name, value in members.items() if name != "model") // 4)
-        traits = traits_of(asked.dialect)
-        kind = {"object": traits.count_object} if traits.count_object else {}
-        await self._reply(200, _write({**kind, traits.count_field: tokens}), **{"x-toolwire-estimate": "1"})
+        traits = traits_of(endpoint.dialect)
+        type_field = {"object": traits.count_object} if traits.count_object else {}
+        await self._reply(200, _write({**type_field, traits.count_field: tokens}), **{"x-toolwire-estimate": "1"})
 
-    async def _answer_ours(self) -> None:
-        """Answer a path of ours; anything else is nobody's."""
+    async def _answer_own_path(self) -> None:
+        """Answer a path of the gateway itself. Raise the 404 error for any other path."""
         if self.method in ("GET", "HEAD"):
-            if self.path == "/":  # Claude Code looks whether somebody is there
+            if self.path == "/":  # Claude Code checks with it whether the server runs
                 await self._reply(200, b"toolwire gateway\n", "text/plain; charset=utf-8")
                 return
             if self.path == "/health":
                 await self._reply(200, b'{"status":"ok"}')
                 return
             if self.path == "/ready":
-                accounts = self.gateway.tools.accounts
+                accounts = self.gateway.context.accounts
                 lost = accounts is not None and accounts.is_lost()
                 await self._reply(503 if lost else 200, b'{"status":"%s"}' % (b"database lost" if lost else b"ready"))
                 return
-            if self.path == "/metrics" and self.gateway.figures is not None:
-                await self._reply(200, self.gateway.figures(), _FIGURES)
+            if self.path == "/metrics" and self.gateway.metrics is not None:
+                await self._reply(200, self.gateway.metrics(), _METRICS_TYPE)
                 return
             if self.path.startswith(_LOSSES) and self.path.endswith("/losses"):
                 identity = self.path.removeprefix(_LOSSES).removesuffix("/losses")
-                report = self.gateway.tools.reports.find(identity, self.owner)
+                report = self.gateway.context.reports.find(identity, self.owner)
                 if report is not None:
-                    await self._reply(200, self.gateway.tools.all_secrets().mask(_write(report)))
+                    await self._reply(200, self.gateway.context.all_secrets().mask(_write(report)))
                     return
-        raise Refused("not_found", f"there is nothing at {self.method} {self.path[:200]}")
+        raise GatewayError("not_found", f"there is nothing at {self.method} {self.path[:200]}")
 
 
-def _refusing(send: _Send) -> _Send:
-    """Say over a WebSocket that was not opened what is said over HTTP."""
+def _as_websocket_messages(send: _Send) -> _Send:
+    """Return a `send` that turns messages of HTTP into those for a WebSocket that was not opened."""
 
-    async def say(message: dict[str, Any]) -> None:
+    async def send_renamed(message: dict[str, Any]) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    return say
+    return send_renamed
 
 
-def _named(body: bytes) -> str:
-    """Read which model a body names."""
+def _model_in(body: bytes) -> str:
+    """Return the model that a body names. Return an empty text if there is none."""
     try:
-        read = read_body(body)
+        parsed = read_body(body)
     except ToolwireError:
         return ""
-    name = read.get("model") or read.get("name") if type(read) is dict else ""
+    name = parsed.get("model") or parsed.get("name") if type(parsed) is dict else ""
     return name if isinstance(name, str) else ""

@@ -1,9 +1,11 @@
-"""Which provider of a route is asked first: in the order of the settings, shared by weight, and where its cache is.
+"""The order of a route's providers: as in the settings, shared by weight, and first the one with the cache.
 
 Rules of this file:
-- A conversation is known by its first words. It stays with the provider that answered it, for as long as caches live.
-- One that fails is left alone for a while, and for as long as it asks to be; it is still asked where no other is left.
-- It is pure but for the time, which it is given.
+- A conversation is recognized by its first message. It stays with the provider that answered it, for as long as
+  provider caches last.
+- The gateway pauses a provider that fails: for a while, and for as long as the provider asks. It still asks a paused
+  provider if no other is left.
+- This module is pure, except for the clock, which is passed in.
 """
 
 import hashlib
@@ -15,82 +17,89 @@ from typing import Any
 
 import msgspec
 
-from toolwire.gateway.routes import Goal
+from toolwire.gateway.routes import Candidate
 
-_CACHED = 300.0
-_MOST = 10_000
+_CACHE_SECONDS = 300.0
+_MAX_REMEMBERED = 10_000
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_LISTS = ("messages", "contents", "input")
+_MESSAGE_MEMBERS = ("messages", "contents", "input")
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _read = msgspec.json.Decoder().decode
 
 
-class Choosing:
-    """What is known of providers and conversations."""
+class ProviderChooser:
+    """The pauses of providers, and the provider that answered each conversation."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._paused: dict[str, tuple[float, int]] = {}
         self._answered: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
 
-    def order(self, goals: Sequence[Goal], conversation: bytes) -> list[Goal]:
-        """Give the goals of a route in the order in which they are to be asked."""
+    def order(self, candidates: Sequence[Candidate], conversation: bytes) -> list[Candidate]:
+        """Return `candidates` in the order in which to ask them."""
         now = self._now()
-        at, kept = self._answered.get(conversation, (-math.inf, ""))
-        stays = kept if now - at < _CACHED else ""
+        answered_at, last_provider = self._answered.get(conversation, (-math.inf, ""))
+        preferred = last_provider if now - answered_at < _CACHE_SECONDS else ""
 
-        def rank(place: int) -> tuple[bool, bool, int, float]:
-            goal = goals[place]
-            first = place  # those with weights that stand beside each other share one place
-            while goal.weight and first and goals[first - 1].weight:
+        def rank(index: int) -> tuple[bool, bool, int, float]:
+            candidate = candidates[index]
+            first = index  # neighbours with weights share one place in the order
+            while candidate.weight and first and candidates[first - 1].weight:
                 first -= 1
-            return self.is_paused(goal), goal.name != stays, first, _share(goal, conversation)
+            return (
+                self.is_paused(candidate),
+                candidate.name != preferred,
+                first,
+                _weighted_rank(candidate, conversation),
+            )
 
-        return [goals[place] for place in sorted(range(len(goals)), key=rank)]
+        return [candidates[index] for index in sorted(range(len(candidates)), key=rank)]
 
-    def is_paused(self, goal: Goal) -> bool:
-        """Whether a provider is left alone now."""
-        return self._paused.get(goal.name, (-math.inf, 0))[0] > self._now()
+    def is_paused(self, candidate: Candidate) -> bool:
+        """Return True if the gateway has paused the provider."""
+        return self._paused.get(candidate.name, (-math.inf, 0))[0] > self._now()
 
-    def failed(self, goal: Goal, wait: float | None) -> None:
-        """Leave a provider alone for a while."""
-        if len(self._paused) > _MOST:
+    def failed(self, candidate: Candidate, wait: float | None) -> None:
+        """Pause a provider after a failure. `wait` are the seconds that it asked for."""
+        if len(self._paused) > _MAX_REMEMBERED:
             self._paused.clear()
-        failures = self._paused.get(goal.name, (0.0, 0))[1] + 1
+        failures = self._paused.get(candidate.name, (0.0, 0))[1] + 1
         pause = min(_LONGEST_PAUSE, max(wait or 0.0, _FIRST_PAUSE * 2 ** min(failures - 1, 6)))
-        self._paused[goal.name] = self._now() + pause, failures
+        self._paused[candidate.name] = self._now() + pause, failures
 
-    def answered(self, goal: Goal, conversation: bytes) -> None:
-        """Note who answered a conversation."""
-        self._paused.pop(goal.name, None)
-        self._answered[conversation] = self._now(), goal.name
+    def answered(self, candidate: Candidate, conversation: bytes) -> None:
+        """Note which provider answered a conversation, and end its pause."""
+        self._paused.pop(candidate.name, None)
+        self._answered[conversation] = self._now(), candidate.name
         self._answered.move_to_end(conversation)
-        if len(self._answered) > _MOST:
+        if len(self._answered) > _MAX_REMEMBERED:
             self._answered.popitem(last=False)
 
 
-def _share(goal: Goal, conversation: bytes) -> float:
-    """Give the place of a goal among those that share: for each conversation the same, over many as the weights say."""
-    if not goal.weight:
+def _weighted_rank(candidate: Candidate, conversation: bytes) -> float:
+    """Return the rank of a candidate among those with weights: fixed for a conversation, shared by weight over many."""
+    if not candidate.weight:
         return 0.0
-    drawn = int.from_bytes(hashlib.blake2b(goal.name.encode(), key=conversation[:64], digest_size=8).digest(), "big")
-    return -math.log((drawn + 1) / (2**64 + 1)) / goal.weight
+    random_number = int.from_bytes(
+        hashlib.blake2b(candidate.name.encode(), key=conversation[:64], digest_size=8).digest(), "big"
+    )
+    return -math.log((random_number + 1) / (2**64 + 1)) / candidate.weight
 
 
 def conversation_of(owner: str, members: Mapping[str, Any]) -> bytes:
-    """Name a conversation by what its user said first; empty where nothing was said."""
+    """Return the id of a conversation: a hash of the owner and the user's first message. Empty if there is none."""
     try:
-        said = next((members[name] for name in _LISTS if name in members), None)
-        words = b"" if said is None else _first_words(said)
+        messages = next((members[name] for name in _MESSAGE_MEMBERS if name in members), None)
+        first = b"" if messages is None else _first_message(messages)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return b""
-    return hashlib.sha256(owner.encode() + b"\0" + words).digest() if words else b""
+    return hashlib.sha256(owner.encode() + b"\0" + first).digest() if first else b""
 
 
-def _first_words(said: Any) -> bytes:
-    if bytes(said).startswith(b'"'):
-        return bytes(said)
-    for raw in _read_list(said):
+def _first_message(messages: Any) -> bytes:
+    if bytes(messages).startswith(b'"'):
+        return bytes(messages)
+    for raw in _read_list(messages):
         message = _read(raw)
         if type(message) is dict and message.get("role", "user") == "user":
             content = message.get("content", message.get("parts"))

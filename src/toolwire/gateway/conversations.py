@@ -1,10 +1,10 @@
-"""Conversations of Responses: items under a name, which requests go on from and are added to, whoever answers them.
+"""Conversations of Responses: stored items under a name, which requests continue with any model.
 
 Rules of this file:
-- A conversation is an entry of the memory, and each of its items a row of that entry: an owner finds its own alone.
+- A conversation is an entry of the memory, and each of its items a row of that entry. An owner finds only its own.
 - Each change is one call of the memory. No conversation is read, changed here and written back.
 - A turn is added before the client receives the end of its answer, so the next request finds it, on every gateway.
-- Without keys, a name that is not known here is passed to a provider of the wire. With keys it is refused.
+- Without keys, an unknown name is passed to a provider of the wire. With keys it is rejected.
 
 Sources: openai 3.54.0, resources.conversations, ResponseCreateParams.conversation (2026-11-22).
 """
@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Appended, Item, StoredEntry
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.memory import Memory
-from toolwire.gateway.stored import as_list, page
+from toolwire.gateway.response_store import as_list, page
 from toolwire.gateway.stored_turns import Turns, as_items, conversation_key
 from toolwire.types.readable import readable
 
@@ -45,7 +45,7 @@ class _Conversation(Struct):
     metadata: dict[str, str] = {}
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def wire_form(self) -> dict[str, Any]:
         """The conversation as its wire shows it."""
         return {
             "id": self.id,
@@ -60,9 +60,9 @@ def named_in(members: Mapping[str, Any]) -> str:
     value = _read(members["conversation"]) if "conversation" in members else None
     name = value.get("id") if type(value) is dict else value
     if name is not None and type(name) is not str:
-        raise Refused("invalid_request", "conversation: must be the id of a conversation")
+        raise GatewayError("invalid_request", "conversation: must be the id of a conversation")
     if name and bytes(members.get("previous_response_id") or b"null") != b"null":
-        raise Refused("invalid_request", "previous_response_id: must not stand beside conversation")
+        raise GatewayError("invalid_request", "previous_response_id: must not be used together with conversation")
     return name or ""
 
 
@@ -91,15 +91,15 @@ async def answer(turns: Turns, subject: str, method: str, body: bytes, query: st
 async def _answer_whole(turns: Turns, name: str, method: str, body: bytes) -> bytes:
     match method:
         case "GET":
-            return _write((await _find(turns, name)).shown)
+            return _write((await _find(turns, name)).wire_form)
         case "POST":
-            return _write((await _change(turns, name, _object(body))).shown)
+            return _write((await _change(turns, name, _object(body))).wire_form)
         case "DELETE":
             if not await _memory(turns).delete(turns.owner, conversation_key(name)):
                 raise _unknown(name)
             return _write({"id": name, "object": "conversation.deleted", "deleted": True})
         case _:
-            raise Refused.method(method, "a conversation", ("GET", "POST", "DELETE"))
+            raise GatewayError.method(method, "a conversation", ("GET", "POST", "DELETE"))
 
 
 async def _answer_items(turns: Turns, name: str, item: str, method: str, query: str) -> bytes:
@@ -115,22 +115,22 @@ async def _answer_items(turns: Turns, name: str, item: str, method: str, query: 
             kept = await _find(turns, name)
             if not await _memory(turns).delete_item(turns.owner, conversation_key(name), item):
                 raise _no_item(name, item)
-            return _write(kept.shown)
+            return _write(kept.wire_form)
         case _:
-            raise Refused.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
+            raise GatewayError.method(method, "a conversation", ("GET", "DELETE" if item else "POST"))
 
 
 async def _create(turns: Turns, read: dict[str, Any]) -> bytes:
     kept = _Conversation(f"conv_{secrets.token_hex(16)}", int(time.time()), _metadata(read))
-    entry = StoredEntry(_write(kept), items=_as_rows(_listed(_given(read))))
+    entry = StoredEntry(_write(kept), items=_as_rows(_listed(_new_items(read))))
     size = sum(len(item.value or b"") for item in entry.items)
     if size > _MOST or not await _memory(turns).write(turns.owner, conversation_key(kept.id), entry):
         raise _too_long("items: ")
-    return _write(kept.shown)
+    return _write(kept.wire_form)
 
 
 async def _extend(turns: Turns, name: str, read: dict[str, Any]) -> bytes:
-    added, listed = await _append(turns, name, _given(read))
+    added, listed = await _append(turns, name, _new_items(read))
     if not added.found:
         raise _unknown(name)
     if added.too_long:
@@ -168,23 +168,23 @@ def _memory(turns: Turns) -> Memory:
     return turns.memories[0].memory
 
 
-def _unknown(name: str) -> Refused:
-    return Refused("not_found", f"Conversation with id '{name[:80]}' not found.")
+def _unknown(name: str) -> GatewayError:
+    return GatewayError("not_found", f"Conversation with id '{name[:80]}' not found.")
 
 
-def _no_item(name: str, item: str) -> Refused:
-    return Refused("not_found", f"Item with id '{item}' not found in conversation '{name}'.")
+def _no_item(name: str, item: str) -> GatewayError:
+    return GatewayError("not_found", f"Item with id '{item}' not found in conversation '{name}'.")
 
 
-def _too_long(what: str) -> Refused:
-    return Refused("invalid_request", f"{what}must not be more than {_MOST} bytes, or than this key may store")
+def _too_long(what: str) -> GatewayError:
+    return GatewayError("invalid_request", f"{what}must not be more than {_MOST} bytes, or than this key may store")
 
 
 def _the_item(name: str, entry: StoredEntry, item: str) -> bytes:
-    found = next((one.value for one in entry.items if one.name == item), None)
-    if found is None:
+    value = next((one.value for one in entry.items if one.name == item), None)
+    if value is None:
         raise _no_item(name, item)
-    return found
+    return value
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _object(body: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         read = None
     if type(read) is not dict:
-        raise Refused("invalid_request", "body: must be a JSON object")
+        raise GatewayError("invalid_request", "body: must be a JSON object")
     return read
 
 
@@ -201,17 +201,17 @@ def _metadata(read: dict[str, Any]) -> dict[str, str]:
     metadata = read.get("metadata") or {}
     pairs = metadata.items() if type(metadata) is dict else None
     if pairs is None or len(pairs) > _PAIRS or not all(type(value) is str for _, value in pairs):
-        raise Refused("invalid_request", f"metadata: must be up to {_PAIRS} pairs of texts")
+        raise GatewayError("invalid_request", f"metadata: must be up to {_PAIRS} pairs of texts")
     if any(len(name) > _LONGEST_NAME or len(text) > _LONGEST_TEXT for name, text in pairs):
         most = f"{_LONGEST_NAME} characters, and texts up to {_LONGEST_TEXT}"
-        raise Refused("invalid_request", f"metadata: must have names up to {most}")
+        raise GatewayError("invalid_request", f"metadata: must have names up to {most}")
     return metadata
 
 
-def _given(read: dict[str, Any]) -> list[dict[str, Any]]:
+def _new_items(read: dict[str, Any]) -> list[dict[str, Any]]:
     items = read.get("items") or []
     if type(items) is not list or len(items) > _AT_ONCE or any(type(item) is not dict for item in items):
-        raise Refused("invalid_request", f"items: must be a list of up to {_AT_ONCE} items")
+        raise GatewayError("invalid_request", f"items: must be a list of up to {_AT_ONCE} items")
     return items
 
 

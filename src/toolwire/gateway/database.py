@@ -1,8 +1,8 @@
-"""The database in which the gateways of one team keep keys and turns: SQLite or PostgreSQL.
+"""The database in which the gateways of a team store keys and turns: SQLite or PostgreSQL.
 
 Rules of this file:
-- What is said in turns is for those who run the gateway: nobody else can read a file that is made here.
-- The files of SQLite are watched: nothing is read or written once they are removed, moved, replaced or emptied.
+- Turns are private: nobody but the user of the gateway can read a file that is created here.
+- The files of SQLite are watched: nothing is read or written after they are removed, moved, replaced or emptied.
 """
 
 import contextlib
@@ -18,11 +18,10 @@ _PRAGMAS = ("busy_timeout=10000", "journal_mode=WAL", "synchronous=NORMAL")
 
 
 def open_database(url: str, *, one_writer: bool = False) -> tuple[Engine, FileWatch | None]:
-    """Open a database whose errors show no values, and watch its files where it has some.
+    """Return a database whose errors show no values, and the watch of its files if it has any.
 
-    With `one_writer`, what begins in SQLite waits for who writes.
-
-    A server may have cut a connection, or have been started anew: one that waits is tried before it is used.
+    With `one_writer`, a transaction in SQLite waits for the current writer. A server may have closed an idle connection
+    or restarted, so a connection is tested before it is used.
     """
     engine = create_engine(url, hide_parameters=True, pool_pre_ping=not url.startswith("sqlite"))
     if engine.dialect.name != "sqlite":
@@ -36,7 +35,7 @@ def open_database(url: str, *, one_writer: bool = False) -> tuple[Engine, FileWa
 
 
 def _watched(engine: Engine, path: str) -> FileWatch:
-    """Make a file that nobody else can read, where there is none, and look after it whenever it is used."""
+    """Create the file with access for its user only, if it is missing, and check it whenever it is used."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     files = FileWatch(Path(path).resolve(), "server.database")

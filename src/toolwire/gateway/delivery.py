@@ -1,9 +1,10 @@
-"""A provider's answer on its way to the client: whole, as a stream, or as it comes.
+"""Delivery of a provider's answer to the client: as a whole, as a stream, or as it arrives.
 
 Rules of this file:
-- A page for people (a login, a proxy's error) is no answer of a model. Where another provider may be asked, neither is
-  an answer that begins with an error or cannot be read.
-- An answer that breaks off ends in the client's form of an error. One whose client is gone ends its provider's.
+- A page for people (a login, the error of a proxy) is no answer of a model. If another provider can be asked, an answer
+  that begins with an error or cannot be read is a failure as well.
+- An answer that breaks off ends with an error in the client's wire. If the client leaves, the gateway ends the
+  provider's request.
 """
 
 import asyncio
@@ -18,12 +19,14 @@ from msgspec.structs import replace
 from toolwire.dialects import Dialect
 from toolwire.encoding.finish import GAVE_UP
 from toolwire.errors import ToolwireError
-from toolwire.gateway.attempt import BRIEFLY, Attempt, Failure
-from toolwire.gateway.continuing import MOST, SeamedDecoder, comment, may_go_on, seam
-from toolwire.gateway.endings import Refused
-from toolwire.gateway.headers import coming_down, kind_of
+from toolwire.gateway.attempt import RETRY_DELAY, Attempt, Failure
+from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
+from toolwire.gateway.continuing import MAX_CONTINUATIONS, JoiningDecoder, may_continue, seam_comment, seam_loss
+from toolwire.gateway.errors import GatewayError
+from toolwire.gateway.headers import content_type_of, headers_to_client
+from toolwire.gateway.keepalive import KeepAlive
 from toolwire.gateway.masking import MaskedStream
-from toolwire.gateway.passing import (
+from toolwire.gateway.passthrough import (
     OtherAnswer,
     PassedStream,
     counts_in,
@@ -31,10 +34,8 @@ from toolwire.gateway.passing import (
     may_be_signed,
     signatures_of,
 )
-from toolwire.gateway.pulse import Pulse
 from toolwire.gateway.reports import header_of
-from toolwire.gateway.routes import Goal
-from toolwire.gateway.turn import JSON, Answering, Incoming, Served, Tools
+from toolwire.gateway.routes import Candidate
 from toolwire.translation.exchange import Exchange
 from toolwire.translation.exchange_answer import ExchangedStream
 from toolwire.translation.paths import stream_quirks, wants_stream
@@ -43,58 +44,65 @@ from toolwire.types import Error, ErrorEnd, Loss, MessageStart, Opaque, Part, Re
 from toolwire.wire.bodies import members_of, read_body
 from toolwire.wire.transport import AwaitedResponse, TransportError
 
-_BROKE = "the provider's answer broke off"
-_NO_ERROR = frozenset({b"null", b"false", b'""', b"{}"})
-_PART = 16_384  # bytes of an answer that are translated and sent at a time
-_COMMENTS = 4096  # bytes that are no word of an answer yet
+_BROKE_OFF = "the provider's answer broke off"
+_EMPTY_ERRORS = frozenset({b"null", b"false", b'""', b"{}"})
+_PART_BYTES = 16_384  # bytes of an answer that are translated and sent at once
+_COMMENT_BYTES = 4096  # bytes of comments after which an answer counts as begun
 
 
-class Leg(Struct):
-    """An answer of a provider that goes on with that of another."""
+class Continuation(Struct):
+    """The answer of a provider that continues the broken answer of another one.
 
-    goal: Goal
+    `settle` settles its estimate. `unsent_blanks` are the blanks at the end of the text that were not sent to it.
+    """
+
+    candidate: Candidate
     answer: AwaitedResponse
-    served: Served
+    outcome: RequestOutcome
     settle: Callable[[], None]
     losses: tuple[Loss, ...]
-    left: str
+    unsent_blanks: str
 
 
-_GoesOn = Callable[[Goal, str], Awaitable[Leg | None]]
-"""Asks who may go on with a text that broke off at a goal."""
+_ContinueAnswer = Callable[[Candidate, str], Awaitable[Continuation | None]]
+"""Asks another provider to continue the text that a candidate broke off."""
 
 
 class Delivery:
-    """The answer to one request, on its way to the client."""
+    """Delivers the answer of one provider to the client.
+
+    With `continue_answer`, another provider may continue a text that breaks off.
+    """
 
     def __init__(
         self,
         attempt: Attempt,
         answer: AwaitedResponse,
-        client: Answering,
-        served: Served,
-        goes_on: _GoesOn | None = None,
+        client: ResponseWriter,
+        outcome: RequestOutcome,
+        continue_answer: _ContinueAnswer | None = None,
     ) -> None:
         self.attempt: Attempt = attempt
         self.answer: AwaitedResponse = answer
-        self.client: Answering = client
-        self.served: Served = served
-        self.goes_on = goes_on
-        self.tools: Tools = attempt.tools
-        self.incoming: Incoming = attempt.incoming
+        self.client: ResponseWriter = client
+        self.outcome: RequestOutcome = outcome
+        self.continue_answer = continue_answer
+        self.context: GatewayContext = attempt.context
+        self.client_request: ClientRequest = attempt.client_request
         self.wire: Dialect = attempt.wire
-        self._begins = time.monotonic_ns()
-        self._secrets = attempt.tools.secrets_of(attempt.goal.provider)
-        self._masking = MaskedStream(self._secrets)  # of what is encoded
-        audit = attempt.tools.audit
-        self._holds = audit is not None and audit.stops and attempt.incoming.asked.action == "answer"
-        self._held, self._sent = b"", b"\n"  # the end of a stream, which waits for its record; what was sent last
+        self._headers_at = time.monotonic_ns()
+        self._secrets = attempt.context.secrets_of(attempt.candidate.provider)
+        self._masking = MaskedStream(self._secrets)  # masks the encoded answer
+        audit = attempt.context.audit
+        self._holds_end = audit is not None and audit.stops and attempt.client_request.endpoint.action == "answer"
+        self._held_end = b""  # the end of a stream, held until its calls are recorded
+        self._last_sent = b"\n"
 
     async def deliver(self) -> Failure | None:
-        """Give the answer to the client; what failed before its first byte is given back."""
+        """Deliver the answer. Return the failure if it failed before its first byte was sent to the client."""
         answer, exchange = self.answer, self.attempt.exchange
         streams = exchange.streams if exchange is not None else self._wants_stream()
-        self.served.status = 200
+        self.outcome.status = 200
         try:
             failure = await self._deliver(streams=streams)
             if failure is not None:
@@ -107,37 +115,47 @@ class Delivery:
         return None
 
     async def _deliver(self, *, streams: bool) -> Failure | None:
-        if not streams and self.incoming.asked.action != "other":
+        if not streams and self.client_request.endpoint.action != "other":
             return await self._deliver_whole()
-        first = await self._first()
+        first = await self._read_beginning()
         if isinstance(first, Failure):
-            self.served.answered = None
+            self.outcome.answered_by = None
             return first
         await (self._deliver_stream(first) if streams else self._deliver_other(first))
         return None
 
-    async def _first(self) -> bytes | Failure:
-        """Wait a while for the first words of an answer: before them, another provider can still be asked."""
+    async def _read_beginning(self) -> bytes | Failure:
+        """Wait a limited time for the first content of an answer.
+
+        Before it, the gateway can still ask another provider.
+        """
         first = b""
         try:
-            async with asyncio.timeout(self.tools.keep_alive):
-                while _says_nothing(first):
+            async with asyncio.timeout(self.context.keep_alive):
+                while _has_no_content(first):
                     if not (piece := await self.answer.aread()):
-                        return self.attempt.empty(self.answer, self.served)
+                        return self.attempt.empty_answer(self.answer, self.outcome)
                     first += piece
-            return self._no_answer(first, whole=False) or first
+            return self._failure_in(first, complete=False) or first
         except TimeoutError:
             return first
         except TransportError as problem:
             return self._broken_off(problem, len(first))
 
-    def _no_answer(self, data: bytes, *, whole: bool) -> Failure | None:
-        """Give what is wrong with the first bytes of an answer, or with all of one, where another may be asked."""
-        if not self.attempt.several or self.incoming.asked.action != "answer" or not (whole or b"error" in data):
+    def _failure_in(self, data: bytes, *, complete: bool) -> Failure | None:
+        """Return the failure if the first bytes of an answer, or a `whole` answer, are an error or cannot be read.
+
+        Return None if no other provider can be asked.
+        """
+        if (
+            not self.attempt.has_alternatives
+            or self.client_request.endpoint.action != "answer"
+            or not (complete or b"error" in data)
+        ):
             return None
-        provider, error = self.attempt.goal.provider, None
+        provider, error = self.attempt.candidate.provider, None
         try:
-            if whole:
+            if complete:
                 failed = _has_error(data)
                 error = provider.speaks().decode_error(None, read_error(data)) if failed else None
             else:
@@ -146,323 +164,350 @@ class Delivery:
                 error = first.error if isinstance(first, ErrorEnd) else None
         except ToolwireError:
             error = Error("server", f"the answer of {provider.name} cannot be read")
-            self.attempt.bill_failure(self.served, len(data))
-        return None if error is None else self.attempt.refused(replace(error, status=None))
+            self.attempt.bill_failure(self.outcome, len(data))
+        return None if error is None else self.attempt.failure_for(replace(error, status=None))
 
     def _wants_stream(self) -> bool:
-        """Whether what passes through comes as a stream."""
-        said = self.attempt.members.get("stream")
-        body = {} if said is None else {"stream": bytes(said) == b"true"}
-        return self.incoming.asked.action == "answer" and wants_stream(self.wire.DIALECT, body, self.incoming.path)
+        """Return True if the client wants a stream from a provider of its own wire."""
+        stream_member = self.attempt.members.get("stream")
+        body = {} if stream_member is None else {"stream": bytes(stream_member) == b"true"}
+        return self.client_request.endpoint.action == "answer" and wants_stream(
+            self.wire.DIALECT, body, self.client_request.path
+        )
 
-    def _head(self, kind: str) -> dict[str, str]:
-        """Give the headers of an answer: its kind, what its provider says, who answers, and what was lost."""
-        attempt, served = self.attempt, self.served
-        served.losses = attempt.request_losses
-        wires = f"{self.wire.DIALECT}>{attempt.goal.provider.dialect}"
-        new = self.tools.reports.new(self.incoming.owner, wires, served.losses) if served.losses else ()
-        head = {"content-type": kind, **coming_down(self.answer.headers, self._secrets)}
-        head["x-toolwire-model"] = attempt.goal.name
-        return {**head, "x-toolwire-losses": counted} if (counted := header_of(new)) else head
+    def _head(self, content_type: str) -> dict[str, str]:
+        """Return the headers of the answer: its content type, those of the provider, the model, and the losses."""
+        attempt, outcome = self.attempt, self.outcome
+        outcome.losses = attempt.request_losses
+        wires = f"{self.wire.DIALECT}>{attempt.candidate.provider.dialect}"
+        unreported = (
+            self.context.reports.new(self.client_request.owner, wires, outcome.losses) if outcome.losses else ()
+        )
+        head = {"content-type": content_type, **headers_to_client(self.answer.headers, self._secrets)}
+        head["x-toolwire-model"] = attempt.candidate.name
+        return {**head, "x-toolwire-losses": counted} if (counted := header_of(unreported)) else head
 
     async def _deliver_other(self, first: bytes) -> None:
-        """Give what is no answer of a model as it comes: vectors, sound, a stream of an older wire."""
-        served, send = self.served, self.client.send
-        kind = kind_of(self.answer.headers, JSON, self._secrets)
-        head = {"content-type": kind, "x-toolwire-model": self.attempt.goal.name}
-        await self.client.begin(200, {**head, **coming_down(self.answer.headers, self._secrets)})
-        heard, masking = OtherAnswer(self.wire, kind), MaskedStream(self._secrets)
+        """Deliver an answer that no model wrote as it arrives: vectors, audio, a stream of an older wire."""
+        outcome, send = self.outcome, self.client.send
+        content_type = content_type_of(self.answer.headers, JSON, self._secrets)
+        head = {"content-type": content_type, "x-toolwire-model": self.attempt.candidate.name}
+        await self.client.begin(200, {**head, **headers_to_client(self.answer.headers, self._secrets)})
+        passing, masking = OtherAnswer(self.wire, content_type), MaskedStream(self._secrets)
         try:
             while piece := first or await self.answer.aread():
                 first = b""
-                served.heard = heard.feed(piece)
+                outcome.characters = passing.feed(piece)
                 for part in _in_parts(masking.feed(piece)):
                     await send(part, True)
         except TransportError as problem:
-            raise Refused("server", f"{_BROKE}: {problem.kind}") from problem
-        served.usage, served.ending = heard.usage, "answer"
+            raise GatewayError("server", f"{_BROKE_OFF}: {problem.kind}") from problem
+        outcome.usage, outcome.ending = passing.usage, "answer"
         await send(masking.close(), False)
 
     async def _deliver_whole(self) -> Failure | None:
-        """Give an answer that comes in one piece."""
-        served, attempt = self.served, self.attempt
+        """Deliver an answer that is not streamed. Return the failure if nothing was sent to the client."""
+        outcome, attempt = self.outcome, self.attempt
         data = bytearray()
         try:
             while piece := await self.answer.aread():
                 data += piece
-                served.heard = _check_size(len(data), self.tools.bounds.bytes)
+                outcome.characters = _check_size(len(data), self.context.bounds.bytes)
         except TransportError as problem:
             broken = self._broken_off(problem, len(data))
-            return broken if self.goes_on is None else replace(broken, wait=BRIEFLY)  # it is asked for again
+            # Nothing was sent to the client: with `continue = true` the gateway retries the same provider.
+            return broken if self.continue_answer is None else replace(broken, wait=RETRY_DELAY)
         body = self._secrets.mask(bytes(data))
-        failure = self._no_answer(body, whole=True) if body.strip() else attempt.empty(self.answer, served)
+        failure = self._failure_in(body, complete=True) if body.strip() else attempt.empty_answer(self.answer, outcome)
         if failure is not None:
-            served.answered = None
+            outcome.answered_by = None
             return failure
         if attempt.exchange is None:
-            await self._read_aside(body)
-            kind = kind_of(self.answer.headers, JSON, self._secrets)
+            await self._read_metadata(body)
+            content_type = content_type_of(self.answer.headers, JSON, self._secrets)
         else:
-            translated = await self.tools.offloader.run(len(body), self._translated, attempt.exchange, body)
-            body, kind = self._secrets.mask(translated), JSON
-        head = self._head(kind)
+            translated = await self.context.offloader.run(len(body), self._translated, attempt.exchange, body)
+            body, content_type = self._secrets.mask(translated), JSON
+        head = self._head(content_type)
         head["content-length"] = str(len(body))
-        served.ending = served.ending or "answer"
-        served.heard = len(data) if served.usage is None else 0
+        outcome.ending = outcome.ending or "answer"
+        outcome.characters = len(data) if outcome.usage is None else 0
         with contextlib.suppress(ToolwireError):
-            _note_refusal(served, failed=served.usage is None and _has_error(data))
-        served.said = body if served.status == 200 else b""
-        await self._keep()
-        if served.status == 200:
+            _note_error_only(outcome, failed=outcome.usage is None and _has_error(data))
+        outcome.recorded_answer = body if outcome.status == 200 else b""
+        await self._store_memory_updates()
+        if outcome.status == 200:
             await self.client.end()
-        await self.client.begin(served.status, head)
+        await self.client.begin(outcome.status, head)
         await self.client.send(body, False)
         return None
 
     def _broken_off(self, problem: TransportError, size: int) -> Failure:
-        """Return what broke off an answer before the client has any of it. What was received is paid for."""
-        self.attempt.bill_failure(self.served, size)
-        return self.attempt.broke(problem)
+        """Return the failure for an answer that broke off before the client received any of it.
+
+        The provider may bill the received part.
+        """
+        self.attempt.bill_failure(self.outcome, size)
+        return self.attempt.connection_failure(problem)
 
     def _translated(self, exchange: Exchange, body: bytes) -> bytes:
-        """Translate a whole answer; one that cannot be read is the provider's error."""
-        served = self.served
+        """Translate a whole answer. If it cannot be read, return the error of the provider."""
+        outcome = self.outcome
         try:
-            read = read_body(body)
-            encoded = exchange.response(read)
+            parsed = read_body(body)
+            encoded = exchange.response(parsed)
         except ToolwireError as problem:
-            served.status, served.ending = 502, "error"
+            outcome.status, outcome.ending = 502, "error"
             return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
-        served.usage = exchange.usage
-        if exchange.failed or (read.get("error") and not exchange.choices):
-            reply = exchange.error(200, read) if read.get("error") else self.wire.encode_error(GAVE_UP)
-            served.status, served.ending = reply.status, "error"
+        outcome.usage = exchange.usage
+        if exchange.failed or (parsed.get("error") and not exchange.choices):
+            reply = exchange.error(200, parsed) if parsed.get("error") else self.wire.encode_error(GAVE_UP)
+            outcome.status, outcome.ending = reply.status, "error"
             return reply.json
         self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)
         if self.wire.TRAITS.has_durations:
-            return msgspec.json.encode({**encoded.body, **self._taken()})
+            return msgspec.json.encode({**encoded.body, **self._durations()})
         return encoded.json
 
-    def _taken(self) -> dict[str, int]:
-        """Give the nanoseconds that an answer took: clients of Ollama divide by them."""
+    def _durations(self) -> dict[str, int]:
+        """Return how many nanoseconds the answer took. Clients of Ollama divide by these values."""
         now, began = time.monotonic_ns(), self.attempt.began
-        waited, spoke = self._begins - began, now - self._begins
-        return {"total_duration": now - began, "prompt_eval_duration": waited, "eval_duration": spoke}
+        until_headers, after_headers = self._headers_at - began, now - self._headers_at
+        return {"total_duration": now - began, "prompt_eval_duration": until_headers, "eval_duration": after_headers}
 
-    async def _read_aside(self, body: bytes) -> None:
-        """Read what an answer that passes says of its cost, and who signed it."""
-        if self.incoming.asked.action != "answer":
+    async def _read_metadata(self, body: bytes) -> None:
+        """Read the usage and the signatures of an answer that passes unchanged."""
+        if self.client_request.endpoint.action != "answer":
             return
-        whole = self.attempt.shares_wire and may_be_signed(body)
+        has_signatures = self.attempt.shares_wire and may_be_signed(body)
         try:
-            response = await self.tools.offloader.run(len(body), self._decoded, body, whole)
+            response = await self.context.offloader.run(len(body), self._decoded, body, has_signatures)
         except (ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
             return
-        self.served.usage = response.usage
-        await self._note_maker(response.message.parts)
+        self.outcome.usage = response.usage
+        await self._note_signatures(response.message.parts)
 
-    def _decoded(self, body: bytes, whole: bool) -> Response:
-        return self.wire.decode_response(msgspec.json.decode(body) if whole else counts_in(body))
+    def _decoded(self, body: bytes, has_signatures: bool) -> Response:
+        return self.wire.decode_response(msgspec.json.decode(body) if has_signatures else counts_in(body))
 
-    async def _note_maker(self, parts: list[Part]) -> None:
-        """Remember who has signed what stands in an answer, where others speak its wire too."""
+    async def _note_signatures(self, parts: list[Part]) -> None:
+        """Store which provider signed the parts, if several providers speak its wire."""
         if self.attempt.shares_wire:
-            maker = self.attempt.goal.provider.name.encode()
-            pairs = [(mark, maker) for mark in signatures_of(parts)]
+            provider_name = self.attempt.candidate.provider.name.encode()
+            pairs = [(digest, provider_name) for digest in signatures_of(parts)]
             if pairs:
-                await self.tools.memory.keep(self.incoming.owner, pairs)
+                await self.context.memory.keep(self.client_request.owner, pairs)
 
-    async def _keep(self) -> None:
-        """Keep what an answer has that its client's wire has no place for."""
+    async def _store_memory_updates(self) -> None:
+        """Store the values of the answer that the client's wire cannot carry, such as signatures."""
         exchange = self.attempt.exchange
         if exchange is not None and exchange.memory_updates:
-            await self.tools.memory.keep(self.incoming.owner, exchange.memory_updates)
+            await self.context.memory.keep(self.client_request.owner, exchange.memory_updates)
 
     async def _deliver_stream(self, first: bytes) -> None:
-        """Give an answer that comes in pieces."""
-        served, seams, attempt = self.served, await self._seams(), self.attempt
-        shown = attempt.exchange
+        """Deliver an answer that is streamed."""
+        outcome, joining, attempt = self.outcome, await self._joining_decoder(), self.attempt
+        exchange = attempt.exchange
         array = stream_quirks(self.wire.DIALECT, {}, attempt.full_path).get("stream_array", False)
         stream: ExchangedStream | PassedStream
-        stream = PassedStream(self.wire, array=array) if shown is None else shown.stream()
+        stream = PassedStream(self.wire, array=array) if exchange is None else exchange.stream()
         if isinstance(stream, ExchangedStream) and self.wire.TRAITS.has_durations:
-            stream.at_end = lambda: Opaque(self.wire.DIALECT, self._taken())
-        pulse = await self._begin_stream(first, JSON if array else self.wire.TRAITS.stream_type)
+            stream.at_end = lambda: Opaque(self.wire.DIALECT, self._durations())
+        keepalive = await self._begin_stream(first, JSON if array else self.wire.TRAITS.stream_type)
         finished = False
         try:
-            if seams is not None and isinstance(stream, ExchangedStream):
-                stream.decoder = seams
-                stream, problem = await self._hand_on_seamed(first, stream, seams, pulse)
+            if joining is not None and isinstance(stream, ExchangedStream):
+                stream.decoder = joining
+                stream, problem = await self._forward_joined(first, stream, joining, keepalive)
             else:
-                problem = await self._hand_on(self.answer, first, stream, pulse)
+                problem = await self._forward_answer(self.answer, first, stream, keepalive)
             finished = problem is None
         finally:
-            pulse.stop()
-            self._note_received(stream, seams, finished=finished)
-        error = None if problem is None else Error("server", f"{_BROKE}: {problem.kind}", code="incomplete")
+            keepalive.stop()
+            self._note_received(stream, joining, finished=finished)
+        error = None if problem is None else Error("server", f"{_BROKE_OFF}: {problem.kind}", code="incomplete")
         last = stream.close(error)
-        if seams is None:
-            _note(stream, served, finished=not stream.broken)
-        if self.tools.audit is not None:
-            served.said = stream.parts if seams is None else seams.parts
-        served.ending = "broke off" if stream.broken else "continued" if served.legs else "answer"
-        served.losses = (*served.losses, *stream.losses)
+        if joining is None:
+            _note_stream(stream, outcome, finished=not stream.broken)
+        if self.context.audit is not None:
+            outcome.recorded_answer = stream.parts if joining is None else joining.parts
+        outcome.ending = "broke off" if stream.broken else "continued" if outcome.continuations else "answer"
+        outcome.losses = (*outcome.losses, *stream.losses)
         if last is None:
-            raise Refused("server", f"{_BROKE} where no word can follow")
+            raise GatewayError("server", f"{_BROKE_OFF} in the middle of an event")
         if attempt.passes:
-            await self._note_maker(stream.parts if seams is None else seams.parts)
-        await self._keep()
+            await self._note_signatures(stream.parts if joining is None else joining.parts)
+        await self._store_memory_updates()
         await self._end_stream(self._masking.feed(last) + self._masking.close(), array=array)
 
     async def _end_stream(self, last: bytes, *, array: bool) -> None:
-        """Send the end of a stream; it is an error if the calls of the answer have to be recorded and cannot be."""
+        """Send the end of a stream. It is an error if the calls of the answer must be recorded and cannot be."""
         try:
             await self.client.end()
-        except Refused as refused:
-            if array or not self._sent.endswith(b"\n"):
+        except GatewayError as rejection:
+            if array or not self._last_sent.endswith(b"\n"):
                 raise
-            self.served.ending = "broke off"
-            await self.client.send(error_frames(self.wire, refused.error), False)
+            self.outcome.ending = "broke off"
+            await self.client.send(error_frames(self.wire, rejection.error), False)
         else:
-            await self.client.send(self._held + last, False)
+            await self.client.send(self._held_end + last, False)
 
     def _note_received(
-        self, stream: ExchangedStream | PassedStream, seams: SeamedDecoder | None, *, finished: bool
+        self, stream: ExchangedStream | PassedStream, joining: JoiningDecoder | None, *, finished: bool
     ) -> None:
-        """Note what was received by the time at which a stream ended, or its client left."""
-        if self.tools.audit is not None:
-            self.served.said = stream.parts if seams is None else seams.parts
-        if seams is None:
-            _note(stream, self.served, finished=finished)
-            _note_refusal(self.served, failed=stream.failed and not self.served.heard)
+        """Note what was received when the stream ended or the client left."""
+        if self.context.audit is not None:
+            self.outcome.recorded_answer = stream.parts if joining is None else joining.parts
+        if joining is None:
+            _note_stream(stream, self.outcome, finished=finished)
+            _note_error_only(self.outcome, failed=stream.failed and not self.outcome.characters)
 
-    async def _begin_stream(self, first: bytes, usual: str) -> Pulse:
-        """Send the head of a stream; `usual` is its content type, where the provider's own is of another wire."""
-        shown = self.attempt.exchange
-        head = self._head(kind_of(self.answer.headers, usual, self._secrets) if shown is None else usual)
+    async def _begin_stream(self, first: bytes, usual: str) -> KeepAlive:
+        """Send the head of a stream. `usual` is the content type in the client's wire."""
+        exchange = self.attempt.exchange
+        head = self._head(content_type_of(self.answer.headers, usual, self._secrets) if exchange is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
-        waiting = None if shown is None else self.wire.TRAITS.keep_alive or None
-        if waiting is not None and _says_nothing(first):  # `_first` has waited as long as the pulse does
-            await self.client.send(waiting, True)
-        return Pulse(self.tools.keep_alive, self.client, waiting)
+        signal = None if exchange is None else self.wire.TRAITS.keep_alive or None
+        if signal is not None and _has_no_content(first):  # `_first` has waited as long as a keepalive does
+            await self.client.send(signal, True)
+        return KeepAlive(self.context.keep_alive, self.client, signal)
 
-    async def _hand_on(
-        self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse
+    async def _forward_answer(
+        self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, keepalive: KeepAlive
     ) -> TransportError | None:
-        """Forward an answer, piece by piece; return what broke it off."""
-        size, read, broke = 0, answer.aread, None
-        masking = MaskedStream(self.tools.secrets_of(self.attempt.goal.provider))
+        """Forward an answer piece by piece. Return the error if it breaks off."""
+        size, read, problem = 0, answer.aread, None
+        masking = MaskedStream(self.context.secrets_of(self.attempt.candidate.provider))
         try:
             while piece := first or await read():
                 first = b""
-                size = _check_size(size + len(piece), self.tools.bounds.bytes)
+                size = _check_size(size + len(piece), self.context.bounds.bytes)
                 for part in _in_parts(masking.feed(piece)):
-                    await self._forward(part, stream, pulse)
-        except TransportError as problem:
-            broke = problem
-        if left := masking.close():
-            await self._forward(left, stream, pulse)
-        return broke
+                    await self._forward_part(part, stream, keepalive)
+        except TransportError as error:
+            problem = error
+        if last_part := masking.close():
+            await self._forward_part(last_part, stream, keepalive)
+        return problem
 
-    async def _forward(self, part: bytes, stream: ExchangedStream | PassedStream, pulse: Pulse) -> None:
-        """Send what a part of the provider's answer says in the client's wire, unless its end is held back."""
-        said = stream.feed(part)
-        if not said:
+    async def _forward_part(self, part: bytes, stream: ExchangedStream | PassedStream, keepalive: KeepAlive) -> None:
+        """Translate a part of the provider's answer and send it, unless the end of the stream is held back."""
+        translated = stream.feed(part)
+        if not translated:
             return
-        pulse.beat()
-        said = said if isinstance(stream, PassedStream) else self._masking.feed(said)
-        if not (self._holds and self._hold(stream, said)):
-            await pulse.client.send(said, True)
+        keepalive.note_activity()
+        translated = translated if isinstance(stream, PassedStream) else self._masking.feed(translated)
+        if not (self._holds_end and self._hold_end(stream, translated)):
+            await keepalive.client.send(translated, True)
 
-    def _hold(self, stream: ExchangedStream | PassedStream, said: bytes) -> bool:
-        """Hold the end of a stream back until its calls are recorded; return True if these bytes belong to it."""
+    def _hold_end(self, stream: ExchangedStream | PassedStream, translated: bytes) -> bool:
+        """Hold the end of a stream until its calls are recorded. Return True if `translated` belongs to the end."""
         field = self.wire.TRAITS.ending_field
-        ends = stream.whole or (field != b"" and field in said)
-        if ends or self._held:
-            self._held += said
+        ends = stream.whole or (field != b"" and field in translated)
+        if ends or self._held_end:
+            self._held_end += translated
             return True
-        self._sent = said
+        self._last_sent = translated
         return False
 
-    async def _seams(self) -> SeamedDecoder | None:
-        """Give what reads an answer that others may go on with, where the route says so and the request allows it."""
-        if self.goes_on is None:
+    async def _joining_decoder(self) -> JoiningDecoder | None:
+        """Return a decoder that can join the answers of several providers.
+
+        Return None if the route or the request does not allow that.
+        """
+        if self.continue_answer is None:
             return None
         attempt = self.attempt
         with contextlib.suppress(ToolwireError):
-            shown = attempt.exchange or await attempt.exchange_with(attempt.goal)
-            if may_go_on(shown.request):
-                attempt.exchange = shown
-                return SeamedDecoder(shown.target.decode_stream())
+            exchange = attempt.exchange or await attempt.exchange_with(attempt.candidate)
+            if may_continue(exchange.request):
+                attempt.exchange = exchange
+                return JoiningDecoder(exchange.target.decode_stream())
         return None
 
-    async def _hand_on_seamed(
-        self, first: bytes, stream: ExchangedStream, seams: SeamedDecoder, pulse: Pulse
+    async def _forward_joined(
+        self, first: bytes, stream: ExchangedStream, joining: JoiningDecoder, keepalive: KeepAlive
     ) -> tuple[ExchangedStream, TransportError | None]:
-        """Hand an answer on, and have others go on with a text that breaks off; give what breaks off at last."""
-        attempt, answer, served = self.attempt, self.answer, self.served
-        now, settle, words = served, _nothing, b""
+        """Forward an answer, and have other providers continue a text that breaks off. Return the last error."""
+        attempt, answer, outcome = self.attempt, self.answer, self.outcome
+        current, settle, pending = outcome, _nothing, b""
         while True:
             try:
-                if words:
-                    await pulse.client.send(words, True)
-                problem = await self._hand_on(answer, first, stream, pulse)
-                broke = seams.breaks() and (problem is None or problem.kind != "too_long")
-                now.ending = "" if broke else "answer"
+                if pending:
+                    await keepalive.client.send(pending, True)
+                problem = await self._forward_answer(answer, first, stream, keepalive)
+                broken = joining.can_be_continued() and (problem is None or problem.kind != "too_long")
+                current.ending = "" if broken else "answer"
             finally:
-                now.usage, now.heard = seams.usage, seams.heard
-                _note_refusal(now, failed=seams.failed and not seams.heard)
+                current.usage, current.characters = joining.usage, joining.characters
+                _note_error_only(current, failed=joining.failed and not joining.characters)
                 settle()
                 await answer.aclose()
-            text = seams.text
-            if self.goes_on is None or not broke or text is None or len(served.legs) == MOST:
+            text = joining.text
+            if (
+                self.continue_answer is None
+                or not broken
+                or text is None
+                or len(outcome.continuations) == MAX_CONTINUATIONS
+            ):
                 return stream, problem
-            leg = await self.goes_on(attempt.goal, self._secrets.mask_text(text))
-            if leg is None:
+            continuation = await self.continue_answer(attempt.candidate, self._secrets.mask_text(text))
+            if continuation is None:
                 return stream, problem
-            told = seam(attempt.goal, leg.goal, text)
-            served.losses, served.legs = (*served.losses, *leg.losses, told), (*served.legs, leg.served)
-            answer, first, now, settle = leg.answer, b"", leg.served, leg.settle
-            attempt.goal, attempt.exchange = leg.goal, await attempt.exchange_with(leg.goal)
-            self._secrets |= self.tools.secrets_of(leg.goal.provider)
+            loss = seam_loss(attempt.candidate, continuation.candidate, text)
+            outcome.losses, outcome.continuations = (
+                (*outcome.losses, *continuation.losses, loss),
+                (*outcome.continuations, continuation.outcome),
+            )
+            answer, first, current, settle = continuation.answer, b"", continuation.outcome, continuation.settle
+            attempt.candidate, attempt.exchange = (
+                continuation.candidate,
+                await attempt.exchange_with(continuation.candidate),
+            )
+            self._secrets |= self.context.secrets_of(continuation.candidate.provider)
             self._masking = MaskedStream(self._secrets)
-            said = stream.encode_events(seams.join(attempt.exchange.target.decode_stream(), leg.left))
-            stream = attempt.exchange.stream(stream, seams.begun)
-            words = self._masking.feed(said + comment(self.wire, told))
+            joined = stream.encode_events(
+                joining.join(attempt.exchange.target.decode_stream(), continuation.unsent_blanks)
+            )
+            stream = attempt.exchange.stream(stream, joining.events_so_far)
+            pending = self._masking.feed(joined + seam_comment(self.wire, loss))
 
 
 def _in_parts(piece: bytes) -> Iterable[bytes]:
-    """Cut a large piece: what is written of it is held until a slow client has read it."""
-    if len(piece) <= _PART:
+    """Cut a large piece, because the translation of a part is held until a slow client has read it."""
+    if len(piece) <= _PART_BYTES:
         return (piece,)
-    return (piece[start : start + _PART] for start in range(0, len(piece), _PART))
+    return (piece[start : start + _PART_BYTES] for start in range(0, len(piece), _PART_BYTES))
 
 
 def _nothing() -> None:
     """Settle nothing: the first answer is settled with its request."""
 
 
-def _note(stream: ExchangedStream | PassedStream, served: Served, *, finished: bool) -> None:
-    """Note what a stream has said so far; who leaves once all is said has an answer."""
-    served.usage, served.ending = stream.usage, "answer" if stream.whole else ""
-    if not finished or served.usage is None:
-        counted = stream.words if isinstance(stream, PassedStream) else 0
-        served.heard = counted + _length(stream.parts)
+def _note_stream(stream: ExchangedStream | PassedStream, outcome: RequestOutcome, *, finished: bool) -> None:
+    """Note the usage and the ending of a stream.
+
+    If the client left after the whole answer was sent, the answer is complete.
+    """
+    outcome.usage, outcome.ending = stream.usage, "answer" if stream.whole else ""
+    if not finished or outcome.usage is None:
+        text_characters = stream.words if isinstance(stream, PassedStream) else 0
+        outcome.characters = text_characters + _count_characters(stream.parts)
 
 
-def _note_refusal(served: Served, *, failed: bool) -> None:
-    """Note that an answer was nothing but an error: it costs nothing, whatever its status."""
-    if failed and served.usage is None:
-        served.answered = None
+def _note_error_only(outcome: RequestOutcome, *, failed: bool) -> None:
+    """Note that the provider sent only an error. It costs nothing, whatever its status was."""
+    if failed and outcome.usage is None:
+        outcome.answered_by = None
 
 
 def _has_error(data: bytes | bytearray) -> bool:
     """Return True if a whole answer is an error."""
-    return bytes(members_of(bytes(data)).get("error") or b"null") not in _NO_ERROR
+    return bytes(members_of(bytes(data)).get("error") or b"null") not in _EMPTY_ERRORS
 
 
-def _length(parts: Iterable[Part]) -> int:
-    """Count the characters that a model has written."""
+def _count_characters(parts: Iterable[Part]) -> int:
+    """Count the characters that the model has written."""
     length = 0
     for part in parts:
         match part:
@@ -473,10 +518,10 @@ def _length(parts: Iterable[Part]) -> int:
     return length
 
 
-def _says_nothing(first: bytes) -> bool:
-    """Return True if an answer has begun with blanks and comments alone."""
-    words = first.lstrip()
-    return len(first) < _COMMENTS and (not words or (words[:1] == b":" and b"data:" not in words))
+def _has_no_content(first: bytes) -> bool:
+    """Return True if an answer has begun with only blanks and comments."""
+    content = first.lstrip()
+    return len(first) < _COMMENT_BYTES and (not content or (content[:1] == b":" and b"data:" not in content))
 
 
 def _check_size(size: int, most: int) -> int:

@@ -24,7 +24,7 @@ class StoredEntry(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The outcome of an addition: which of its names the entry has already, and whether there is such an entry."""
+    """The outcome of an addition: if there is such an entry (`found`), and which names it has already (`taken`)."""
 
     found: bool = True
     too_long: bool = False
@@ -32,7 +32,7 @@ class Appended(NamedTuple):
 
     @property
     def is_added(self) -> bool:
-        """Whether the items were added."""
+        """True if the items were added."""
         return self.found and not self.too_long and not self.taken
 
 

@@ -100,7 +100,7 @@ class Estimate(Struct, frozen=True):
 
 
 class Admission(Struct, frozen=True):
-    """A request that waits to be admitted. `number` names it within its process."""
+    """A request to admit. `number` identifies it within its process."""
 
     number: int
     estimates: tuple[Estimate, ...]
@@ -121,7 +121,7 @@ class LimitLedger:
             _TABLES.create_all(connection)
 
     def check(self) -> None:
-        """Raise if the files of the database were removed, moved or replaced: what is written would be lost."""
+        """Raise an error if the files of the database were removed, moved or replaced: writes would be lost."""
         if self._files is not None:
             self._files.check()
 
@@ -276,7 +276,7 @@ def _bounded(amount: int) -> int:
 
 
 def _bound_locks(connection: Any, _record: Any) -> None:
-    """Have PostgreSQL end what a paused process left open, and nobody wait for long: others go on."""
+    """Make PostgreSQL end the transaction of a paused process, and limit the wait for a lock."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET idle_in_transaction_session_timeout = {_STUCK_MS}")
         cursor.execute(f"SET lock_timeout = {_LOCKED_MS}")

@@ -1,18 +1,18 @@
-r"""What the settings of a provider hold in secret, masked in everything that the provider answers.
+"""Masking of a provider's configured secrets in everything that the provider answers.
 
 Rules of this file:
-- The key is a secret from 20 characters on: a shorter one, such as `EMPTY`, may be a word of an answer. In an error it
+- The key is a secret from 20 characters on. A shorter one, such as `EMPTY`, may be a word of an answer. In an error it
   is a secret from 3 characters on.
-- The value of a configured header, or of a member of the query, is a secret from 20 characters on. It is one from 8
-  characters on where its name ends with a word such as `key`, `token`, `auth`, `secret` or `cookie`, or where it begins
-  with `Bearer` or `Basic`. The values of headers that every server may know, such as `user-agent`, are none.
+- The value of a configured header or of a query parameter is a secret from 20 characters on. It is one from 8
+  characters on if its name ends with a word such as `key`, `token`, `auth`, `secret` or `cookie`, or if it begins with
+  `Bearer` or `Basic`. The values of headers that every server may know, such as `user-agent`, are not secrets.
 - The password of the proxy is a secret from 8 characters on.
 - A value with several parts (`Bearer TOKEN`, `Basic BASE64`, `a=b; c=d`) is a secret as a whole and in its parts.
-- A secret is masked as it is and encoded (Base64, hex, of an URL, of JSON, of HTML, backwards), also where two pieces
-  cut it. Characters that JSON spells as `\u0041` are read as what they are.
-- A stream is masked before it is decoded and after it is encoded: what a provider spells out over several events is
-  masked where the gateway puts it together, as in `response.completed` and in a stored answer. The single events
-  still show their single characters.
+- A secret is masked as it is and encoded (Base64, hex, of an URL, of JSON, of HTML, backwards), also if two pieces cut
+  it. Characters that JSON escapes as `\u0041` are unescaped for the comparison.
+- A stream is masked before it is decoded and after it is encoded. So a secret that a provider sends letter by letter is
+  masked where the gateway joins the letters, as in `response.completed` and in a stored response. The single events
+  still contain the single letters.
 """
 
 import base64
@@ -28,7 +28,7 @@ from toolwire.scrubbing import HIDDEN, LONG, Known
 from toolwire.scrubbing.forms import fold, folded_offsets
 
 _MASK = HIDDEN.encode()
-_NO_WORD = 20  # characters; what is shorter may be a word of an answer
+_LEAST_SECRET = 20  # characters; what is shorter may be a word of an answer
 _SECRET_NAME = re.compile(
     r"(?:^|[-_.])(?:[a-z]*key|[a-z]*token|auth|authorization|authentication|[a-z]*secret|pass|passwd|pwd|[a-z]*password"
     r"|passphrase|credentials?|cookie|session|signature|jwt)$",
@@ -41,14 +41,14 @@ _OPEN_NAMES = frozenset(
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest) ", re.IGNORECASE)
 _APART = re.compile(r"[\s;,]+")
 _GRAM = 8
-_LESSONS = 32  # times that a stream is looked at for what its pieces have in common
+_MAX_LESSONS = 32  # times that a stream is looked at for what its pieces have in common
 _ESCAPED = re.compile(rb"\\u00[2-7]")
 _ESCAPE_BEGUN = re.compile(rb"\\(?:u00[2-7]|(?:u(?:0(?:0[2-7]?)?)?)?\Z)")
 _SPELLED = 6  # bytes of a character that JSON spells
 
 
 class ProviderSecrets:
-    """Secrets of a provider, in each form in which an answer may repeat them."""
+    """The secrets of a provider, in each form in which an answer may repeat them."""
 
     __slots__ = (
         "_any",
@@ -91,16 +91,16 @@ class ProviderSecrets:
         return self._mask_spelled(self._in_errors.sub(_MASK, data))
 
     def _mask_spelled(self, data: bytes) -> bytes:
-        """Mask secrets whose characters are spelled as in JSON, URLs or HTML, or stand in another case."""
+        """Mask secrets whose characters are escaped as in JSON, URLs or HTML, or that are in another case."""
         text = data.decode("latin-1")
         folded = fold(text) if self._loose else ""
         present = [form for form in self._loose if form in folded]
         if not present:
             return data
         starts, ends = folded_offsets(text)
-        places = [found.span() for form in present for found in re.finditer(re.escape(form), folded)]
+        spans = [match.span() for form in present for match in re.finditer(re.escape(form), folded)]
         last = len(folded)
-        for first, end in sorted(places, reverse=True):
+        for first, end in sorted(spans, reverse=True):
             if end <= last:
                 text, last = text[: starts[first]] + HIDDEN + text[ends[end - 1] :], first
         return text.encode("latin-1")
@@ -115,45 +115,45 @@ class ProviderSecrets:
 
     def split(self, data: bytes) -> tuple[bytes, bytes]:
         """Return what is complete of an answer, masked, and the end that may be the beginning of a secret."""
-        cut = len(data) - self._begun(data)
-        for found in self._any.finditer(data) if cut < len(data) else ():
-            if found.end() > cut > found.start():
-                cut = len(data) - self._begun(data[found.end() :])
+        cut = len(data) - self._partial_length(data)
+        for match in self._any.finditer(data) if cut < len(data) else ():
+            if match.end() > cut > match.start():
+                cut = len(data) - self._partial_length(data[match.end() :])
         return self.mask(data[:cut]), data[cut:]
 
-    def _begun(self, data: bytes) -> int:
+    def _partial_length(self, data: bytes) -> int:
         """Return how many bytes at the end of `data` may be the beginning of a secret."""
         if not self._forms or data.endswith(b"\n"):
             return 0
         tail = data[-self._longest + 1 :]
         ends = (tail[start.start() :] for start in self._starts.finditer(tail))
-        begun = next((len(end) for end in ends if self._begins(end)), 0)
+        length = next((len(end) for end in ends if self._begins(end)), 0)
         line = data[-self._window :].rpartition(b"\n")[2]
         escape = _ESCAPE_BEGUN.search(line)
-        return begun if escape is None else max(begun, len(line) - max(0, escape.start() - self._longest))
+        return length if escape is None else max(length, len(line) - max(0, escape.start() - self._longest))
 
     def _begins(self, end: bytes) -> bool:
         return any(len(form) > len(end) and form.startswith(end) for form in self._forms)
 
 
 class MaskedStream:
-    """Masks secrets in an answer that comes in pieces, also where two of them cut a secret.
+    """Masks secrets in an answer that arrives in pieces, also if two pieces cut a secret.
 
-    The pieces of a stream mostly begin and end alike. What two clean pieces had in common, up to a quote, is not
-    searched again: no secret has a quote in it.
+    The pieces of a stream mostly begin and end alike. The common part of two clean pieces, up to a quote, is not
+    searched again: no secret contains a quote.
     """
 
-    __slots__ = ("_before", "_begin", "_end", "_left", "_lessons", "_search", "_secrets")
+    __slots__ = ("_before", "_begin", "_end", "_lessons", "_pending", "_search", "_secrets")
 
     def __init__(self, secrets: ProviderSecrets) -> None:
         self._secrets, self._search = secrets, secrets.search
-        self._left = self._before = self._begin = self._end = b""
-        self._lessons = 0 if secrets.have_quotes else _LESSONS
+        self._pending = self._before = self._begin = self._end = b""
+        self._lessons = 0 if secrets.have_quotes else _MAX_LESSONS
 
     def feed(self, piece: bytes) -> bytes:
         """Return what is complete by now, masked."""
-        if self._left or not piece.endswith(b"\n"):
-            ready, self._left = self._secrets.split(self._left + piece)
+        if self._pending or not piece.endswith(b"\n"):
+            ready, self._pending = self._secrets.split(self._pending + piece)
             return ready
         first, last = len(self._begin), len(piece) - len(self._end)
         if 0 < first < last and piece.startswith(self._begin) and piece.endswith(self._end):
@@ -174,28 +174,28 @@ class MaskedStream:
 
     def close(self) -> bytes:
         """Return what waits at the end of the answer."""
-        left, self._left = self._left, b""
-        return self._secrets.mask(left)
+        pending, self._pending = self._pending, b""
+        return self._secrets.mask(pending)
 
 
-def _common(one: bytes, other: bytes) -> int:
-    """Return how many bytes two texts begin with alike."""
-    low, high = 0, min(len(one), len(other))
+def _common(first: bytes, second: bytes) -> int:
+    """Return the length of the common beginning of two texts."""
+    low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
+        low, high = (middle, high) if first.startswith(second[:middle]) else (low, middle - 1)
     return low
 
 
 def secrets_of(provider: Provider, proxy: str = "") -> ProviderSecrets:
-    """Return the secrets in the settings of a provider, and in the address of the proxy that leads to it."""
+    """Return the secrets in the settings of a provider, and in the address of the proxy."""
     pairs = (*provider.headers.items(), *provider.query.items())
     return _secrets(key_of(provider), pairs, proxy)
 
 
 @lru_cache(256)
 def _secrets(key: str, pairs: tuple[tuple[str, str], ...], proxy: str) -> ProviderSecrets:
-    texts = [key] if len(key) >= _NO_WORD else []
+    texts = [key] if len(key) >= _LEAST_SECRET else []
     return ProviderSecrets([*texts, *_configured(dict(pairs)), *_of_proxy(proxy)], key)
 
 
@@ -203,7 +203,7 @@ def _configured(values: Mapping[str, str]) -> Iterator[str]:
     """Yield the secrets in configured headers, or in a query."""
     for name, value in values.items():
         if name.lower() not in _OPEN_NAMES:
-            shortest = LONG if _SECRET_NAME.search(name) or _SCHEME.match(value) else _NO_WORD
+            shortest = LONG if _SECRET_NAME.search(name) or _SCHEME.match(value) else _LEAST_SECRET
             yield from (part for part in _parts(value) if len(part) >= shortest)
 
 

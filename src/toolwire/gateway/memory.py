@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct, field
 
 from toolwire.errors import MissingExtra, StoreFailed
-from toolwire.gateway.endings import Refused
 from toolwire.gateway.entries import Appended, Item, StoredEntry, bytes_of, bytes_of_item, column_key
+from toolwire.gateway.errors import GatewayError
 
 _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 60.0
@@ -118,8 +118,8 @@ class ProcessMemory:
         """Return the learned values of these keys."""
         if not self._owners:
             return {}
-        found = ((key, self._use(owner, key)) for key in keys)
-        return {key: stored.value for key, stored in found if stored is not None}
+        entries = ((key, self._use(owner, key)) for key in keys)
+        return {key: stored.value for key, stored in entries if stored is not None}
 
     async def keep(self, owner: str, pairs: Iterable[tuple[str, bytes]]) -> None:
         """Store learned values."""
@@ -146,11 +146,11 @@ class ProcessMemory:
     async def read_named(self, owner: str, names: Sequence[str]) -> list[tuple[bytes, list[str]]]:
         """Return the values of the entries that have pointers of these names, each with its names."""
         pointers = self._owners[owner].pointers if owner in self._owners else {}
-        found: dict[str, list[str]] = {}
+        names_by_key: dict[str, list[str]] = {}
         for name in names:
             if name in pointers:
-                found.setdefault(pointers[name], []).append(name)
-        used = ((self._use(owner, key), of_entry) for key, of_entry in found.items())
+                names_by_key.setdefault(pointers[name], []).append(name)
+        used = ((self._use(owner, key), of_entry) for key, of_entry in names_by_key.items())
         return [(stored.value, of_entry) for stored, of_entry in used if stored is not None]
 
     async def write(self, owner: str, key: str, entry: StoredEntry) -> bool:
@@ -310,8 +310,8 @@ class StoredMemory:
 
     async def read(self, owner: str, key: str, *, items: bool = False) -> StoredEntry | None:
         """Return an entry as it is now."""
-        found: StoredEntry | None = await self._need(self._reading, self._read, owner, column_key(key), items)
-        return found
+        entry: StoredEntry | None = await self._need(self._reading, self._read, owner, column_key(key), items)
+        return entry
 
     async def read_chain(self, owner: str, key: str) -> list[bytes]:
         """Return the value of an entry, and those of the entries that it continues."""
@@ -321,8 +321,8 @@ class StoredMemory:
     async def read_named(self, owner: str, names: Sequence[str]) -> list[tuple[bytes, list[str]]]:
         """Return the values of the entries that have pointers of these names, each with its names."""
         wanted = {column_key(name): name for name in names}
-        found: list[tuple[bytes, list[str]]] = await self._need(self._reading, self._read_named, owner, wanted)
-        return found
+        values: list[tuple[bytes, list[str]]] = await self._need(self._reading, self._read_named, owner, wanted)
+        return values
 
     async def write(self, owner: str, key: str, entry: StoredEntry) -> bool:
         """Store an entry. Return False if it is larger than what one owner may hold."""
@@ -368,7 +368,9 @@ class StoredMemory:
             return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
         except self._failures as problem:
             _log.error("the memory's database failed: %s", _first_line(problem))
-            raise Refused("overloaded", "the stored content cannot be reached now", retry_after=5) from problem
+            raise GatewayError(
+                "overloaded", "stored turns cannot be read now: the database does not answer", retry_after=5
+            ) from problem
 
     async def _try(self, thread: ThreadPoolExecutor, work: Callable[..., Any], *args: Any) -> Any:
         """Do work that a request can go without. Return None if the database fails."""

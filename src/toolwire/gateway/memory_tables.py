@@ -73,8 +73,8 @@ def _chain() -> Any:
     earlier = _entries.alias().c
     more = sql.select(earlier.key, earlier.previous)
     links = links.union(more.where(earlier.owner == sql.bindparam("of_owner"), earlier.key == links.c.previous))
-    found = sql.select(_entry.key, _entry.previous, _entry.value, _entry.used_at)
-    return found.join(links, links.c.key == _entry.key).where(_at("owner"))
+    entries = sql.select(_entry.key, _entry.previous, _entry.value, _entry.used_at)
+    return entries.join(links, links.c.key == _entry.key).where(_at("owner"))
 
 
 # Built once, because they are run often. None of them that has a list of keys compares `used_at` too: SQLite would
@@ -131,9 +131,9 @@ class MemoryTables:
 
     def items_of(self, owner: str, key: str) -> list[Item]:
         """Return the items of an entry in order."""
-        asked = sql.select(_item.name, _item.value).where(_item.owner == owner, _item.key == key)
+        query = sql.select(_item.name, _item.value).where(_item.owner == owner, _item.key == key)
         with self._reader.connect() as connection:
-            return [Item(row.name, row.value) for row in connection.execute(asked.order_by(_item.position))]
+            return [Item(row.name, row.value) for row in connection.execute(query.order_by(_item.position))]
 
     def chain(self, owner: str, key: str) -> list[Any]:
         """Return the row of an entry, and those of the entries that it continues, in one statement."""
@@ -147,13 +147,13 @@ class MemoryTables:
 
     def pointers(self, owner: str, names: Sequence[str]) -> dict[str, list[str]]:
         """Return the keys of the entries that have pointers of these names, each with its names."""
-        found: dict[str, list[str]] = {}
+        names_by_key: dict[str, list[str]] = {}
         with self._reader.connect() as connection:
             for some in _pieces(names):
-                asked = sql.select(_item.key, _item.name).where(_item.owner == owner, _item.name.in_(some))
-                for row in connection.execute(asked.where(_item.value.is_(None))):
-                    found.setdefault(row.key, []).append(row.name)
-        return found
+                query = sql.select(_item.key, _item.name).where(_item.owner == owner, _item.name.in_(some))
+                for row in connection.execute(query.where(_item.value.is_(None))):
+                    names_by_key.setdefault(row.key, []).append(row.name)
+        return names_by_key
 
     def write(self, owner: str, entries: Mapping[str, StoredEntry]) -> None:
         """Store entries, in place of those that are there."""
@@ -171,8 +171,8 @@ class MemoryTables:
         """Replace an entry that is there, without `items` its value alone."""
         with self._engine.connect() as connection:
             used = self._count(connection, owner)
-            asked = sql.select(_entry.bytes, sql.func.length(_entry.value).label("length"))
-            old = connection.execute(asked.where(_is(owner, key), _entry.used_at >= self._oldest)).first()
+            query = sql.select(_entry.bytes, sql.func.length(_entry.value).label("length"))
+            old = connection.execute(query.where(_is(owner, key), _entry.used_at >= self._oldest)).first()
             if old is None:
                 return False
             changes: dict[str, Any] = {"value": entry.value, "used_at": self._now()}
@@ -208,20 +208,20 @@ class MemoryTables:
         is_alive = sql.select(_entry.key).where(_is(owner, key), _entry.used_at >= self._oldest)
         with self._engine.connect() as connection:
             used = self._count(connection, owner)
-            found = connection.execute(is_alive).first()
+            row = connection.execute(is_alive).first()
             freed = self._delete(connection, owner, [key])
             self._commit(connection, owner, used, -freed)
-        return found is not None
+        return row is not None
 
     def delete_item(self, owner: str, key: str, name: str) -> bool:
         """Delete an item of an entry. Return False if there was none."""
         item = _items.delete().where(_item.owner == owner, _item.key == key, _item.name == name)
         with self._engine.connect() as connection:
             used = self._count(connection, owner)
-            gone = connection.execute(item.returning(_item.value)).first()
-            if gone is None:
+            row = connection.execute(item.returning(_item.value)).first()
+            if row is None:
                 return False
-            size = bytes_of_item(owner, key, Item(name, gone.value))
+            size = bytes_of_item(owner, key, Item(name, row.value))
             connection.execute(_entries.update().where(_is(owner, key)).values(bytes=_entry.bytes - size))
             self._commit(connection, owner, used, -size)
         return True
@@ -273,9 +273,9 @@ class MemoryTables:
         """Delete entries. Return how many bytes they had."""
         freed = 0
         for some in _pieces(keys):
-            if gone := connection.execute(_DELETE, {"of_owner": owner, "keys": some}).scalars().all():
+            if sizes := connection.execute(_DELETE, {"of_owner": owner, "keys": some}).scalars().all():
                 connection.execute(_DELETE_ITEMS, {"of_owner": owner, "keys": some})
-                freed += sum(gone)
+                freed += sum(sizes)
         return freed
 
     def _evict(self, connection: sql.Connection, owner: str, excess: int, spared: Collection[str] = ()) -> int:
@@ -352,10 +352,10 @@ def _insert_items(connection: sql.Connection, owner: str, key: str, items: Seque
 
 def _taken(connection: sql.Connection, owner: str, key: str, names: Sequence[str]) -> frozenset[str]:
     """Return the names that an entry has already."""
-    found: set[str] = set()
+    taken: set[str] = set()
     for some in _pieces(names):
-        found.update(connection.execute(_TAKEN, {"of_owner": owner, "of_key": key, "names": some}).scalars())
-    return frozenset(found)
+        taken.update(connection.execute(_TAKEN, {"of_owner": owner, "of_key": key, "names": some}).scalars())
+    return frozenset(taken)
 
 
 def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,8 +1,8 @@
-"""Figures for Prometheus, and spans for OpenTelemetry: made of the record of each request, and nothing else.
+"""Metrics for Prometheus, and spans for OpenTelemetry, made of the record of each request.
 
 Rules of this file:
-- A label has few values, all of ours or of the settings: never a model's name, a path or a key of a client.
-- No key and no body is in the record, so none is here.
+- A label has few values, which come from toolwire or from the settings: never a model's name, a path or a client's key.
+- No key and no body is in the record, so none is in a metric.
 """
 
 import sys
@@ -25,22 +25,22 @@ _ENDINGS = frozenset({"answer", "continued", "broke off", "client gone", "error"
 
 
 class _Spent(Struct):
-    """What requests to one provider took."""
+    """The tokens and the cost of the requests to one provider."""
 
-    read: int = 0
-    written: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     cost: float = 0.0
 
 
 class _Times(Struct):
-    """How many requests took up to each bound, and longer than all; and what they took together."""
+    """How many requests took at most each bound, how many took longer, and the sum of their times."""
 
     counts: list[int]
     sum: float = 0.0
 
 
 class Metrics:
-    """The figures of a gateway; `providers` says whose names may be a label."""
+    """The metrics of a gateway. `providers` returns the names that may be a label."""
 
     def __init__(self, providers: Callable[[], Collection[str]], running: Callable[[], int]) -> None:
         self._providers, self._running = providers, running
@@ -51,30 +51,30 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def watch(self, record: RequestRecord) -> None:
+    def observe(self, record: RequestRecord) -> None:
         """Count a request."""
         wire, seconds = record.wire, record.seconds
-        place = wire, record.provider, record.status, record.ending
-        labels = self._labels.get(place) or self._labelled(place)
+        values = wire, record.provider_name, record.status, record.ending
+        labels = self._labels.get(values) or self._labelled(values)
         self._requests[labels] += 1
         times = self._times[wire]
         times.counts[bisect_left(_SECONDS, seconds)] += 1
         times.sum += seconds
         if record.input_tokens is not None:
             spent = self._spent[labels[1]]
-            spent.read += record.input_tokens
-            spent.written += record.output_tokens or 0
+            spent.input_tokens += record.input_tokens
+            spent.output_tokens += record.output_tokens or 0
             spent.cost += record.cost
 
-    def _labelled(self, place: tuple[str, str, int, str]) -> tuple[str, ...]:
-        wire, provider, status, ending = place
+    def _labelled(self, values: tuple[str, str, int, str]) -> tuple[str, ...]:
+        wire, provider, status, ending = values
         provider = provider if provider in self._providers() else ""
-        told = str(status) if 100 <= status < 600 else "0"
-        self._labels[place] = wire, provider, told, ending if ending in _ENDINGS else "error"
-        return self._labels[place]
+        attributes = str(status) if 100 <= status < 600 else "0"
+        self._labels[values] = wire, provider, attributes, ending if ending in _ENDINGS else "error"
+        return self._labels[values]
 
     def collect(self) -> Iterator[Metric]:
-        """Give the figures to Prometheus' own writer."""
+        """Yield the metrics for Prometheus' own encoder."""
         by = ("wire", "provider", "status", "ending")
         requests = CounterMetricFamily("toolwire_requests", "Requests that were answered.", labels=by)
         for labels, count in self._requests.items():
@@ -86,30 +86,33 @@ class Metrics:
         tokens = CounterMetricFamily("toolwire_tokens", "Tokens read and written.", labels=("provider", "direction"))
         cost = CounterMetricFamily("toolwire_cost_dollars", "US dollars.", labels=("provider",))
         for provider, spent in self._spent.items():
-            tokens.add_metric([provider, "read"], spent.read)
-            tokens.add_metric([provider, "written"], spent.written)
+            tokens.add_metric([provider, "input"], spent.input_tokens)
+            tokens.add_metric([provider, "output"], spent.output_tokens)
             cost.add_metric([provider], spent.cost)
         running = GaugeMetricFamily("toolwire_running_requests", "Requests that run now.", self._running())
         yield from (requests, seconds, tokens, cost, running)
 
-    def told(self) -> bytes:
-        """Give the figures as Prometheus reads them."""
+    def render(self) -> bytes:
+        """Return the metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
 def spans() -> Callable[[RequestRecord], None] | None:
-    """Give what makes a span of each request, where an SDK of OpenTelemetry was loaded: `opentelemetry-instrument`."""
+    """Return a function that makes a span of each request. Return None without the SDK of OpenTelemetry.
+
+    `opentelemetry-instrument` loads the SDK.
+    """
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
     from opentelemetry import trace  # noqa: PLC0415 - an extra
 
     tracer = trace.get_tracer("toolwire.gateway")
 
-    def watch(record: RequestRecord) -> None:
+    def observe(record: RequestRecord) -> None:
         end, model = time.time_ns(), record.provider_model
-        told = {
+        attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": record.provider,
+            "gen_ai.provider.name": record.provider_name,
             "gen_ai.request.model": model,
             "gen_ai.usage.input_tokens": record.input_tokens,
             "gen_ai.usage.output_tokens": record.output_tokens,
@@ -121,9 +124,9 @@ def spans() -> Callable[[RequestRecord], None] | None:
         }
         start = end - int(record.seconds * 1e9)
         span = tracer.start_span(f"chat {model}".strip(), kind=trace.SpanKind.SERVER, start_time=start)
-        span.set_attributes({name: value for name, value in told.items() if value not in (None, "")})
+        span.set_attributes({name: value for name, value in attributes.items() if value not in (None, "")})
         if record.ending not in ("answer", "continued"):
             span.set_status(trace.StatusCode.ERROR, record.ending)
         span.end(end)
 
-    return watch
+    return observe

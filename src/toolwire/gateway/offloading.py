@@ -1,7 +1,7 @@
-"""Work on large bodies in threads of their own, so that the event loop answers other clients meanwhile.
+"""Threads for work on large bodies, so that the event loop answers other clients meanwhile.
 
 A thread does not make such work faster: Python runs one thread at a time. But it lets the event loop run every few
-milliseconds. What is small is done at once, because a thread costs more than the work.
+milliseconds. Work on small bodies is done at once, because a thread costs more than the work.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _THREADS = 2
 
 
 class Offloader:
-    """The threads of a gateway for large bodies; who comes when all are busy waits."""
+    """The threads of a gateway for large bodies. If all are busy, work waits."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
@@ -51,6 +51,6 @@ class Offloader:
                     gc.enable()
 
     def close(self) -> None:
-        """Let what runs end, and start nothing more."""
+        """Start no more work. Running work finishes."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

@@ -141,9 +141,9 @@ class OwnerCache:
         self.entries.put(edges, (begins, prefixes), 2 * _EDGE + sum(one.size for one in prefixes))
 
     def store(self, key: _Key, data: bytes, prefix: CachedPrefix, before: CachedPrefix | None = None) -> None:
-        """Store a prefix, and keep apart others that begin alike; `before` is the prefix that it extends.
+        """Store a prefix beside others that begin alike. `before` is the prefix that it extends.
 
-        Two conversations with one head are told apart by a window of bytes where they first differ.
+        Two conversations with one head are distinguished by a window of bytes where they first differ.
         """
         head = key, data[:_HEAD]
         offsets = self.entries.get(head) or ()

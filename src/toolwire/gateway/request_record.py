@@ -21,7 +21,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     """The HTTP status that the client received, or 0 if the client left before the response began."""
     model: str
     """The model that the request names, up to 200 characters."""
-    goal: str
+    provider: str
     """The provider that answered and its model, as `provider/model`. Empty if no provider was asked."""
     ending: str
     """How the answer ended: `answer`, `continued`, `broke off`, `client gone` or `error`. Empty for other replies."""
@@ -31,19 +31,19 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     """The tokens that the providers read. None if no provider can bill the request."""
     output_tokens: int | None
     """The tokens that the providers wrote."""
-    guessed: bool
+    estimated: bool
     """True if a provider reported no tokens, so that the gateway estimated them."""
     cost: float
     """The cost in US dollars."""
-    went_on: list[str] | UnsetType = UNSET
+    continued_by: list[str] | UnsetType = UNSET
     """The providers that continued the answer, in order. Left out if there is none."""
 
     @property
-    def provider(self) -> str:
-        """The name of the provider in `goal`."""
-        return self.goal.partition("/")[0]
+    def provider_name(self) -> str:
+        """The name of the provider in `provider`."""
+        return self.provider.partition("/")[0]
 
     @property
     def provider_model(self) -> str:
-        """The name of the model in `goal`, as its provider knows it."""
-        return self.goal.partition("/")[2]
+        """The name of the model in `provider`, as its provider knows it."""
+        return self.provider.partition("/")[2]

@@ -1,9 +1,9 @@
-"""What a client's model name leads to: providers in order, each with the model that it is asked for.
+"""The table of model names: which providers serve a name, in order, and with which model.
 
 Rules of this file:
-- A name leads where a table says: a route of the settings, or PROVIDER/MODEL of a provider that has its key.
-- A name with characters that no model has is nobody's: it becomes no part of an address.
-- It is pure: variables and files of keys were read by whoever makes the table.
+- A name is a route of the settings, or PROVIDER/MODEL of a provider that has its key.
+- A name with characters that no model name has is unknown, so that it never becomes part of an address.
+- This module is pure: the caller reads the variables and the key files.
 """
 
 from collections import Counter
@@ -16,160 +16,166 @@ from msgspec.structs import force_setattr, replace
 from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField, meant
-from toolwire.gateway.wording import check_format
+from toolwire.gateway.text_format import check_format
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.addressing import headers_of
 from toolwire.providers.catalogue import models
 
 _LONGEST = 256
-_MOST_FOUND = 1024
-_PLAIN = RouteSettings([])
+_MAX_RESOLVED = 1024
+_DEFAULT_SETTINGS = RouteSettings([])
 
 
-class Goal(Struct, frozen=True):
-    """A provider, and the model that it is asked for; with a `format`, it is one that only writes text."""
+class Candidate(Struct, frozen=True):
+    """A provider and one of its models, to which a request may be sent. With `format`, the model only writes text."""
 
     provider: Provider
     model: str
     weight: float = 0.0
     format: str = ""
-    name: str = ""  # as settings and answers name it
+    name: str = ""  # PROVIDER/MODEL, as settings and answers name it
 
     def __post_init__(self) -> None:
         force_setattr(self, "name", f"{self.provider.name}/{self.model}")
 
 
-class Upward(Struct, frozen=True):
-    """The way to providers: a proxy but for some hosts, and whom to trust beside the system's authorities."""
+class UpstreamNetwork(Struct, frozen=True):
+    """How connections to providers are made: the proxy, the hosts without it (`direct`), and additional authorities."""
 
     proxy: str = ""
     direct: frozenset[str] = frozenset()
     trusted: Any = None
 
 
-class FoundRoute(Struct, frozen=True):
-    """Where a client's model name leads."""
+class ResolvedRoute(Struct, frozen=True):
+    """The candidates and the settings of a model name."""
 
     name: str
-    goals: tuple[Goal, ...]
-    settings: RouteSettings = _PLAIN
+    candidates: tuple[Candidate, ...]
+    settings: RouteSettings = _DEFAULT_SETTINGS
 
 
 class Routes:
     """The table of model names.
 
-    `everything` is where a name goes that nothing else knows: a provider, or a model that is asked in its place.
+    `everything` serves each name that is not in the table: a route, a provider, or PROVIDER/MODEL.
     """
 
     def __init__(self, settings: GatewaySettings, providers: Mapping[str, Provider], everything: str = "") -> None:
         self.providers: Mapping[str, Provider] = providers
         self._everything = everything
         self._headers: dict[str, dict[str, str]] = {}
-        self._found: dict[str, FoundRoute] = {}  # what was asked for before
-        self._ways = {
-            name: FoundRoute(name, tuple(self._goals(name, route)), route) for name, route in settings.routes.items()
+        self._resolved: dict[str, ResolvedRoute] = {}  # names that were resolved before
+        self._routes = {
+            name: ResolvedRoute(name, tuple(self._candidates(name, route)), route)
+            for name, route in settings.routes.items()
         }
         dialects = Counter(provider.dialect for provider in providers.values())
         self.shared: frozenset[str] = frozenset(name for name, count in dialects.items() if count > 1)
 
-    def _goals(self, route_name: str, route: RouteSettings) -> Iterator[Goal]:
+    def _candidates(self, route_name: str, route: RouteSettings) -> Iterator[Candidate]:
         if route.format:
             check_format(route.format, f"routes.{route_name}")
         for target in route.to:
             name, weight = (target, 0.0) if isinstance(target, str) else (target.model, target.weight)
-            goal = self._goal(name)
-            if goal is None:
+            candidate = self._candidate(name)
+            if candidate is None:
                 raise InvalidField(
-                    "to", f"names {name}: {self._lacking(name.partition('/')[0])}", path=f"routes.{route_name}"
+                    "to", f"names {name}: {self._why_missing(name.partition('/')[0])}", path=f"routes.{route_name}"
                 )
-            yield replace(goal, weight=weight, format=route.format) if weight or route.format else goal
+            yield replace(candidate, weight=weight, format=route.format) if weight or route.format else candidate
 
-    def _goal(self, name: str) -> Goal | None:
+    def _candidate(self, name: str) -> Candidate | None:
         provider, slash, model = name.partition("/")
         known = self.providers.get(provider)
-        return Goal(known, model) if slash and model and known is not None else None
+        return Candidate(known, model) if slash and model and known is not None else None
 
-    def _lacking(self, provider: str) -> str:
-        """Say why there is no such provider."""
+    def _why_missing(self, provider: str) -> str:
+        """Return why there is no such provider."""
         known = named(provider)
         if known is not None and known.env:
             return f"there is no provider {provider!r} without a key: export {known.env[0]}=..."
         return f"there is no provider {provider!r}{meant(provider, [*self.providers, *PROVIDERS])}"
 
-    def find(self, name: str) -> FoundRoute | None:
-        """Say where a client's model name leads; None where it leads nowhere."""
-        if (kept := self._ways.get(name) or self._found.get(name)) is not None:
-            return kept
+    def find(self, name: str) -> ResolvedRoute | None:
+        """Return the route of a model name, or None if the name is unknown."""
+        if (known := self._routes.get(name) or self._resolved.get(name)) is not None:
+            return known
         if len(name) > _LONGEST or not MODEL_NAME.fullmatch(name):
             return None
-        goal = self._goal(name)
-        if goal is None and self._everything:
-            if self._everything in self._ways:
-                return self._ways[self._everything]
-            goal = self._goal(self._everything) or Goal(self.providers[self._everything], name)
-        if goal is None:
+        candidate = self._candidate(name)
+        if candidate is None and self._everything:
+            if self._everything in self._routes:
+                return self._routes[self._everything]
+            candidate = self._candidate(self._everything) or Candidate(self.providers[self._everything], name)
+        if candidate is None:
             return None
-        if len(self._found) >= _MOST_FOUND:
-            self._found.clear()
-        self._found[name] = FoundRoute(name, (goal,))
-        return self._found[name]
+        if len(self._resolved) >= _MAX_RESOLVED:
+            self._resolved.clear()
+        self._resolved[name] = ResolvedRoute(name, (candidate,))
+        return self._resolved[name]
 
     def headers(self, provider: Provider) -> dict[str, str]:
-        """Give the headers of a request to one of the providers, in small letters; they are made once."""
+        """Return the headers of a request to `provider`, in lower case. They are made once."""
         if provider.name not in self._headers:
             self._headers[provider.name] = {name.lower(): value for name, value in headers_of(provider).items()}
         return self._headers[provider.name].copy()
 
     def knows(self, name: str) -> bool:
-        """Whether a name is a route, or one of a provider's."""
-        return name in self._ways or self._goal(name) is not None
+        """Return True if `name` is a route, or a model of a provider."""
+        return name in self._routes or self._candidate(name) is not None
 
     def names(self) -> list[str]:
-        """List the names that can be asked for: those of the routes, and the known models of each provider."""
+        """Return the names that clients can use: those of the routes, and the known models of each provider."""
         known = [f"{name}/{model.name}" for name in self.providers for model in models(name)]
-        return [*self._ways, *known]
+        return [*self._routes, *known]
 
 
 def providers_of(settings: GatewaySettings, environ: Mapping[str, str], keys: Mapping[str, str]) -> dict[str, Provider]:
-    """Make the providers: those of the settings, and each known one whose key is in the environment.
+    """Return the providers: those of the settings, and each known one whose key is in the environment.
 
-    `keys` are those that were read from files, by provider.
+    `keys` are the keys that were read from files, by provider.
     """
-    made: dict[str, Provider] = {}
+    providers: dict[str, Provider] = {}
     for preset in PROVIDERS.values():
         if preset.local or any(environ.get(name) for name in preset.env):
-            made[preset.name] = preset.placed()
-    for name, said in settings.providers.items():
+            providers[preset.name] = preset.placed()
+    for name, provider_settings in settings.providers.items():
         try:
-            made[name] = _provider_of(name, said, environ, keys)
-            made[name].speaks()
-            headers_of(made[name])
+            providers[name] = _provider_of(name, provider_settings, environ, keys)
+            providers[name].speaks()
+            headers_of(providers[name])
         except InvalidField as problem:
             raise InvalidField(problem.field, problem.reason, path=f"providers.{name}") from None
-    return made
+    return providers
 
 
-def _provider_of(name: str, said: ProviderSettings, environ: Mapping[str, str], keys: Mapping[str, str]) -> Provider:
-    """Make a provider of the settings."""
+def _provider_of(
+    name: str, provider_settings: ProviderSettings, environ: Mapping[str, str], keys: Mapping[str, str]
+) -> Provider:
+    """Return the provider of a section of the settings."""
     fields = ("base_url", "headers", "query", "quirks", "capabilities", "format", "completions")
-    options: dict[str, Any] = {"name": name, **{key: value for key in fields if (value := getattr(said, key))}}
-    if said.dialect:
-        options["dialect"] = dialect(said.dialect).DIALECT
-    if said.key:
-        variable = said.key.removeprefix("$")
+    options: dict[str, Any] = {
+        "name": name,
+        **{key: value for key in fields if (value := getattr(provider_settings, key))},
+    }
+    if provider_settings.dialect:
+        options["dialect"] = dialect(provider_settings.dialect).DIALECT
+    if provider_settings.key:
+        variable = provider_settings.key.removeprefix("$")
         if not environ.get(variable):
             raise InvalidField("key", f"names a variable, but {variable} is not set")
         options["api_key"] = environ[variable]
-    elif said.key_file:
+    elif provider_settings.key_file:
         options["api_key"] = keys[name]
-    if said.format or said.completions:
-        check_format(said.format, f"providers.{name}")
+    if provider_settings.format or provider_settings.completions:
+        check_format(provider_settings.format, f"providers.{name}")
     preset = named(name)
     if preset is not None:
         return preset.with_options(**options)
     for field in ("base_url", "dialect"):
         if field not in options:
-            raise InvalidField(field, "is missing: a provider that is not known says where it is, and its dialect")
+            raise InvalidField(field, "is missing: an unknown provider needs a base_url and a dialect")
     return Provider(local=True, **{key: options.pop(key) for key in ("name", "dialect", "base_url")}).with_options(
         **options
     )

@@ -1,11 +1,12 @@
-"""The gateway on a socket: uvicorn with times for those who are slow, and an end that lets streams finish.
+"""The gateway on a socket: uvicorn with time limits for slow clients, and a shutdown that lets streams finish.
 
 Rules of this file:
-- Whoever is connected says what they want within a time, and takes what they are told within a time, or is gone.
-- A request whose client has gone is told so by its connection. A client that closes only its own side has gone as
-  well: uvicorn, nginx and Go's net/http decide likewise.
-- Connections without a running request have a limit of their own (`admission`).
-- A signal to stop lets what runs come to its end, for a while.
+- A client must send its request within a time limit, and receive its answer within a time limit. Otherwise the gateway
+  closes the connection.
+- If a client disconnects, its connection notifies the request. A client that closes only its sending side counts as
+  disconnected: uvicorn, nginx and Go's net/http decide likewise.
+- Connections without a running request have a limit of their own (`waiting_connections`).
+- After a signal to stop, running requests have some time to finish.
 """
 
 import asyncio
@@ -28,44 +29,44 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from toolwire.gateway.app import Gateway
-from toolwire.gateway.turn import leave
+from toolwire.gateway.context import leave
 from toolwire.gateway.waiting_connections import WaitingConnections, network_of
 
 _HEAD_SECONDS = 15.0
 _HEAD_BYTES = 65_536
 _DRAIN_SECONDS = 30
-_LEAVING_SECONDS = 2.0
-_YOUNG = 10_000  # objects after which what is garbage is looked for
-_NOWHERE: Any = deque(maxlen=0)
-_BUFFER = 16_384  # bytes that wait in this process for a client that reads slowly; one piece may come on top
-_UNSENT = 32_768  # bytes that wait in the system for it
-_SENDING = 262_144  # bytes that are sent and not acknowledged, at most
-_VANISHED = 120  # seconds after which an idle client that does not acknowledge a probe has vanished
-_PROBE = 20  # seconds between two questions to an idle client's system whether it is still there
+_THREAD_STOP_SECONDS = 2.0
+_GC_THRESHOLD = 10_000  # new objects after which Python looks for garbage
+_DISCARDED_HEADERS: Any = deque(maxlen=0)
+_BUFFER_BYTES = 16_384  # bytes that this process holds for a slow client; one more piece may be added
+_UNSENT_BYTES = 32_768  # bytes that the system holds for it before they are sent
+_SEND_BUFFER_BYTES = 262_144  # bytes that are sent and not acknowledged
+_VANISHED_SECONDS = 120  # seconds after which an idle client that acknowledges no probe counts as vanished
+_PROBE_SECONDS = 20  # seconds between two probes
 
 
-class _Patient(HttpToolsProtocol):
-    """A client's connection: a head has a time and a size, and a client that leaves or does not read is noticed."""
+class _ClientConnection(HttpToolsProtocol):
+    """A client's connection. It limits the head of a request, and notices a client that leaves or does not read."""
 
     _timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _head = 0
-    _begun = False
+    _head_begun = False
     _network: str | bytes = ""
 
-    def __init__(self, waiting: "WaitingConnections[_Patient]", **options: Any) -> None:
+    def __init__(self, waiting: "WaitingConnections[_ClientConnection]", **options: Any) -> None:
         super().__init__(**options)
         self._waiting = waiting
         self._unanswered: list[RequestResponseCycle] = []  # more than one only if the client pipelines
 
     def data_received(self, data: bytes) -> None:
-        """Read on, but for a head that never ends."""
+        """Parse `data`. Reject a head that is too long."""
         self._head += len(data)
         super().data_received(data)
-        if not self._begun:
+        if not self._head_begun:
             self._head = 0
             if self._timer is None and self.cycle is not None and self.cycle.response_complete:
-                self._wait()  # what is left of a body that nobody reads any more
+                self._wait()  # the rest of a body that is no longer read
             return
         if self._timer is None:
             self._wait()
@@ -73,9 +74,9 @@ class _Patient(HttpToolsProtocol):
             self.send_400_response("The head of this request is too long.")
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Start to wait for the first request."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(_BUFFER)
+        transport.set_write_buffer_limits(_BUFFER_BYTES)
         self._network = network_of(self.client[0]) if self.client is not None else ""
         self._wait()
 
@@ -91,19 +92,19 @@ class _Patient(HttpToolsProtocol):
             oldest._give_up()  # noqa: SLF001 - of the same class
 
     def _give_up(self) -> None:
-        """Close the connection; it counts no more, though its end is reported later."""
+        """Close the connection. It no longer counts as open, although its end is reported later."""
         self.connections.discard(self)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Note that the head of another request begins: what comes in one piece is not waited for."""
+        """Note that the head of another request begins. A head that arrives in one piece needs no timer."""
         super().on_message_begin()
-        self._begun = True
+        self._head_begun = True
 
     def on_headers_complete(self) -> None:
-        """Note that the head has come."""
-        self._begun = False
+        """Note that the head is complete."""
+        self._head_begun = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -113,7 +114,7 @@ class _Patient(HttpToolsProtocol):
         if self.parser.should_upgrade() and self._should_upgrade():
             self._waiting.discard(self)
             return
-        self.headers = _NOWHERE  # what follows the body comes as headers, too, and is none
+        self.headers = _DISCARDED_HEADERS  # httptools reports trailers of the body as headers, too
         self._unanswered = [*(cycle for cycle in self._unanswered if not cycle.response_complete), self.cycle]
         self._read_on()
         if self.parser.get_http_version() == "1.0":
@@ -144,17 +145,18 @@ class _Patient(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
         super().pause_writing()
-        self._await_reading(_unread(self.transport))
+        self._start_stall_timer(_unread_bytes(self.transport))
 
-    def _await_reading(self, left: int) -> None:
+    def _start_stall_timer(self, unread: int) -> None:
+        """Start the timer that closes the connection unless the client reads."""
         gateway: Any = self.config.app
-        self._stalled = self.loop.call_later(gateway.tools.stall, self._check_reading, left)
+        self._stalled = self.loop.call_later(gateway.context.stall, self._check_reading, unread)
 
     def _check_reading(self, before: int) -> None:
         """Close the connection if the client has read nothing since; a slow client is waited for."""
-        left = _unread(self.transport)
-        if left < before:
-            self._await_reading(left)
+        unread = _unread_bytes(self.transport)
+        if unread < before:
+            self._start_stall_timer(unread)
         else:
             self.transport.abort()
 
@@ -188,20 +190,20 @@ class _Patient(HttpToolsProtocol):
                 leave(scope)
 
 
-def _unread(transport: asyncio.Transport) -> int:
+def _unread_bytes(transport: asyncio.Transport) -> int:
     """Return how many bytes a client has not received yet: those in this process, and on Linux those in the system."""
-    left = transport.get_write_buffer_size()
+    unread = transport.get_write_buffer_size()
     with contextlib.suppress(OSError):
-        held = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
-        left += int.from_bytes(held, sys.byteorder)
-    return left
+        queued = fcntl.ioctl(transport.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4))
+        unread += int.from_bytes(queued, sys.byteorder)
+    return unread
 
 
 def _without_chunks(cycle: Any) -> Callable[[Any], Awaitable[None]]:
-    """Answer a client of HTTP/1.0, which knows no chunks: what has no length ends with the connection."""
+    """Return a `send` for a client of HTTP/1.0, without chunks: an answer without a length ends the connection."""
     send, sized = cycle.send, True
 
-    async def say(message: Any) -> None:
+    async def send_unchunked(message: Any) -> None:
         nonlocal sized
         if message["type"] == "http.response.start":
             sized = any(name == b"content-length" for name, _ in message["headers"])
@@ -210,18 +212,18 @@ def _without_chunks(cycle: Any) -> Callable[[Any], Awaitable[None]]:
             cycle.expected_content_length = len(message["body"])
         await send(message)
 
-    return say
+    return send_unchunked
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is ready, and ends well when a signal says so."""
+    """A server that reports when it is ready, and stops gracefully on a signal."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], again: Callable[[], Any] | None) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], reload: Callable[[], Any] | None) -> None:
         super().__init__(config)
-        self._ready, self._again = ready, again
+        self._ready, self._again = ready, reload
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve, and say so."""
+        """Start to serve, and report it."""
         await super().startup(sockets)
         if self._again is not None and hasattr(signal, "SIGHUP"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._again)
@@ -229,20 +231,20 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take a signal as the wish to end; it is not raised again. Another thread than the main one gets none."""
+        """Stop on a signal, and do not raise it again. A thread other than the main thread receives no signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {kind: signal.signal(kind, self.handle_exit) for kind in (signal.SIGINT, signal.SIGTERM)}
+        previous = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            for kind, handler in before.items():
-                signal.signal(kind, handler)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 def listen(address: str) -> socket.socket:
-    """Open the socket that HOST:PORT says; port 0 is a free one."""
+    """Return a socket that listens on `address` (HOST:PORT). Port 0 chooses a free one."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -258,17 +260,17 @@ def listen(address: str) -> socket.socket:
 
 
 def _set_options(opened: socket.socket) -> None:
-    """Set what each accepted connection inherits: little is held for it, and a client that has vanished is noticed.
+    """Set the options that each accepted connection inherits: small buffers, and probes that notice a vanished client.
 
     `TCP_USER_TIMEOUT` is not set: with it Linux also closes connections of clients that read slowly by small windows.
     """
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENDING)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {
-        "TCP_NOTSENT_LOWAT": _UNSENT,
-        "TCP_KEEPIDLE": _VANISHED // 2,
-        "TCP_KEEPINTVL": _PROBE,
-        "TCP_KEEPCNT": _VANISHED // 2 // _PROBE,
+        "TCP_NOTSENT_LOWAT": _UNSENT_BYTES,
+        "TCP_KEEPIDLE": _VANISHED_SECONDS // 2,
+        "TCP_KEEPINTVL": _PROBE_SECONDS,
+        "TCP_KEEPCNT": _VANISHED_SECONDS // 2 // _PROBE_SECONDS,
     }
     for name, value in options.items():
         if hasattr(socket, name):  # each system knows some of them
@@ -276,15 +278,15 @@ def _set_options(opened: socket.socket) -> None:
 
 
 def _allow_files() -> None:
-    """Let this process open as many files as it may: each connection is one, and one more to its provider."""
+    """Raise the limit of open files to the hard limit: each connection needs one, and one more to its provider."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses "unlimited"
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def config_of(gateway: Gateway, connections: int = 4096) -> uvicorn.Config:
-    """Say how a gateway is served: of its connections, half may wait without a running request."""
-    protocol: Any = partial(_Patient, WaitingConnections(connections // 2))
+    """Return uvicorn's configuration. Half of the `connections` may wait without a running request."""
+    protocol: Any = partial(_ClientConnection, WaitingConnections(connections // 2))
     return uvicorn.Config(
         gateway,
         http=protocol,
@@ -315,19 +317,19 @@ def serve(
     opened: socket.socket,
     ready: Callable[[], None] = lambda: None,
     *,
-    again: Callable[[], Any] | None = None,
+    reload: Callable[[], Any] | None = None,
     connections: int = 4096,
 ) -> None:
-    """Serve until a signal says stop, and do nothing else; one that says to read the settings anew calls `again`."""
+    """Serve until a signal to stop. SIGHUP calls `reload`. `ready` is called once the server accepts connections."""
     _allow_files()
-    gc.freeze()  # what was imported stays, and is not looked through again and again
-    gc.set_threshold(_YOUNG, 20, 50)
-    _Server(config_of(gateway, connections), ready, again).run([opened])
+    gc.freeze()  # imported modules stay in memory, so the garbage collector need not visit them
+    gc.set_threshold(_GC_THRESHOLD, 20, 50)
+    _Server(config_of(gateway, connections), ready, reload).run([opened])
 
 
 @contextlib.contextmanager
-def aside(gateway: Gateway) -> Iterator[str]:
-    """Serve in a thread, on a free port of this machine, for as long as this lasts; give the address."""
+def serve_in_thread(gateway: Gateway) -> Iterator[str]:
+    """Serve in a thread, on a free port of this machine. Yield the address; stop when the context ends."""
     opened, started = listen("127.0.0.1:0"), threading.Event()
     server = _Server(config_of(gateway), started.set, None)
     thread = threading.Thread(target=server.run, args=([opened],), name="toolwire-gateway", daemon=True)
@@ -338,6 +340,6 @@ def aside(gateway: Gateway) -> Iterator[str]:
         yield f"http://127.0.0.1:{opened.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(_LEAVING_SECONDS)
+        thread.join(_THREAD_STOP_SECONDS)
         server.force_exit = True
-        thread.join(_LEAVING_SECONDS)
+        thread.join(_THREAD_STOP_SECONDS)

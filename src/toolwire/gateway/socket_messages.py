@@ -90,17 +90,17 @@ def read_create(members: dict[str, Raw], pass_on: Callable[[], None]) -> Create:
     return Create(body, lane, previous, generate is False or prewarm is True, pass_on)
 
 
-def _read_typed(members: Mapping[str, Raw], name: str, kind: type[Any], called: str) -> Any:
+def _read_typed(members: Mapping[str, Raw], name: str, expected: type[Any], description: str) -> Any:
     """Return the value of a member that is null or of a type."""
     value = read_value(members, name)
-    if value is not None and type(value) is not kind:
-        raise WrongMessage(f"{name}: must be {called}", name)
+    if value is not None and type(value) is not expected:
+        raise WrongMessage(f"{name}: must be {description}", name)
     return value
 
 
-def join_inputs(added: Iterable[Raw], given: Raw) -> Raw:
+def join_inputs(added: Iterable[Raw], input_items: Raw) -> Raw:
     """Return an input with the additions before it."""
-    return Raw(_write([item for one in (*added, given) for item in as_items(_read(one))]))
+    return Raw(_write([item for raw in (*added, input_items) for item in as_items(_read(raw))]))
 
 
 def read_id(answer: bytes) -> str:
@@ -120,19 +120,19 @@ def read_kind(event: bytes) -> bytes:
 
 def steer_error(code: str) -> dict[str, str]:
     """Return the error for an addition that is refused."""
-    return {"type": "invalid_request_error", "code": code, "message": f"this input was not taken: {code}"}
+    return {"type": "invalid_request_error", "code": code, "message": f"this input was not accepted: {code}"}
 
 
-def is_addition(given: Any) -> bool:
+def is_addition(value: Any) -> bool:
     """Return True if an input is a text, or messages of a user alone."""
-    if type(given) is str:
-        return bool(given)
+    if type(value) is str:
+        return bool(value)
     return (
-        type(given) is list
-        and bool(given)
+        type(value) is list
+        and bool(value)
         and all(
             type(item) is dict and item.get("role") == "user" and item.get("type", "message") == "message"
-            for item in given
+            for item in value
         )
     )
 
@@ -145,9 +145,9 @@ def list_owed(answer: bytes) -> list[dict[str, Any]]:
     for item in items:
         if type(item) is not dict:
             continue
-        kind, fields = _OWED.get(str(item.get("type")), ("", ()))
-        if kind and not (item.get("type") == "tool_search_call" and item.get("execution") != "client"):
-            owed.append({"type": kind, **{name: item.get(name) for name in fields}})
+        result_type, fields = _OWED.get(str(item.get("type")), ("", ()))
+        if result_type and not (item.get("type") == "tool_search_call" and item.get("execution") != "client"):
+            owed.append({"type": result_type, **{name: item.get(name) for name in fields}})
         if item.get("type") == "mcp_approval_request":
             owed.append({"type": "mcp_approval_response", "approval_request_id": item.get("id")})
     return owed

@@ -17,8 +17,8 @@ from typing import Any
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from toolwire.gateway.context import PASS_ON, RECEIVING
 from toolwire.gateway.intake import Receiving
-from toolwire.gateway.turn import PASS_ON, RECEIVING
 
 _SECONDS = 60.0
 _TOO_LONG, _TOO_SLOW = 1009, 1008
@@ -33,7 +33,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         gateway: Any = self.config.app
-        self._receiving = Receiving(gateway.tools.intake, self._pause, self._resume)
+        self._receiving = Receiving(gateway.context.intake, self._pause, self._resume)
         self._sizes: deque[int] = deque()
         self._size = 0  # bytes of the message that is being received
         self._received_at = 0.0

@@ -23,7 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from toolwire.gateway.context import PASS_ON, PREWARMS, leave
 from toolwire.gateway.memory import MemoryPart, ProcessMemory
+from toolwire.gateway.response_store import event_answer, turn_of_answer
 from toolwire.gateway.socket_messages import (
     NOTHING,
     Create,
@@ -40,9 +42,7 @@ from toolwire.gateway.socket_messages import (
     read_value,
     steer_error,
 )
-from toolwire.gateway.stored import event_answer, kept_of
 from toolwire.gateway.stored_turns import Turns
-from toolwire.gateway.turn import PASS_ON, PREWARMS, leave
 from toolwire.wire.framing import EventStream
 
 _log = logging.getLogger(__name__)
@@ -215,10 +215,10 @@ class Socket:
         except (TimeoutError, OSError, RuntimeError):  # the client has left
             self._leave()
 
-    async def _send_own(self, lane: _Lane, kind: str, **more: Any) -> None:
+    async def _send_own(self, lane: _Lane, event_type: str, **more: Any) -> None:
         """Send an event that the gateway itself makes, with its number."""
         lane.count += 1
-        await self.send_event(_write({"type": kind, **more, "sequence_number": lane.count - 1, **lane.mark}))
+        await self.send_event(_write({"type": event_type, **more, "sequence_number": lane.count - 1, **lane.mark}))
 
     async def _refuse(
         self,
@@ -228,8 +228,8 @@ class Socket:
         status: int = 400,
         param: str | None = None,
     ) -> None:
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        error = {"type": kind, "code": code, "message": message, "param": param}
+        error_type = "invalid_request_error" if status < 500 else "server_error"
+        error = {"type": error_type, "code": code, "message": message, "param": param}
         await self.send_event(_write({"type": "error", "status": status, "error": error, **mark}))
 
     async def _fail(self, mark: Mapping[str, Any]) -> None:
@@ -237,47 +237,47 @@ class Socket:
         _log.exception("a message of a WebSocket failed")
         await self._refuse(mark, "the gateway failed; its log says why", status=500)
 
-    async def _create(self, asked: Create) -> bool:
+    async def _create(self, create: Create) -> bool:
         """Begin an answer on its lane. Return False if it is refused."""
-        lane = self._lanes.get(asked.lane) or _Lane(asked.lane)
+        lane = self._lanes.get(create.lane) or _Lane(create.lane)
         if lane.is_busy:
             await self._refuse(lane.mark, "this lane has an answer in progress", "response_in_progress", 409)
             return False
-        if asked.lane not in self._lanes and len(self._lanes) >= _LANES:
+        if create.lane not in self._lanes and len(self._lanes) >= _LANES:
             idle = next((key for key, one in self._lanes.items() if one.task is None or one.task.done()), lane)
             if isinstance(idle, _Lane):
                 await self._refuse(lane.mark, f"a connection has at most {_LANES} lanes", "too_many_streams", 429)
                 return False
             del self._lanes[idle]
-        before, self._lanes[asked.lane] = lane.task, lane
+        before, self._lanes[create.lane] = lane.task, lane
         lane.waits = True
-        lane.task = asyncio.ensure_future(self._run_lane(lane, asked, before))
+        lane.task = asyncio.ensure_future(self._run_lane(lane, create, before))
         return True
 
-    async def _run_lane(self, lane: _Lane, asked: Create, before: "asyncio.Task[None] | None") -> None:
+    async def _run_lane(self, lane: _Lane, create: Create, before: "asyncio.Task[None] | None") -> None:
         """Answer, when the answer before has ended. In any case the client receives an end."""
         try:
             if before is not None:
                 await asyncio.wait([before])
             lane.waits = False
-            await self._answer_all(lane, asked)
+            await self._answer_all(lane, create)
         except WrongMessage as wrong:
             await self._refuse(lane.mark, str(wrong), param=wrong.param)
         except Exception:  # noqa: BLE001 - the client receives an error, and the lane is free
             await self._fail(lane.mark)
         finally:
             lane.ended = True
-            asked.pass_on()
+            create.pass_on()
             steers, lane.steers = lane.steers, []
             await self._give_back(lane, steers, "response_not_active")
 
-    async def _answer_all(self, lane: _Lane, asked: Create) -> None:
+    async def _answer_all(self, lane: _Lane, create: Create) -> None:
         """Answer, and ask next what was added meanwhile."""
-        body, steers = asked.body, self._pending.pop(asked.previous, [])
+        body, steers = create.body, self._pending.pop(create.previous, [])
         while True:
             if steers:
                 body["input"] = join_inputs([steer.input for steer in steers], body.get("input", NOTHING))
-            await (self._warm if asked.prewarms else self._answer)(lane, body, asked.pass_on)
+            await (self._warm if create.prewarms else self._answer)(lane, body, create.pass_on)
             if steers and not lane.answering:
                 await self._give_back(lane, steers, "successor_creation_failed")
             steers, lane.steers = lane.steers, []
@@ -297,14 +297,14 @@ class Socket:
         """Store additions until the client has sent the results that the model waits for."""
         self._pending[previous] = steers
         for steer in steers:
-            shown = {"id": steer.id, "previous_response_id": previous}
-            more = {"reason": "waiting_for_required_input", "required_input": lane.owed, "steer": shown}
+            steer_fields = {"id": steer.id, "previous_response_id": previous}
+            more = {"reason": "waiting_for_required_input", "required_input": lane.owed, "steer": steer_fields}
             await self._send_own(lane, "response.steer.pending", **more)
 
     async def _give_back(self, lane: _Lane, steers: list[_Steer], code: str) -> None:
         for steer in steers:
-            shown = {"id": steer.id, "previous_response_id": steer.previous, "input": steer.input}
-            await self._send_own(lane, "response.steer.failed", error=steer_error(code), steer=shown)
+            steer_fields = {"id": steer.id, "previous_response_id": steer.previous, "input": steer.input}
+            await self._send_own(lane, "response.steer.failed", error=steer_error(code), steer=steer_fields)
 
     async def _warm(self, lane: _Lane, body: dict[str, Raw], _pass_on: Callable[[], None]) -> None:
         """Store the input of a request that wants no answer: the next request continues it."""
@@ -321,7 +321,7 @@ class Socket:
             "model": body.get("model"),
             "output": [],
         }
-        kept = kept_of(body, _write({**shell, "status": "completed"}), "")[1]
+        kept = turn_of_answer(body, _write({**shell, "status": "completed"}), "")[1]
         if kept is None or not await self._turns.keep(name, kept):
             raise WrongMessage("input: must not be more than this key may store", "input")
         await self._send_own(lane, "response.created", response={**shell, "status": "in_progress"})
@@ -357,12 +357,14 @@ class Socket:
         finally:
             del self._asked[id(scope)]
 
-    async def end(self, lane: _Lane, members: Mapping[str, Raw], kind: bytes, event: bytes, maker: str) -> None:
+    async def end(
+        self, lane: _Lane, members: Mapping[str, Raw], event_type: bytes, event: bytes, provider_name: str
+    ) -> None:
         """Store an answer that has ended, before the client receives its end."""
         answer = event_answer(event)
         lane.owed = list_owed(answer) if lane.steers and answer else []
-        lane.ended, lane.failed = True, kind in (b"response.failed", b"error")
-        name, kept = kept_of(members, answer, maker)
+        lane.ended, lane.failed = True, event_type in (b"response.failed", b"error")
+        name, kept = turn_of_answer(members, answer, provider_name)
         is_stored = kept is not None and await self._turns.keep(name, kept)
         for one in {lane.answering, name if is_stored else ""} - {""}:
             self._note(one)
@@ -380,8 +382,8 @@ class Socket:
         elif len(lane.steers) >= _STEERS or self._added + steer.size > _STEER_BYTES:
             code = "too_many_pending_steers"
         if code is not None or lane is None:
-            shown, error = {"previous_response_id": previous, "input": added}, steer_error(code or "")
-            await self._send_own(lane or _Lane(None), "response.steer.failed", error=error, steer=shown)
+            steer_fields, error = {"previous_response_id": previous, "input": added}, steer_error(code or "")
+            await self._send_own(lane or _Lane(None), "response.steer.failed", error=error, steer=steer_fields)
             return
         lane.steers.append(steer)
         await self._send_own(lane, "response.steer.accepted", steer={"id": steer.id, "previous_response_id": previous})
@@ -398,7 +400,7 @@ class _TurnEvents:
 
     def __init__(self, socket: Socket, lane: _Lane, members: Mapping[str, Raw]) -> None:
         self._socket, self._lane, self._members = socket, lane, members
-        self._status, self._maker, self._whole = 200, "", b""
+        self._status, self._provider_name, self._whole = 200, "", b""
         self.ended = False
         self._headers: dict[str, str] = {}
         self._frames = EventStream()
@@ -408,15 +410,15 @@ class _TurnEvents:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
-            self._maker = headers.get("x-toolwire-model", "").partition("/")[0]
+            self._provider_name = headers.get("x-toolwire-model", "").partition("/")[0]
             self._headers = {name: headers[name] for name in headers if name not in _ABOUT_BYTES}
         elif self._status != 200:
             self._whole += message.get("body", b"")
             if not message.get("more_body"):
                 await self._fail()
         else:
-            for kind, event in self._frames.feed(message.get("body", b"")):
-                await self._pass(kind or read_kind(event), event)
+            for event_type, event in self._frames.feed(message.get("body", b"")):
+                await self._pass(event_type or read_kind(event), event)
 
     async def _fail(self) -> None:
         self._lane.ended = self.ended = True
@@ -424,16 +426,16 @@ class _TurnEvents:
         event = {"type": "error", "status": self._status, "error": error, "headers": self._headers}
         await self._socket.send_event(_write({**event, **self._lane.mark}))
 
-    async def _pass(self, kind: bytes, event: bytes) -> None:
+    async def _pass(self, event_type: bytes, event: bytes) -> None:
         lane = self._lane
         if not event.startswith(b"{"):
             return
         lane.count += 1
-        if not lane.answering and kind == b"response.created":
+        if not lane.answering and event_type == b"response.created":
             lane.answering = read_id(event_answer(event))
-        if kind in _ENDS:
-            await self._socket.end(lane, self._members, kind, event, self._maker)
+        if event_type in _ENDS:
+            await self._socket.end(lane, self._members, event_type, event, self._provider_name)
         if lane.name is not None:
             event = b'{"stream_id":' + _write(lane.name) + b"," + event[1:]
         await self._socket.send_event(event)
-        self.ended = self.ended or kind in _ENDS
+        self.ended = self.ended or event_type in _ENDS

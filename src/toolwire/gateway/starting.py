@@ -1,6 +1,6 @@
-"""A gateway made of a file of settings and the environment, or of a simulated model alone.
+"""Creation of a gateway from a file of settings and the environment, or from a simulated model.
 
-Rule: what is wrong with the settings is said before anything listens.
+Rule: errors in the settings are raised before anything listens.
 """
 
 import contextlib
@@ -18,20 +18,20 @@ from toolwire.config import GatewaySettings, read_settings, seconds_of
 from toolwire.config.settings import TraceSettings, is_address
 from toolwire.dialects import NAMES
 from toolwire.errors import InvalidField, MissingExtra, ToolwireError
-from toolwire.gateway.app import Gateway, Places
+from toolwire.gateway.app import AllowedOrigins, Gateway
 from toolwire.gateway.auditing import Audit
+from toolwire.gateway.context import CONNECTED_SECONDS, INTAKE, GatewayContext
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.memory import Memory, ProcessMemory, StoredMemory
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices
 from toolwire.gateway.reports import Reports
 from toolwire.gateway.request_record import RequestRecord
-from toolwire.gateway.routes import Routes, Upward, providers_of
-from toolwire.gateway.turn import CONNECTED_SECONDS, INTAKE, Tools
+from toolwire.gateway.routes import Routes, UpstreamNetwork, providers_of
 from toolwire.providers import PROVIDERS, Provider
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_SHARES = 4  # a key may hold a quarter of the memory
+_SHARES = 4  # one key may use a quarter of the memory
 _SIMULATED = {
     "openai-chat": "openai",
     "openai-responses": "openai-responses",
@@ -42,43 +42,43 @@ _SIMULATED = {
 
 
 def settings_from(path: str | None) -> GatewaySettings:
-    """Read a file of settings; without one, nothing is said otherwise."""
+    """Return the settings in the file `path`. Return the default settings if there is no file."""
     return GatewaySettings() if path is None else read_settings(Path(path).read_bytes(), path)
 
 
 def _keys_from(settings: GatewaySettings, path: str | None) -> dict[str, str]:
-    """Read the keys that stand in files of their own, found from where the settings are."""
-    near = Path(path).parent if path is not None else Path()
+    """Read the key files of the providers. Their paths are relative to the file of settings."""
+    folder = Path(path).parent if path is not None else Path()
     keys = {}
-    for name, said in settings.providers.items():
-        if said.key_file:
-            key = (near / said.key_file).read_text(encoding="utf-8-sig", errors="replace").strip()
+    for name, provider_settings in settings.providers.items():
+        if provider_settings.key_file:
+            key = (folder / provider_settings.key_file).read_text(encoding="utf-8-sig", errors="replace").strip()
             if not (key.isascii() and key.isprintable() and key):
                 raise InvalidField(
-                    "key_file", f"{said.key_file} must hold a key, in one line", path=f"providers.{name}"
+                    "key_file", f"{provider_settings.key_file} must hold a key, in one line", path=f"providers.{name}"
                 )
             keys[name] = key
     return keys
 
 
 def routes_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Routes:
-    """Make the table of model names."""
+    """Return the table of model names."""
     return Routes(settings, providers_of(settings, environ, _keys_from(settings, path)))
 
 
 def check_listening(settings: GatewaySettings, address: str) -> None:
-    """Refuse what is not an address, and to be open to a network without keys."""
+    """Raise `InvalidField` if `address` is not an address, or if the gateway would listen on a network without keys."""
     if not is_address(address):
         raise InvalidField("listen", f"must be HOST:PORT, not {address!r}", path="server")
     host = address.rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK and not settings.server.needs_keys:
         raise InvalidField(
-            "listen", f'is {address}: without keys (auth = "keys") only 127.0.0.1 is listened on', path="server"
+            "listen", f'is {address}: without keys (auth = "keys") only 127.0.0.1 is possible', path="server"
         )
 
 
 def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
-    """Make the memory: in the process, or in the database that is named."""
+    """Return the memory: in the process, or in the database that the settings name."""
     size, seconds, share = (
         settings.memory.bytes,
         seconds_of(settings.memory.expires),
@@ -91,13 +91,16 @@ def _memory_of(settings: GatewaySettings, path: str | None) -> Memory:
 
 
 def _share_of(size: int, settings: GatewaySettings) -> int:
-    """Return how many of so many bytes one key may hold; without keys it is all."""
+    """Return how many of `size` bytes one key may use. Without keys that is all of them."""
     return size // (_SHARES if settings.server.needs_keys else 1)
 
 
 @contextlib.contextmanager
 def _opening(url: str, path: str | None) -> Iterator[None]:
-    """Say why a database cannot be opened, and nothing of an address that may hold a password."""
+    """Raise `InvalidField` if a database cannot be opened.
+
+    The message does not repeat the address, which may hold a password.
+    """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError  # noqa: PLC0415 - an extra
 
     from toolwire.traces.watching import damage_of  # noqa: PLC0415 - likewise
@@ -108,13 +111,13 @@ def _opening(url: str, path: str | None) -> Iterator[None]:
         file = url_of_database(url, path).removeprefix("sqlite:///") if url.startswith("sqlite:") else ""
         if file and (damage := damage_of(problem, file)):
             raise InvalidField("database", f"cannot be opened: {damage}", path="server") from None
-        why = str(problem.orig).partition("\n")[0] if isinstance(problem, DBAPIError) else type(problem).__name__
-        why = problem.strerror or why if isinstance(problem, OSError) else why
-        raise InvalidField("database", f"cannot be opened: {why}", path="server") from None
+        reason = str(problem.orig).partition("\n")[0] if isinstance(problem, DBAPIError) else type(problem).__name__
+        reason = problem.strerror or reason if isinstance(problem, OSError) else reason
+        raise InvalidField("database", f"cannot be opened: {reason}", path="server") from None
 
 
 def url_of_database(url: str, path: str | None) -> str:
-    """Give a database's address as SQLAlchemy wants it; a file is found from where the settings are."""
+    """Return a database's address for SQLAlchemy. The path of a file is relative to the file of settings."""
     from toolwire.traces.databases import with_driver  # noqa: PLC0415 - an extra
 
     if url.startswith("sqlite:///") and path is not None and not url.startswith("sqlite:////"):
@@ -123,9 +126,9 @@ def url_of_database(url: str, path: str | None) -> str:
 
 
 def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
-    """Open the ledger of keys."""
+    """Return the ledger of keys. Raise `InvalidField` if the settings name no database."""
     if not settings.server.database:
-        raise InvalidField("database", "must be named: it is where keys are kept", path="server")
+        raise InvalidField("database", "is missing: the gateway stores its keys there", path="server")
     try:
         from toolwire.gateway.ledger import LimitLedger  # noqa: PLC0415 - an extra
     except ImportError as problem:
@@ -135,7 +138,7 @@ def ledger_of(settings: GatewaySettings, path: str | None) -> Any:
 
 
 def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = None, address: str = "") -> Gateway:
-    """Make a gateway."""
+    """Return the gateway for these routes and settings."""
     try:
         from toolwire.gateway.accounts import Accounts  # noqa: PLC0415 - an extra
         from toolwire.gateway.metrics import Metrics, spans  # noqa: PLC0415 - an extra
@@ -144,42 +147,46 @@ def gateway_of(routes: Routes, settings: GatewaySettings, path: str | None = Non
         raise MissingExtra(str(problem.name), "serve", "to serve the gateway") from problem
     accounts = Accounts(ledger_of(settings, path)) if settings.server.needs_keys else None
     prices = Prices(settings.prices)
-    upward = upstream_of(settings, path)
-    tools = Tools(routes, Uplink(upward), _memory_of(settings, path), Reports(), prices, accounts=accounts)
-    tools.connected = ProcessMemory(
+    upstream_network = upstream_of(settings, path)
+    context = GatewayContext(
+        routes, Uplink(upstream_network), _memory_of(settings, path), Reports(), prices, accounts=accounts
+    )
+    context.connected = ProcessMemory(
         settings.memory.bytes, CONNECTED_SECONDS, share=_share_of(settings.memory.bytes, settings)
     )
-    tools.translations = PrefixCache(settings.translation_cache.bytes)
-    tools.intake = Intake(INTAKE, _share_of(INTAKE, settings))
-    tools.proxy = upward.proxy
-    tools.audit = _audit_of(settings.traces, path, lambda: gateway.tools.recorded_secrets())  # noqa: PLW0108 - they are read anew
+    context.translations = PrefixCache(settings.translation_cache.bytes)
+    context.intake = Intake(INTAKE, _share_of(INTAKE, settings))
+    context.proxy = upstream_network.proxy
+    context.audit = _audit_of(settings.traces, path, lambda: gateway.context.recorded_secrets())  # noqa: PLW0108 - they change with a reload
     host = (address or settings.server.listen).rpartition(":")[0].strip("[]")
-    hosts, origins = (tuple(map(str.lower, said)) for said in (settings.server.hosts, settings.server.origins))
-    places = Places(hosts, origins, host in _LOOPBACK)
-    gateway = Gateway(tools, places=places, seen=_log)
+    hosts, origins = (tuple(map(str.lower, names)) for names in (settings.server.hosts, settings.server.origins))
+    allowed_origins = AllowedOrigins(hosts, origins, host in _LOOPBACK)
+    gateway = Gateway(context, allowed_origins=allowed_origins, log=_log)
     gateway.websocket = settings.server.websocket
-    figures = Metrics(lambda: gateway.tools.routes.providers, lambda: gateway.running)
-    gateway.figures, gateway.watchers = figures.told, [figures.watch, *filter(None, [spans()])]
+    metrics = Metrics(lambda: gateway.context.routes.providers, lambda: gateway.running)
+    gateway.metrics, gateway.observers = metrics.render, [metrics.observe, *filter(None, [spans()])]
     return gateway
 
 
-def _audit_of(said: TraceSettings, path: str | None, keys: Callable[[], list[str]]) -> Audit | None:
-    """Open the store of calls, where the settings name one; its key is that of `toolwire traces`."""
-    if not said.url:
+def _audit_of(trace_settings: TraceSettings, path: str | None, keys: Callable[[], list[str]]) -> Audit | None:
+    """Return the audit trace if the settings name a store. `TOOLWIRE_TRACES_KEY` is the key of its chain."""
+    if not trace_settings.url:
         return None
     try:
         from toolwire.traces.store import open as open_store  # noqa: PLC0415 - an extra
     except ImportError as problem:
         raise MissingExtra(str(problem.name), "traces", "to record calls") from problem
-    url, key = url_of_database(said.url, path), os.environ.get("TOOLWIRE_TRACES_KEY")
-    return Audit(open_store(url, key=key, failing=said.failing), keys, stops=said.failing == "stop")
+    url, key = url_of_database(trace_settings.url, path), os.environ.get("TOOLWIRE_TRACES_KEY")
+    return Audit(open_store(url, key=key, failing=trace_settings.failing), keys, stops=trace_settings.failing == "stop")
 
 
-def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ) -> Upward:
-    """Read the way to providers: its proxy may stand in a variable, for it may hold a password."""
-    said = settings.upstream
-    proxy, variable = said.proxy, said.proxy.removeprefix("$")
-    if said.proxy.startswith("$"):
+def upstream_of(
+    settings: GatewaySettings, path: str | None, environ: Mapping[str, str] = os.environ
+) -> UpstreamNetwork:
+    """Return how to connect to providers. The proxy may be in a variable, because its address may hold a password."""
+    upstream_settings = settings.upstream
+    proxy, variable = upstream_settings.proxy, upstream_settings.proxy.removeprefix("$")
+    if upstream_settings.proxy.startswith("$"):
         if not environ.get(variable):
             raise InvalidField("proxy", f"the variable {variable} is not set", path="upstream")
         proxy = environ[variable]
@@ -187,35 +194,39 @@ def upstream_of(settings: GatewaySettings, path: str | None, environ: Mapping[st
             raise InvalidField(
                 "proxy", f"must be http://HOST:PORT, and {variable} holds something else", path="upstream"
             )
-    file = str((Path(path).parent if path is not None else Path()) / said.ca_file) if said.ca_file else ""
+    file = (
+        str((Path(path).parent if path is not None else Path()) / upstream_settings.ca_file)
+        if upstream_settings.ca_file
+        else ""
+    )
     try:
         trusted = ssl.create_default_context() if file else None
         if trusted is not None:
             trusted.load_verify_locations(file)
     except (OSError, ssl.SSLError) as problem:
         raise InvalidField("ca_file", f"{file} cannot be read as certificates: {problem}", path="upstream") from None
-    return Upward(proxy, frozenset(said.direct) | _LOOPBACK, trusted)
+    return UpstreamNetwork(proxy, frozenset(upstream_settings.direct) | _LOOPBACK, trusted)
 
 
 def reload(gateway: Gateway, path: str | None) -> bool:
-    """Read the settings and the files of keys anew; what is wrong is told, and leaves all as it was.
+    """Read the settings and the key files again. If they are wrong, log the problem, change nothing, and return False.
 
-    What listens, who may ask and where things are kept stay as they were at the start.
+    The address, the keys of clients and the stores do not change.
     """
     try:
         settings = settings_from(path)
         routes = routes_of(settings, path)
-        upward = upstream_of(settings, path)
+        upstream_network = upstream_of(settings, path)
     except (ToolwireError, OSError) as problem:
         _log({"settings": "refused; the old ones are in force", "problem": str(problem)})
         return False
-    gateway.renew(routes, Prices(settings.prices), upward)
+    gateway.renew(routes, Prices(settings.prices), upstream_network)
     _log({"settings": "read anew", "providers": len(routes.providers), "routes": len(settings.routes)})
     return True
 
 
 def _log(record: RequestRecord | dict[str, Any]) -> None:
-    """Write a line of the log; where nobody reads it any more, requests are answered all the same."""
+    """Write a line of the log. If it cannot be written, requests are answered all the same."""
     with contextlib.suppress(OSError):
         sys.stderr.write(msgspec.json.encode(record).decode() + "\n")
         sys.stderr.flush()
@@ -223,7 +234,7 @@ def _log(record: RequestRecord | dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def simulated(scenario: Any = None) -> Iterator[dict[str, Provider]]:
-    """Give providers whose model is simulated, one for each wire, while this lasts."""
+    """Yield providers with a simulated model, one for each wire."""
     from toolwire.testing.server import simulate  # noqa: PLC0415 - other gateways need no simulated model
 
     with simulate(scenario, strict=False, clock=time.time) as model:

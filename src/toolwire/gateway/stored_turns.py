@@ -26,9 +26,11 @@ _write = msgspec.json.encode
 
 @readable
 class StoredTurn(Struct, frozen=True, omit_defaults=True):
-    """A turn: who answered, whether its server holds it, what came before, and what was asked and answered.
+    """A stored turn: its input, its answer, and what it continues.
 
-    If `before` is a conversation, `last` is the last item that it had then.
+    `maker` is the provider that answered. If `there` is true, that provider stores the answer itself. `asked` is the
+    input. `before` is the id of the turn or of the conversation that this one continues. For a conversation, `last` is
+    the last item that it had then.
     """
 
     maker: str
@@ -40,18 +42,18 @@ class StoredTurn(Struct, frozen=True, omit_defaults=True):
 
     @property
     def size(self) -> int:
-        """How many bytes it adds to what goes on from it."""
+        """The number of bytes that it adds to a request that continues it."""
         return len(bytes(self.asked)) + len(bytes(self.answer))
 
     @property
     def items(self) -> list[Any]:
-        """What was said in this turn, by both."""
+        """The items of the input and of the answer."""
         return [*as_items(_read(self.asked)), *as_items(_read(self.answer).get("output"))]
 
 
 @readable
 class StoredItem(Struct, frozen=True):
-    """An item of an answer that a client may refer to: who has made it, and whether its server holds it."""
+    """An item of an answer that a client may refer to. `there` is true if the provider `maker` stores it."""
 
     maker: str
     there: bool
@@ -59,7 +61,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class Turns(NamedTuple):
-    """The stored turns of one owner: in each of these memories, in the order in which they are asked."""
+    """The stored turns of one owner, in `memories`, which are searched in order."""
 
     memories: Sequence[MemoryPart]
     owner: str
@@ -69,27 +71,30 @@ class Turns(NamedTuple):
         return _key(name, self.memories[0].prefix)
 
     async def find(self, name: str) -> StoredTurn | None:
-        """Return a turn."""
+        """Return the turn with the id `name`, or None."""
         turns = await self.earlier(name, most=1)
         return turns[0] if turns else None
 
     async def earlier(self, name: str, most: int | None = None) -> list[StoredTurn]:
-        """Return the turn of a name and those that it continues, the latest first, as far as they are known."""
+        """Return the turn `name` and those that it continues, the latest first, as far as they are stored."""
         turns = dict[str, StoredTurn]()
         while name and name not in turns and len(turns) != most:
-            found = await self._chain(name, most)
-            for kept in found:
-                turns[name] = kept
-                name = kept.before
-            if not found:
+            chain = await self._chain(name, most)
+            for turn in chain:
+                turns[name] = turn
+                name = turn.before
+            if not chain:
                 break
-            if found[-1].last and (begun := await self.conversation(name, found[-1].last)) is not None:
-                turns[name] = begun
+            if chain[-1].last and (conversation := await self.conversation(name, chain[-1].last)) is not None:
+                turns[name] = conversation
                 break
         return list(turns.values())
 
     async def conversation(self, name: str, last: str = "") -> StoredTurn | None:
-        """Return a conversation as one turn, up to the item `last`. Return None if it or that item is not there."""
+        """Return a conversation as one turn, up to the item `last`.
+
+        Return None if the conversation or that item is missing.
+        """
         entry = await self.memories[0].memory.read(self.owner, conversation_key(name), items=True)
         names = [] if entry is None else [item.name for item in entry.items]
         if entry is None or (last and last not in names):
@@ -99,7 +104,7 @@ class Turns(NamedTuple):
         return StoredTurn("", asked=asked, answer=Raw(b'{"output":[]}'), last=names[-1] if names else "")
 
     async def _chain(self, name: str, most: int | None) -> list[StoredTurn]:
-        """Return the turns that the first memory that has the turn of this name has."""
+        """Return the turns from `name` on of the first memory that has it."""
         for memory, prefix in self.memories if len(name) <= LONGEST_ID else ():
             if most == 1:
                 entry = await memory.read(self.owner, _key(name, prefix))
@@ -111,9 +116,9 @@ class Turns(NamedTuple):
         return []
 
     async def items(self, inputs: Iterable[bytes]) -> dict[str, StoredItem]:
-        """Return the items that inputs refer to, as far as they are known."""
-        given = (item for told in inputs if REFERS in told for item in as_items(read_body(told)))
-        names = dict.fromkeys(name for item in given if (name := reference_in(item)) and len(name) <= LONGEST_ID)
+        """Return the stored items that `inputs` refer to, by id."""
+        items = (item for raw in inputs if REFERS in raw for item in as_items(read_body(raw)))
+        names = dict.fromkeys(name for item in items if (name := reference_in(item)) and len(name) <= LONGEST_ID)
         known = dict[str, StoredItem]()
         for memory, prefix in self.memories if names else ():
             for value, keys in await memory.read_named(self.owner, [_item_key(name, prefix) for name in names]):
@@ -121,14 +126,17 @@ class Turns(NamedTuple):
                 known |= _items_of(_read(value, type=StoredTurn), wanted)
         return known
 
-    async def keep(self, name: str, kept: StoredTurn, *, again: bool = False) -> bool:
-        """Store a turn. `again` says that it was stored before: if it was deleted since, it stays deleted."""
+    async def keep(self, name: str, turn: StoredTurn, *, again: bool = False) -> bool:
+        """Store a turn. Return False if it is too large.
+
+        With `again` the turn was stored before. If it was deleted since then, it stays deleted.
+        """
         memory, prefix = self.memories[0]
-        value = _write(kept)
+        value = _write(turn)
         if len(value) > _MOST or len(name) > LONGEST_ID:
             return False
-        pointers = [Item(_item_key(item, prefix)) for item in _names_in(kept)]
-        entry = StoredEntry(value, _key(kept.before, prefix) if kept.before else "", pointers)
+        pointers = [Item(_item_key(item, prefix)) for item in _names_in(turn)]
+        entry = StoredEntry(value, _key(turn.before, prefix) if turn.before else "", pointers)
         return await (memory.replace if again else memory.write)(self.owner, _key(name, prefix), entry)
 
     async def forget(self, name: str) -> bool:
@@ -150,31 +158,31 @@ def _item_key(name: str, prefix: str) -> str:
     return f"{prefix}item:{name}"
 
 
-def _items_in(kept: StoredTurn) -> Iterator[dict[str, Any]]:
+def _items_in(turn: StoredTurn) -> Iterator[dict[str, Any]]:
     """Yield the items of an answer that have an id."""
-    for item in as_items(_read(kept.answer).get("output")) if kept.answer else ():
+    for item in as_items(_read(turn.answer).get("output")) if turn.answer else ():
         if type(item) is dict and type(name := item.get("id")) is str and len(name) <= LONGEST_ID:
             yield item
 
 
-def _names_in(kept: StoredTurn) -> list[str]:
-    return list(dict.fromkeys(item["id"] for item in _items_in(kept)))
+def _names_in(turn: StoredTurn) -> list[str]:
+    return list(dict.fromkeys(item["id"] for item in _items_in(turn)))
 
 
-def _items_of(kept: StoredTurn, names: Collection[str]) -> dict[str, StoredItem]:
+def _items_of(turn: StoredTurn, names: Collection[str]) -> dict[str, StoredItem]:
     """Return the items of an answer that have these ids."""
-    found = (item for item in _items_in(kept) if item["id"] in names)
-    return {item["id"]: StoredItem(kept.maker, kept.there, Raw(_write(item))) for item in found}
+    items = (item for item in _items_in(turn) if item["id"] in names)
+    return {item["id"]: StoredItem(turn.maker, turn.there, Raw(_write(item))) for item in items}
 
 
 def reference_in(item: Any) -> str | None:
-    """Give the id of the item that stands elsewhere; None where this is the item itself."""
-    named = type(item) is dict and item.get("type") == "item_reference" and type(item.get("id")) is str
-    return item["id"] if named else None
+    """Return the id that an `item_reference` names. Return None if `item` is no reference."""
+    is_reference = type(item) is dict and item.get("type") == "item_reference" and type(item.get("id")) is str
+    return item["id"] if is_reference else None
 
 
 def as_items(value: Any) -> list[Any]:
-    """Give an input as items; a text is a message of the user."""
+    """Return an input as a list of items. A text becomes a message of the user."""
     if type(value) is list:
         return value
     return [] if value is None else [{"type": "message", "role": "user", "content": value}]

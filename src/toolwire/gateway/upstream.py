@@ -1,10 +1,10 @@
 """The gateway's connections to providers: asyncio's streams, httptools' parser, and one list of idle connections.
 
 Rules of this file:
-- No redirect is followed, nothing of this machine's environment is used (proxies, passwords), no cookie is kept.
-- `toolwire.client.connections` says when a connection may carry another request.
-- A request that is cancelled closes its connection at once. What goes wrong is a TransportError, which holds no header.
-- A body that a server compressed unasked is decompressed piece by piece, as far as its reader reads.
+- No redirect is followed, nothing of the environment is used (proxies, passwords), and no cookie is stored.
+- `toolwire.client.connections` decides if a connection may carry another request.
+- A cancelled request closes its connection at once. Each failure is a TransportError, which contains no header.
+- A body that a server compressed unasked is decompressed piece by piece, as its reader reads.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from toolwire.client.connections import LATE, AsyncioBackend, AsyncioStream
 from toolwire.client.httpx import trusted
-from toolwire.gateway.routes import Upward
+from toolwire.gateway.routes import UpstreamNetwork
 from toolwire.wire.transport import FailureKind, HttpRequest, Stop, Timeouts, TransportError, url_without_secrets
 
 _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
@@ -60,17 +60,17 @@ class _Ended(httpcore2.NetworkError):
 
 
 class _Address(Struct, frozen=True):
-    """A server, and the way to it; connections of an earlier way are not used again."""
+    """A server, and the network settings to reach it. Connections with earlier settings are not reused."""
 
     scheme: str
     host: str
     port: int
-    upward: Upward
+    upstream_network: UpstreamNetwork
 
     @property
     def proxy(self) -> str:
         """The proxy in between; empty if there is none."""
-        return "" if self.host in self.upward.direct else self.upward.proxy
+        return "" if self.host in self.upstream_network.direct else self.upstream_network.proxy
 
 
 class _Head(NamedTuple):
@@ -111,7 +111,7 @@ class _Response:
         self.is_complete = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a header; httptools calls this. What follows a body in chunks is no header."""
+        """Note a header; httptools calls this. It reports trailers of a chunked body, too, which are ignored."""
         if not self.status:
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
@@ -254,15 +254,15 @@ class _Idle(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it carries no other request."""
+        """True if the connection carries no other request."""
         return time.monotonic() >= self.expires or self.stream.get_extra_info("is_readable")
 
 
 class Uplink:
     """Connections to providers, kept for the next request."""
 
-    def __init__(self, upward: Upward = Upward()) -> None:  # noqa: B008 - frozen
-        self.upward: Upward = upward
+    def __init__(self, upstream_network: UpstreamNetwork = UpstreamNetwork()) -> None:  # noqa: B008 - frozen
+        self.upstream_network: UpstreamNetwork = upstream_network
         self._idle: dict[_Address, deque[_Idle]] = {}  # the longest idle first
         self._backend = AsyncioBackend()
         self._sweep: asyncio.TimerHandle | None = None
@@ -286,7 +286,7 @@ class Uplink:
         stream: AsyncioStream | None = None
         try:
             async with asyncio.timeout_at(until):
-                head = _head(request.url, self.upward)
+                head = _head(request.url, self.upstream_network)
                 written = _written(head, request)
                 stream = self._rested(head.address) or await self._connect(head, timeouts.connect)
                 await stream.write(written)
@@ -338,8 +338,10 @@ class Uplink:
         """Open a connection, through the proxy if there is one."""
         address = head.address
         proxy = httpx2.URL(address.proxy) if address.proxy else None
-        near = (proxy.host, proxy.port or _PORTS[proxy.scheme]) if proxy is not None else (address.host, address.port)
-        stream = cast("AsyncioStream", await self._backend.connect_tcp(*near, seconds))
+        first_hop = (
+            (proxy.host, proxy.port or _PORTS[proxy.scheme]) if proxy is not None else (address.host, address.port)
+        )
+        stream = cast("AsyncioStream", await self._backend.connect_tcp(*first_hop, seconds))
         try:
             if proxy is not None and proxy.scheme == "https":
                 stream = await _encrypted(stream, proxy.host, address, seconds)
@@ -363,16 +365,16 @@ class Uplink:
 
 
 async def _encrypted(stream: AsyncioStream, host: str, address: _Address, seconds: float | None) -> AsyncioStream:
-    context = trusted() if address.upward.trusted is None else address.upward.trusted
+    context = trusted() if address.upstream_network.trusted is None else address.upstream_network.trusted
     return cast("AsyncioStream", await stream.start_tls(context, host, seconds))
 
 
 async def _open_tunnel(stream: AsyncioStream, head: _Head) -> None:
-    """Have the proxy connect to the server (RFC 9110, section 9.3.6)."""
+    """Ask the proxy to connect to the server (RFC 9110, section 9.3.6)."""
     name = f"[{head.address.host}]" if ":" in head.address.host else head.address.host
-    place = f"{name}:{head.address.port}"
-    lines = {"host": place, **({"proxy-authorization": head.authorization} if head.authorization else {})}
-    await stream.write(_lines(f"CONNECT {place} HTTP/1.1", lines))
+    authority = f"{name}:{head.address.port}"
+    lines = {"host": authority, **({"proxy-authorization": head.authorization} if head.authorization else {})}
+    await stream.write(_lines(f"CONNECT {authority} HTTP/1.1", lines))
     status = await _status_of_tunnel(stream)
     if status // 100 != _GOOD // 100:
         raise httpcore2.ProxyError(f"the proxy answered {status}")
@@ -397,12 +399,12 @@ def _close_those_over(idle: deque[_Idle]) -> None:
 
 def _for_the_head(timeouts: Timeouts) -> float | None:
     """Return the seconds until an answer has begun."""
-    begun = None if timeouts.first is None else timeouts.first + (timeouts.connect or 0.0)
-    return min((seconds for seconds in (timeouts.total, begun) if seconds is not None), default=None)
+    until_head = None if timeouts.first is None else timeouts.first + (timeouts.connect or 0.0)
+    return min((seconds for seconds in (timeouts.total, until_head) if seconds is not None), default=None)
 
 
 @lru_cache(256)
-def _head(url: str, upward: Upward) -> _Head:
+def _head(url: str, upstream_network: UpstreamNetwork) -> _Head:
     """Read a URL: where a request to it goes, and how it begins."""
     if not url.isprintable() or " " in url:
         raise ValueError("an address must have no spaces")
@@ -410,7 +412,7 @@ def _head(url: str, upward: Upward) -> _Head:
     if read.scheme not in _PORTS:
         raise ValueError("an address must begin with http:// or https://")
     host, named = read.raw_host.decode("ascii"), read.netloc.decode("ascii")
-    address = _Address(read.scheme, host, read.port or _PORTS[read.scheme], upward)
+    address = _Address(read.scheme, host, read.port or _PORTS[read.scheme], upstream_network)
     target, authorization = read.raw_path.decode("ascii"), _authorization(address.proxy)
     if address.proxy and read.scheme == "http":
         return _Head(address, f"http://{named}{target}", named, authorization)
@@ -418,7 +420,7 @@ def _head(url: str, upward: Upward) -> _Head:
 
 
 def _authorization(proxy: str) -> str:
-    """Return the header that tells a proxy the password of its URL."""
+    """Return the header with the password of the proxy's URL."""
     login = httpx2.URL(proxy).userinfo if proxy else b""
     user, _, password = login.decode().partition(":")
     return f"Basic {base64.b64encode(f'{unquote(user)}:{unquote(password)}'.encode()).decode()}" if login else ""

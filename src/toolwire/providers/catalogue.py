@@ -1,10 +1,10 @@
-"""What is known of models, their prices and their providers: dated data, with the words of its sources.
+"""The catalogue of models, prices and providers: dated data, with the words of its sources.
 
 Rules of this file:
-- Every entry says where it comes from (`source`) and of when that is (`as_of`). Nothing claims to be current.
-- A name is matched whole: as name, alias or `provider/name`. What is not known is None, never a near guess.
-- A flag that is None is one that the source does not speak of.
-- Of two entries with one name the later wins; the earlier stays reachable by its `as_of`.
+- Every entry names its source (`source`) and its date (`as_of`). Nothing claims to be current.
+- A name must match as a whole: as name, alias or `provider/name`. An unknown value is None, never a near guess.
+- A flag is None if the source does not mention it.
+- Of two entries with one name the later wins. The earlier one can be found by its `as_of`.
 - Money is a float in USD: `tokens / 1e6 * price`, summed over the kinds of tokens.
 - The data file is read on first use, not on import.
 """
@@ -51,7 +51,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
     after: "Price | None" = None
 
     def on(self, day: date) -> "Price | None":
-        """Find the price of a day; None after the last known one."""
+        """Return the price of a day. Return None after the last known one."""
         if self.until is None or day <= self.until:
             return self
         return self.after.on(day) if self.after else None
@@ -143,7 +143,7 @@ _Overrides = Mapping[str, Model | Mapping[str, Any]]
 
 
 class Catalogue:
-    """Models, providers and retirements; the later of two entries wins."""
+    """Models, providers and retirements. The later of two entries wins."""
 
     __slots__ = ("_models", "_providers", "_retirements", "entries")
 
@@ -164,7 +164,10 @@ class Catalogue:
 
     @classmethod
     def load(cls, given: str | Path | Mapping[str, Any] | None = None) -> Self:
-        """Read a JSON file, or a map of the same shape; the built-in data when given none."""
+        """Return the catalogue in a JSON file, or in a map of the same shape.
+
+        Without `given`, return the built-in one.
+        """
         if isinstance(given, Mapping):
             layers = _read(given, _CatalogueFile, "catalogue").layers
         else:
@@ -177,7 +180,7 @@ class Catalogue:
         )
 
     def with_models(self, overrides: _Overrides, *, as_of: str = "undated", source: str = "override") -> "Catalogue":
-        """Return a catalogue in which these win: a map changes the fields that it names, a Model all."""
+        """Return a catalogue with `overrides`: a map changes the fields that it names, a Model replaces the entry."""
         if not isinstance(overrides, Mapping):
             raise InvalidField("overrides", "must be a map of model names to fields")
         layer = Layer(as_of, source)
@@ -195,25 +198,25 @@ class Catalogue:
         return entry if base is None else replace(entry, source=f"{entry.source}; otherwise {base.source}")
 
     def model(self, name: str | None, as_of: str | None = None) -> Model | None:
-        """Find the entry of a name, an alias or `provider/name`; None when there is none."""
+        """Return the entry of a name, an alias or `provider/name`, or None."""
         if not name:
             return None
         known = self._models.get(as_of, {})
         provider, _, bare = name.partition("/")
-        found = known.get(bare)
-        return known.get(name) or (found if found and provider in found.providers else None)
+        entry = known.get(bare)
+        return known.get(name) or (entry if entry and provider in entry.providers else None)
 
     def models(self, provider: str | None = None, as_of: str | None = None) -> tuple[Model, ...]:
-        """List the entries that are not superseded, all or those of a provider, oldest first."""
+        """Return the entries that are not superseded, all or those of a provider, oldest first."""
         unique = {entry.name: entry for entry in self.entries if as_of is None or entry.as_of == as_of}
         return tuple(entry for entry in unique.values() if provider is None or provider in entry.providers)
 
     def provider(self, name: str, as_of: str | None = None) -> ProviderTraits | None:
-        """Find the traits of a provider; None when there are none."""
+        """Return the traits of a provider, or None."""
         return next((traits for traits in reversed(self.providers(as_of)) if traits.name == name), None)
 
     def providers(self, as_of: str | None = None) -> tuple[ProviderTraits, ...]:
-        """List the traits of every provider, oldest first."""
+        """Return the traits of every provider, oldest first."""
         return tuple(traits for traits in self._providers if as_of is None or traits.as_of == as_of)
 
     def cost(
@@ -224,9 +227,11 @@ class Catalogue:
         overrides: _Overrides | None = None,
         on: date | None = None,
     ) -> float | None:
-        """Price a usage in USD; None when model, price or usage is unknown, 0.0 when it is free.
+        """Return the cost of `usage` in USD.
 
-        `on` chooses the price of a day; without it the price is that of the entry's `as_of`.
+        Return None if model, price or usage is unknown, and 0.0 if the model is free.
+
+        `on` selects the price of a day. Without it the price is that of the entry's `as_of`.
         """
         entry = model if isinstance(model, Model) else self.model(model)
         if overrides:
@@ -239,7 +244,7 @@ class Catalogue:
         return _charge(usage, entry.price if on is None else entry.price.on(on))
 
     def hints(self, model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
-        """Say what to mind when this model calls tools within this context; nothing when nothing is known."""
+        """Return advice for tool calls with this model and this context window. Return nothing if nothing is known."""
         entry = model if isinstance(model, Model) else self.model(model)
         name = entry.name if entry else str(model)
         traits = self.provider(name.partition("/")[0]) if entry is None and "/" in name else None
@@ -261,34 +266,34 @@ def built_in() -> Catalogue:
 
 
 def models(provider: str | None = None, as_of: str | None = None) -> tuple[Model, ...]:
-    """List the built-in models, all or those of a provider."""
+    """Return the built-in models, all or those of a provider."""
     return built_in().models(provider, as_of)
 
 
 def model(name: str | None, as_of: str | None = None) -> Model | None:
-    """Find a built-in model by its name, an alias or `provider/name`; None when it is unknown."""
+    """Return the built-in model with this name, alias or `provider/name`, or None."""
     return built_in().model(name, as_of)
 
 
 def provider(name: str, as_of: str | None = None) -> ProviderTraits | None:
-    """Find the built-in traits of a provider; None when it is unknown."""
+    """Return the built-in traits of a provider, or None."""
     return built_in().provider(name, as_of)
 
 
 def providers(as_of: str | None = None) -> tuple[ProviderTraits, ...]:
-    """List the built-in traits of every provider."""
+    """Return the built-in traits of every provider."""
     return built_in().providers(as_of)
 
 
 def cost(
     usage: "Usage | None", model: str | Model | None, *, overrides: _Overrides | None = None, on: date | None = None
 ) -> float | None:
-    """Price a usage in USD by the built-in catalogue; None when model, price or usage is unknown."""
+    """Return the cost of `usage` in USD by the built-in catalogue. Return None if model, price or usage is unknown."""
     return built_in().cost(usage, model, overrides=overrides, on=on)
 
 
 def hints(model: str | Model, context_window: int | None = None) -> tuple[str, ...]:
-    """Give advice for tool calls with this model and this context window."""
+    """Return advice for tool calls with this model and this context window."""
     return built_in().hints(model, context_window)
 
 
@@ -305,10 +310,10 @@ def _charge(usage: "Usage | None", price: Price | None) -> float | None:
     fresh = usage.input_tokens - read - write
     if fresh < 0:
         return None
-    apart = [(read, price.cache_read), (write, price.cache_write)]
-    fresh += sum([tokens for tokens, rate in apart if rate is None])
+    cached = [(read, price.cache_read), (write, price.cache_write)]
+    fresh += sum([tokens for tokens, rate in cached if rate is None])
     total = fresh / _MILLION * price.input + usage.output_tokens / _MILLION * price.output
-    return total + sum([tokens / _MILLION * rate for tokens, rate in apart if rate is not None])
+    return total + sum([tokens / _MILLION * rate for tokens, rate in cached if rate is not None])
 
 
 def _model_hints(entry: Model) -> list[str]:
@@ -334,7 +339,7 @@ def _by_name(entries: Iterable[Model]) -> dict[str, Model]:
 
 
 def _dated(entry: Entry, around: Layer | Model | Price) -> Entry:
-    """Give an entry the date and the source of what is around it, where it has none of its own."""
+    """Return `entry` with the date and the source of `around`, if it has none of its own."""
     entry = replace(entry, as_of=entry.as_of or around.as_of, source=entry.source or around.source)
     if isinstance(entry, Model):
         third_party = entry.third_party or (isinstance(around, Layer) and around.third_party)
@@ -367,9 +372,9 @@ def _read(given: Mapping[str, Any] | bytes, kind: type[_Kind], path: str) -> _Ki
 
 
 def _invalid(problem: msgspec.ValidationError, path: str) -> InvalidField:
-    reason, _, place = str(problem).partition(" - at `$")
+    reason, _, location = str(problem).partition(" - at `$")
     named = fullmatch(r"Object (?:missing required|contains unknown) field `(.*)`", reason)
-    steps = [place.rstrip("`").lstrip("."), named[1] if named else ""]
+    steps = [location.rstrip("`").lstrip("."), named[1] if named else ""]
     field = ".".join(step for step in steps if step) or "value"
     if named:
         return InvalidField(field, "is missing" if "missing" in reason else "is not a known field", path=path)

@@ -1,14 +1,14 @@
-"""Where a model is and who serves it: providers as data, and how one is named.
+"""Providers as data: where a server is, what it can do, and how a user names it.
 
 Rules of this file:
 - The presets are the rows of `known.json`: the fields of a `Provider`, with their source and its date.
-- A provider is a value: nothing here opens a connection, asks on standard input, or fetches a model.
-- A key is what was given, else what `put_key` was told, else what the environment holds under the provider's
-  names; it is in no repr and in no message. An address that the environment says is taken for a preset's own.
-- A base URL is a scheme, a host and a path. One with a user, a query or a fragment is refused where the provider
-  is made: the client would drop the key, or lose the path.
-- A name is a provider (`ollama`), a model with one (`anthropic/claude-sonnet-4-5`), or both apart. A `/` that
-  follows no known provider belongs to the model.
+- A provider is a value: nothing here opens a connection, reads standard input, or fetches a model.
+- A key is the one that was passed, else the one of `put_key`, else the one in the environment variables of the
+  provider. It is in no repr and in no message. A base URL in the environment replaces that of a preset.
+- A base URL is a scheme, a host and a path. A user, a query or a fragment in it is an error when the provider is made:
+  the HTTP client would drop the key, or lose the path.
+- A name is a provider (`ollama`), a model with its provider (`anthropic/claude-sonnet-4-5`), or both as two values. A
+  `/` after an unknown provider belongs to the model.
 """
 
 import os
@@ -34,14 +34,15 @@ from toolwire.wire.transport import url_without_secrets
 PRESETS = Path(__file__).with_name("known.json")
 _LEAST_MAX_TOKENS = 1024
 # https://platform.claude.com/docs/en/api/versioning (2026-11-20).
-_VERSIONS = {"anthropic": ("anthropic-version", "2026-10-21")}
+_VERSION_HEADERS = {"anthropic": ("anthropic-version", "2026-10-21")}
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a server can do; each field can be set for a client or for a request.
+    """The features of a server. Each field can be set for a client or for a request.
 
-    With `named_choice` a request can name the tools that may be called. With `custom_tools` the server takes tools of
-    free text, with `strict_tools` it knows a tool's `strict`. With `clearing` it clears old results itself if asked.
+    With `named_choice` a request can name the tools that may be called. With `custom_tools` the server accepts tools
+    with free text, with `strict_tools` it accepts a tool's `strict`. With `clearing` it clears old results itself if
+    asked.
     """
 
     native_tool_calls: bool = True
@@ -59,22 +60,22 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 
 class ServerOptions(TypedDict, total=False):
-    """Where a server is, and what each request to it has."""
+    """The address of a server, and what each request to it contains."""
 
     base_url: str
     """The address: a scheme, a host and a path."""
     api_key: str | None
-    """The key; it comes before that of the environment."""
+    """The key. It comes before the key in the environment."""
     headers: Mapping[str, str]
-    """Headers to send as well."""
+    """Additional headers."""
     query: Mapping[str, str]
     """The query of each URL."""
     quirks: QuirkOptions | Mapping[str, object]
-    """How the server deviates from its dialect: fields of `Quirks`."""
+    """The deviations of the server from its dialect: fields of `Quirks`."""
     format: str
     """The format in which its models write calls in their text (`toolwire.text`)."""
     completions: str
-    """The path of raw completions, where it has nothing else: `/v1/completions`, or llama.cpp's `/completion`."""
+    """The path of raw completions, if the server has only these: `/v1/completions`, or llama.cpp's `/completion`."""
 
 
 class ProviderOptions(ServerOptions, total=False):
@@ -91,13 +92,13 @@ class ProviderOptions(ServerOptions, total=False):
     base_url_env: str | None
     """The environment variable that may hold another address."""
     paths: tuple[tuple[str, str], ...]
-    """The beginning of the dialect's paths at this server: pairs of a prefix and its replacement."""
+    """Replacements for the beginning of the dialect's paths: pairs of a prefix and its replacement."""
     capabilities: Capabilities | Mapping[str, bool]
-    """What the server can do; a map changes some fields."""
+    """The features of the server. A map changes some of them."""
     local: bool
-    """Whether the server is on this machine."""
+    """True if the server is on this machine."""
     default_model: str | None
-    """The model that is asked if none is named."""
+    """The model that is used if the caller names none."""
 
 
 @readable
@@ -106,8 +107,8 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
 
     `auth` is the header that carries the key, `env` the variables that may hold the key, `base_url_env` the variable
     that may hold another address. `paths` replaces the beginning of the dialect's paths: pairs of a prefix and its
-    replacement. `format` is how the models write calls in their text (`toolwire.text`); with the path of raw
-    `completions`, the whole conversation is written in it.
+    replacement. `format` is how the models write calls in their text (`toolwire.text`). With the path of raw
+    `completions`, the whole conversation is written in that format.
     """
 
     name: str
@@ -137,7 +138,10 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
         return [("name", self.name), ("dialect", self.dialect), ("base_url", url_without_secrets(self.base_url))]
 
     def with_options(self, **fields: Unpack[ProviderOptions]) -> Self:
-        """Give the provider with some fields replaced; maps are merged."""
+        """Return the provider with some fields replaced. Maps are merged with those of the provider.
+
+        Raises `InvalidField` for an unknown field or a wrong value.
+        """
         options: dict[str, Any] = dict(fields)
         self._refuse_unknown(sorted(options), self.__struct_fields__, "an option of a provider")
         for name in ("headers", "query", "quirks"):
@@ -145,28 +149,31 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
                 raise InvalidField(name, f"must be a map, not {options[name]!r}", path=self.name)
             if name in options:
                 options[name] = {**getattr(self, name), **options[name]}
-        able = self._able_at(options.get("base_url", self.base_url))
-        options["capabilities"] = self._capable(able, options.get("capabilities", {}))
-        made = replace(self, **options)
+        capabilities = self._capabilities_at(options.get("base_url", self.base_url))
+        options["capabilities"] = self._with_capabilities(capabilities, options.get("capabilities", {}))
+        provider = replace(self, **options)
         try:
-            msgspec.convert(asdict(made), Provider)
+            msgspec.convert(asdict(provider), Provider)
         except msgspec.ValidationError as problem:
             raise InvalidField("options", f"cannot be used: {problem}", path=self.name) from None
-        return made
+        return provider
 
-    def _able_at(self, url: Any) -> Capabilities:
-        """Say what a server at this address can do: of another one, nobody knows that it takes custom tools."""
+    def _capabilities_at(self, url: Any) -> Capabilities:
+        """Return the capabilities of a server at `url`.
+
+        Another address than the preset's may not accept custom tools.
+        """
         return self.capabilities if url == self.base_url else replace(self.capabilities, custom_tools=False)
 
-    def _capable(self, able: Capabilities, said: Any) -> Capabilities:
-        """Give what the server can do, with what is said otherwise."""
-        if isinstance(said, Capabilities):
-            return said
+    def _with_capabilities(self, capabilities: Capabilities, changes: Any) -> Capabilities:
+        """Return `capabilities` with the `changes` of the user."""
+        if isinstance(changes, Capabilities):
+            return changes
         known = Capabilities.__struct_fields__
-        if not isinstance(said, Mapping):
-            raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {said!r}", path=self.name)
-        self._refuse_unknown(said, known, "a capability")
-        return replace(able, **said)
+        if not isinstance(changes, Mapping):
+            raise InvalidField("capabilities", f"must be a map of {', '.join(known)}, not {changes!r}", path=self.name)
+        self._refuse_unknown(changes, known, "a capability")
+        return replace(capabilities, **changes)
 
     def _refuse_unknown(self, names: Iterable[str], known: tuple[str, ...], what: str) -> None:
         for name in names:
@@ -176,59 +183,64 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def key(self) -> str | None:
-        """The key: `api_key`, else that of this process (`put_key`) or of the environment, where no header logs in."""
-        if self.api_key is not None or self._logs_in():
+        """The key: `api_key`, else that of this process (`put_key`) or of the environment.
+
+        None if a header carries a login.
+        """
+        if self.api_key is not None or self._has_login():
             return self.api_key
         return _KEYS.get(self.name) or next(filter(None, map(os.environ.get, self.env)), None)
 
     def lacks_key(self) -> bool:
-        """Whether the server wants a key and there is none; with `api_key=""` it wants none."""
+        """Return True if the server needs a key and there is none. With `api_key=""` it needs none."""
         if (self.key or "").strip() or self.api_key is not None or self.local or self.auth is None or not self.env:
             return False
-        return not self._logs_in()
+        return not self._has_login()
 
-    def _logs_in(self) -> bool:
-        """Whether a header or the query says who asks."""
-        given = {name.lower() for name in (*self.headers, *self.query)}
-        return bool(given) and not given.isdisjoint({*_LOGINS, (self.auth or "authorization").lower()})
+    def _has_login(self) -> bool:
+        """Return True if a header or the query carries a login."""
+        names = {name.lower() for name in (*self.headers, *self.query)}
+        return bool(names) and not names.isdisjoint({*_LOGINS, (self.auth or "authorization").lower()})
 
     def placed(self) -> Self:
-        """Give the provider with the address of the environment, if there is one."""
+        """Return the provider with the address of the environment, if there is one."""
         url = os.environ.get(self.base_url_env or "", "").strip()
         if not url:
             return self
-        own = urlsplit(self.base_url)
+        preset_url = urlsplit(self.base_url)
         if "://" not in url:
-            url = f"{own.scheme}://{url if ':' in url or own.port is None else f'{url}:{own.port}'}"
+            url = (
+                f"{preset_url.scheme}://{url if ':' in url or preset_url.port is None else f'{url}:{preset_url.port}'}"
+            )
         _check_base_url(url, str(self.base_url_env))
         path = urlsplit(url).path.rstrip("/")
-        url = url.rstrip("/") + ("" if path else own.path)
-        return replace(self, base_url=url, capabilities=self._able_at(url))
+        url = url.rstrip("/") + ("" if path else preset_url.path)
+        return replace(self, base_url=url, capabilities=self._capabilities_at(url))
 
     @cached_property
     def version_header(self) -> Mapping[str, str]:
-        """The header with the version of the wire, for a wire that wants one."""
-        if self.dialect not in _VERSIONS:
+        """The header with the version of the wire, for a wire that requires one."""
+        if self.dialect not in _VERSION_HEADERS:
             return {}
-        name, newest = _VERSIONS[self.dialect]
-        said = {header.lower(): value for header, value in self.headers.items()}.get(name, newest)
-        return {name: self.quirks.get("api_version") or said}
+        name, newest = _VERSION_HEADERS[self.dialect]
+        version = {header.lower(): value for header, value in self.headers.items()}.get(name, newest)
+        return {name: self.quirks.get("api_version") or version}
 
     def speaks(self) -> Dialect:
-        """Give the dialect, adapted to this server."""
-        return self._spoken
+        """Return the dialect, adapted to this server."""
+        return self._adapted_dialect
 
     @cached_property
-    def _spoken(self) -> Dialect:
+    def _adapted_dialect(self) -> Dialect:
         quirks = dict(self.quirks)
-        for able in ("developer_role", "custom_tools"):
-            if not getattr(self.capabilities, able):
-                quirks.setdefault(able, False)
+        for capability in ("developer_role", "custom_tools"):
+            if not getattr(self.capabilities, capability):
+                quirks.setdefault(capability, False)
         return dialect(self.dialect, **quirks)
 
 
 def _check_base_url(url: Any, path: str) -> None:
-    """Refuse an address that says more than where the server is; the message does not repeat it."""
+    """Raise `InvalidField` if an address is more than a scheme, a host and a path. The message does not repeat it."""
     if not isinstance(url, str):
         raise InvalidField("base_url", f"must be a string, not {type(url).__name__}", path=path)
     try:
@@ -246,11 +258,11 @@ def _check_base_url(url: Any, path: str) -> None:
         extra, instead = "a query (`?`)", "it goes into `query`, a map of names and values"
     else:
         return
-    raise InvalidField("base_url", f"has {extra}, which has no place there: {instead}", path=path)
+    raise InvalidField("base_url", f"has {extra}, which a base URL must not have: {instead}", path=path)
 
 
 class UnknownProvider(UserError, LookupError):
-    """A provider that is not known; lists the known ones."""
+    """An unknown provider. The message lists the known ones."""
 
     def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
@@ -264,7 +276,7 @@ _KEYS: dict[str, str] = {}
 
 
 def put_key(provider: str, key: str | None) -> None:
-    """Keep the key of a provider for this process, or forget it; the `api_key` of a client comes first."""
+    """Store the key of a provider for this process, or delete it with None. The `api_key` of a client comes first."""
     preset = named(provider)
     if preset is None:
         raise UnknownProvider(provider)
@@ -283,22 +295,22 @@ ALIASES = {"responses": "openai-responses", "google": "gemini", "openai-chat": "
 
 
 def named(name: str) -> Provider | None:
-    """Find a provider by its name."""
+    """Return the known provider with this name or alias, or None."""
     return PROVIDERS.get(ALIASES.get(name, name))
 
 
 def quirks_of(name: str | None, known: Model | None) -> dict[str, Any]:
-    """Give the quirks that are known of a model; none for a model that is not known."""
+    """Return the quirks of a model that the catalogue or its family knows."""
     quirks: dict[str, Any] = {}
     if known is not None and known.max_output is not None:
         quirks["default_max_tokens"] = max(known.max_output, _LEAST_MAX_TOKENS)
     if known is not None and known.reasoning is not None:
-        reasons = None if known.reasoning and "openai" not in known.providers else known.reasoning
+        reasoning = None if known.reasoning and "openai" not in known.providers else known.reasoning
     else:
         family = family_of(name)
-        reasons = None if family.reasons_unasked is False else family.reasons
-    if reasons is not None:
-        quirks["reasons"] = reasons
+        reasoning = None if family.reasons_unasked is False else family.reasons
+    if reasoning is not None:
+        quirks["reasons"] = reasoning
     return quirks
 
 
@@ -309,10 +321,11 @@ AnyProvider = str | Provider | Mapping[str, Any] | tuple[str | Provider | Mappin
 def provider_of(
     given: AnyProvider | None = None, model: str | None = None, **options: Unpack[ProviderOptions]
 ) -> tuple[Provider, str | None]:
-    """Find the provider and the model that are meant.
+    """Return the provider and the model.
 
-    `given` is a name, a `Provider`, or a map of its fields, which may name a preset under `name`; or a pair
-    of one of these and a map of options. Without one, the model's own prefix says it.
+    `given` is a name, a `Provider`, a map of its fields with the name of a preset under `name`, or a pair of one of
+    these and a map of options. Without `given`, the prefix of the model names the provider. Raises `UnknownProvider`,
+    or `InvalidField` for a wrong option.
     """
     if model is not None and not isinstance(model, str):
         raise InvalidField("model", f"must be a string, not {type(model).__name__}")
@@ -322,7 +335,7 @@ def provider_of(
         case None:
             prefix, slash, rest = (model or "").partition("/")
             if not slash:
-                raise _providerless(model)
+                raise _missing_provider(model)
             provider, model = _preset(prefix, options), rest
         case Provider():
             provider = given
@@ -339,22 +352,20 @@ def provider_of(
     return provider, name or provider.default_model
 
 
-def _providerless(model: str | None) -> UserError:
-    """Say how a model is named that was named without its provider."""
+def _missing_provider(model: str | None) -> UserError:
+    """Return the error for a model without its provider, with the way to write it."""
     if model is None:
-        return UnknownProvider(model, "; say provider=NAME, or model=PROVIDER/NAME")
+        return UnknownProvider(model, "; pass provider=NAME, or model=PROVIDER/NAME")
     preset = named(model)
     if preset is not None:
         return InvalidField("model", f"{model!r} is a provider: write {model}/MODEL", path=preset.name)
     known = catalogued(model)
     owners = [one for one in known.providers if one in PROVIDERS] if known is not None else []
-    return UnknownProvider(
-        model, f"; a model is named with its provider: {owners[0] if owners else 'PROVIDER'}/{model}"
-    )
+    return UnknownProvider(model, f"; write the model with its provider: {owners[0] if owners else 'PROVIDER'}/{model}")
 
 
 def _preset(name: str, options: Mapping[str, object]) -> Provider:
-    """Give a preset; where the environment says that it is, unless the options say where."""
+    """Return a preset, at the address of the environment unless `options` has a `base_url`."""
     preset = named(name)
     if preset is None:
         raise UnknownProvider(name)
@@ -371,5 +382,5 @@ def _of_map(given: Mapping[str, Any]) -> Provider:
     for field in ("dialect", "base_url"):
         if field not in fields:
             raise InvalidField(field, "is needed for a provider that is not a known one", path="provider")
-    own = Provider(name=name, dialect=fields.pop("dialect"), base_url=fields.pop("base_url"))
-    return own.with_options(**fields)
+    custom = Provider(name=name, dialect=fields.pop("dialect"), base_url=fields.pop("base_url"))
+    return custom.with_options(**fields)

@@ -1,4 +1,4 @@
-"""Lists of models in the shape of the wire that asks."""
+"""Lists of models in the form of each wire."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
 _DETAILS = {"format": "gguf", "family": "toolwire", "parameter_size": "0", "quantization_level": "none"}
 
 
-def _windows(name: str, window: str, output: str) -> dict[str, int]:
-    """Say how much a model reads and writes, where it is known."""
+def _windows(name: str, window_field: str, output_field: str) -> dict[str, int]:
+    """Return how many tokens a model reads and writes, if that is known."""
     known = catalogue.model(name.partition("/")[2] or name)
-    pairs = ((window, known.context_window), (output, known.max_output)) if known is not None else ()
+    pairs = ((window_field, known.context_window), (output_field, known.max_output)) if known is not None else ()
     return {key: count for key, count in pairs if count is not None}
 
 
@@ -66,10 +66,10 @@ _ONE: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def list_models(dialect: str, names: Sequence[str]) -> dict[str, Any]:
-    """List models as a wire does."""
+    """Return the list of models in the form of a wire."""
     return _LISTS[dialect](names)
 
 
 def show_model(dialect: str, name: str) -> dict[str, Any]:
-    """Show one model as a wire does."""
+    """Return one model in the form of a wire."""
     return _ONE[dialect](name)

@@ -27,7 +27,7 @@ from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
 from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted, judge
-from toolwire.translation.paths import Asked, read_path, stream_quirks, wants_stream
+from toolwire.translation.paths import RouteMatch, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
 
@@ -156,7 +156,7 @@ class Service:
             return await self._play(received, asked, received.body)
         return self._inform(asked, received.body)
 
-    def _inform(self, asked: Asked, body: dict[str, Any]) -> Reply:
+    def _inform(self, asked: RouteMatch, body: dict[str, Any]) -> Reply:
         """Answer what is no request to the model."""
         subject = asked.subject or body.get("model") or body.get("name") or ""
         match asked.action:
@@ -184,7 +184,7 @@ class Service:
             raise Rejection(text, "model", "model_not_found")
         raise Rejection(text, None, "model_not_found" if name == "openai-chat" else None, 404, "not_found")
 
-    async def _play(self, received: Received, asked: Asked, body: dict[str, Any]) -> Reply:
+    async def _play(self, received: Received, asked: RouteMatch, body: dict[str, Any]) -> Reply:
         name = asked.subject or body.get("model")
         model = name if type(name) is str else ""
         asking = WireRequest(

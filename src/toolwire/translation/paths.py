@@ -21,7 +21,7 @@ Action = Literal[
 ]
 
 
-class Asked(Struct, frozen=True):
+class RouteMatch(Struct, frozen=True):
     """What a path asks for, of which dialect; `streams` where the path says it, `subject` what it names."""
 
     action: Action
@@ -32,22 +32,22 @@ class Asked(Struct, frozen=True):
 
 
 _FIXED = {
-    "/v1/chat/completions": Asked("answer", "openai-chat"),
-    "/v1/responses": Asked("answer", "openai-responses"),
-    "/v1/responses/input_tokens": Asked("count", "openai-responses"),
-    "/v1/responses/compact": Asked("compact", "openai-responses"),
-    "/v1/messages": Asked("answer", "anthropic"),
-    "/v1/messages/count_tokens": Asked("count", "anthropic"),
-    "/v1beta/models": Asked("models", "gemini", "GET"),
-    "/api/chat": Asked("answer", "ollama"),
-    "/api/tags": Asked("models", "ollama", "GET"),
-    "/api/version": Asked("version", "ollama", "GET"),
-    "/api/show": Asked("model", "ollama"),
+    "/v1/chat/completions": RouteMatch("answer", "openai-chat"),
+    "/v1/responses": RouteMatch("answer", "openai-responses"),
+    "/v1/responses/input_tokens": RouteMatch("count", "openai-responses"),
+    "/v1/responses/compact": RouteMatch("compact", "openai-responses"),
+    "/v1/messages": RouteMatch("answer", "anthropic"),
+    "/v1/messages/count_tokens": RouteMatch("count", "anthropic"),
+    "/v1beta/models": RouteMatch("models", "gemini", "GET"),
+    "/api/chat": RouteMatch("answer", "ollama"),
+    "/api/tags": RouteMatch("models", "ollama", "GET"),
+    "/api/version": RouteMatch("version", "ollama", "GET"),
+    "/api/show": RouteMatch("model", "ollama"),
     **{
-        f"/v1/{name}": Asked("other", "openai-chat")
+        f"/v1/{name}": RouteMatch("other", "openai-chat")
         for name in ("embeddings", "completions", "moderations", "images/generations", "audio/speech")
     },
-    **{f"/api/{name}": Asked("other", "ollama") for name in ("embed", "embeddings", "generate")},
+    **{f"/api/{name}": RouteMatch("other", "ollama") for name in ("embed", "embeddings", "generate")},
 }
 _VERBS: dict[str | None, tuple[Action, str, bool | None]] = {
     None: ("model", "GET", None),
@@ -79,22 +79,22 @@ _BARE = re.compile(
 _VENDOR_HEADERS = (("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"))
 
 
-def read_path(path: str, headers: Mapping[str, str]) -> Asked | None:
+def read_path(path: str, headers: Mapping[str, str]) -> RouteMatch | None:
     """Say what a path asks for, or None where no wire has it; names of headers are in small letters."""
     if path in _FIXED:
         return _FIXED[path]
     if (match := _RESPONSE.fullmatch(path)) is not None:
-        return Asked(*_OF_ANSWERS[match["rest"]], subject=match["id"])
+        return RouteMatch(*_OF_ANSWERS[match["rest"]], subject=match["id"])
     if (match := _CONVERSATION.fullmatch(path)) is not None:
-        return Asked("conversation", "openai-responses", subject=match["rest"] or "")
+        return RouteMatch("conversation", "openai-responses", subject=match["rest"] or "")
     gemini, match = _GEMINI.fullmatch(path), _MODEL.fullmatch(path)
     if match is not None and (gemini is None or gemini["verb"] is None):
         vendor = vendor_of(headers) or "openai-chat"
-        return Asked("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
+        return RouteMatch("model" if match["model"] else "models", vendor, "GET", unquote(match["model"] or ""))
     if gemini is None:
         return None
     action, method, streams = _VERBS[gemini["verb"]]
-    return Asked(action, "gemini", method, unquote(gemini["model"]), streams)
+    return RouteMatch(action, "gemini", method, unquote(gemini["model"]), streams)
 
 
 def with_one_version(path: str) -> str:
@@ -124,7 +124,7 @@ def wire_of(method: str, path: str, headers: Mapping[str, str]) -> str | None:
     return asked.dialect if method.upper() in (*methods_of(asked), *_MORE.get(asked.action, ())) else None
 
 
-def methods_of(asked: Asked) -> tuple[str, ...]:
+def methods_of(asked: RouteMatch) -> tuple[str, ...]:
     """List the methods by which something is asked."""
     return (asked.method, "HEAD") if asked.method == "GET" else (asked.method,)
 

@@ -28,7 +28,7 @@ from toolwire import (
     translate,
 )
 from toolwire.errors import InvalidField
-from toolwire.gateway.wording import wording
+from toolwire.gateway.text_format import dialect_wrapper
 from toolwire.wire.transport import HttpRequest
 
 WEATHER = Tool("get_weather", "", {"type": "object", "properties": {"city": {"type": "string"}}})
@@ -225,7 +225,7 @@ def test_any_wire_is_taken_to_completions_and_back(source: str) -> None:
     encoded = here.encode_request(request(max_tokens=9, stream=False))
     own = {"grammar": "root ::= x"} if source == "openai-chat" else {}
     exchange = translate.exchange(
-        {**encoded.body, **own}, source=source, target=provider, path=encoded.path, over=wording(provider, "")
+        {**encoded.body, **own}, source=source, target=provider, path=encoded.path, over=dialect_wrapper(provider, "")
     )
     assert exchange.encoded.body["prompt"].endswith("<|im_start|>assistant\n")
     assert exchange.encoded.body.get("grammar") == ("root ::= x" if source == "openai-chat" else None)

@@ -1,11 +1,11 @@
-"""A request and an answer of one wire as they came: bytes that are handed on, and read on the side.
+"""Requests and answers that client and provider have in one wire: the bytes pass through and are read on the side.
 
 Rules of this file:
-- A body goes up as it came but for its model's name: no other byte is touched. What was only shown to its client, the
-  thoughts of a model of another wire, is taken out when it comes back. Its calls are marked as Gemini wants them.
-- An answer comes down as it is. One that breaks off is ended in the wire's own form of an error; where it broke
-  within a frame, no client could read on, and its connection is to break as well.
-- What an answer says of its cost, and who signed what, is read on the side.
+- A body is sent as it came, with the provider's name of the model. Thinking of another wire's model, which the gateway
+  had only displayed to the client, is removed when it comes back. Gemini's calls are marked as Gemini requires.
+- An answer is forwarded unchanged. If it breaks off, it ends with an error of the wire. If it breaks off inside of a
+  frame, no client could read an error, so the connection must break as well.
+- The gateway reads usage and signatures of an answer on the side.
 """
 
 import contextlib
@@ -42,45 +42,45 @@ from toolwire.types import (
 from toolwire.wire.bodies import members_of, place_of
 
 _FRAME_ENDS = {"event-stream": b"\n\n", "ndjson": b"\n"}
-_TAIL = 65_536
+_TAIL_BYTES = 65_536
 _COUNTED_BYTES = 8 * 1024 * 1024
 # The members of an answer in which the wires count its tokens.
 _COUNTED = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class _Spoken(msgspec.Struct):
-    """Who says a content of Gemini's."""
+class _GeminiContent(msgspec.Struct):
+    """The role of a content in a Gemini request."""
 
     role: Any = None
 
 
-_read_role = msgspec.json.Decoder(_Spoken).decode
+_read_role = msgspec.json.Decoder(_GeminiContent).decode
 _FOREIGN = FOREIGN.encode()
 _CALL = b'"functionCall"'
-# The id of a thought that was written for a client of Responses; OpenAI's own are twice as long (2026-11-23).
-_MADE = re.compile(rb'"rs_[0-9a-f]{24}\d{2,4}"')
-# The keys under which the wires write what only its maker can read.
-_SIGNED = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"thought_signature"')
+# The id of reasoning that the gateway generated for a client of Responses. OpenAI's ids are twice as long (2026-11-23).
+_GENERATED_ID = re.compile(rb'"rs_[0-9a-f]{24}\d{2,4}"')
+# The keys of signatures in the wires, which only the provider that made them can read.
+_SIGNATURE_KEYS = (b'"signature"', b'"encrypted_content"', b'"thoughtSignature"', b'"thought_signature"')
 
 
 def with_model(body: bytes, members: dict[str, Any], model: str) -> bytes:
-    """Give a body with another model's name; every other byte stays."""
+    """Return `body` with another model's name. Every other byte is the same."""
     start, end = place_of(body, "model", members)
     return body[:start] + msgspec.json.encode(model) + body[end:]
 
 
-def without_shown(traits: WireTraits, body: bytes, members: dict[str, Any]) -> bytes:
-    """Give a body without what other wires' models have thought, of which its own vendor knows nothing."""
+def without_displayed_thinking(traits: WireTraits, body: bytes, members: dict[str, Any]) -> bytes:
+    """Return `body` without displayed thinking of other wires' models, which its own vendor does not know."""
     if traits.shows_foreign_thinking and _FOREIGN in body:
-        return _filtered(body, members, traits.history_key, _unshown_message)
-    if "reasoning" in traits.model_items and b'"rs_' in body and _MADE.search(body) is not None:
-        return _filtered(body, members, traits.history_key, _unshown_item)
+        return _filtered(body, members, traits.history_key, _without_displayed_blocks)
+    if "reasoning" in traits.model_items and b'"rs_' in body and _GENERATED_ID.search(body) is not None:
+        return _filtered(body, members, traits.history_key, _drop_displayed_item)
     return body
 
 
 def _filtered(body: bytes, members: dict[str, Any], name: str, keep: Callable[[bytes], bytes]) -> bytes:
-    """Give a body whose list of this name has what is kept of its entries; what is empty is left out."""
+    """Return `body` with each entry of the list `name` replaced by `keep(entry)`. Empty entries are left out."""
     if not bytes(members.get(name, b"")).startswith(b"["):
         return body
     entries = [bytes(raw) for raw in _read_list(members[name])]
@@ -91,29 +91,32 @@ def _filtered(body: bytes, members: dict[str, Any], name: str, keep: Callable[[b
     return b"%s[%s]%s" % (body[:start], b",".join(filter(None, kept)), body[end:])
 
 
-def _unshown_message(message: bytes) -> bytes:
+def _without_displayed_blocks(message: bytes) -> bytes:
     if _FOREIGN not in message:
         return message
-    taken = _filtered(message, members_of(message), "content", _unshown_block)
-    return b"" if bytes(members_of(taken).get("content", b"")) == b"[]" else taken
+    filtered = _filtered(message, members_of(message), "content", _drop_displayed_block)
+    return b"" if bytes(members_of(filtered).get("content", b"")) == b"[]" else filtered
 
 
-def _unshown_block(block: bytes) -> bytes:
-    read = msgspec.json.decode(block) if _FOREIGN in block else None
-    shown = type(read) is dict and read.get("type") == "thinking" and read.get("signature") == FOREIGN
-    return b"" if shown else block
+def _drop_displayed_block(block: bytes) -> bytes:
+    parsed = msgspec.json.decode(block) if _FOREIGN in block else None
+    is_displayed = type(parsed) is dict and parsed.get("type") == "thinking" and parsed.get("signature") == FOREIGN
+    return b"" if is_displayed else block
 
 
-def _unshown_item(item: bytes) -> bytes:
-    read = msgspec.json.decode(item) if _MADE.search(item) is not None else None
-    shown = type(read) is dict and read.get("type") == "reasoning" and not read.get("encrypted_content")
-    return b"" if shown and _MADE.fullmatch(b'"%s"' % str(read["id"]).encode(errors="replace")) else item  # type: ignore[index]
+def _drop_displayed_item(item: bytes) -> bytes:
+    parsed = msgspec.json.decode(item) if _GENERATED_ID.search(item) is not None else None
+    if type(parsed) is not dict or parsed.get("type") != "reasoning" or parsed.get("encrypted_content"):
+        return item
+    quoted_id = b'"%s"' % str(parsed["id"]).encode(errors="replace")
+    return b"" if _GENERATED_ID.fullmatch(quoted_id) else item
 
 
-def with_stand_ins(body: bytes, members: dict[str, Any]) -> bytes:
-    """Give a body of Gemini whose calls of other models stand under the vendor's word for "no signature".
+def with_placeholder_signatures(body: bytes, members: dict[str, Any]) -> bytes:
+    """Return a Gemini request whose unsigned calls have the placeholder that Google documents.
 
-    A model that signs begins each step with a call that is signed; it refuses a step that does not.
+    A Gemini model that signs calls requires a signature on the first call of each step. Calls that another model made
+    have none.
     """
     if body.count(_CALL) <= body.count(b'"thoughtSignature"'):
         return body
@@ -138,7 +141,10 @@ def with_stand_ins(body: bytes, members: dict[str, Any]) -> bytes:
 
 
 def without_budget(body: bytes) -> bytes:
-    """Give a request of Messages without thinking of a budget, where calls are answered that have no thought now."""
+    """Return a Messages request with thinking disabled if it answers calls that no thinking precedes.
+
+    Anthropic rejects a thinking budget for such a request.
+    """
     members = members_of(body)
     thinking = msgspec.json.decode(members.get("thinking", b"null"))
     if type(thinking) is not dict or thinking.get("type") != "enabled":
@@ -150,7 +156,7 @@ def without_budget(body: bytes) -> bytes:
 
 
 def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:
-    """Give a body of Gemini's that names its model within, as those of several requests at once do, with another."""
+    """Return a Gemini request with another model's name inside of its body, as batches of requests have it."""
     inner = [name for name in ("requests", "generateContentRequest") if name in members]
     if not inner:
         return body
@@ -163,18 +169,18 @@ def with_models(body: bytes, members: dict[str, Any], model: str) -> bytes:
 
 
 def counts_in(body: bytes) -> dict[str, Any]:
-    """Give of an answer what says how many tokens it took."""
+    """Return the members of an answer that count its tokens."""
     members = members_of(body)
     return {name: msgspec.json.decode(members[name]) for name in _COUNTED if name in members}
 
 
 def may_be_signed(body: bytes) -> bool:
-    """Whether a body may hold what only its maker can read."""
-    return any(map(body.__contains__, _SIGNED))
+    """Return True if `body` may contain a signature."""
+    return any(map(body.__contains__, _SIGNATURE_KEYS))
 
 
 def signatures_of(parts: list[Part]) -> Iterator[str]:
-    """Name what only the maker of these parts can read."""
+    """Yield a digest of each signature in `parts`."""
     for part in parts:
         match part:
             case Thinking(signature=str(signature)) if signature:
@@ -184,28 +190,34 @@ def signatures_of(parts: list[Part]) -> Iterator[str]:
 
 
 class OtherAnswer:
-    """What is no answer of a model as it passes: vectors, sound, a stream of an older wire; its tokens are counted."""
+    """An answer that no model wrote, which passes through: vectors, audio, a stream of an older wire.
+
+    Counts its tokens.
+    """
 
     def __init__(self, wire: Dialect, kind: str) -> None:
-        self._wire, self._heard, self._tokens = wire, bytearray(), 0
+        self._wire, self._received, self._tokens = wire, bytearray(), 0
         self._end = next((end for name, end in _FRAME_ENDS.items() if name in kind), b"")
-        self._most = _TAIL if self._end else _COUNTED_BYTES if kind.startswith("application/json") else 0
+        self._most = _TAIL_BYTES if self._end else _COUNTED_BYTES if kind.startswith("application/json") else 0
 
     def feed(self, data: bytes) -> int:
-        """Give how many characters were written so far: each frame of a stream is taken for a token."""
+        """Read a piece.
+
+        Return the estimated number of characters so far: each frame of a stream counts as one token.
+        """
         if self._end:
             self._tokens += data.count(self._end)
-            self._heard += data
-            del self._heard[: -self._most]
-        elif len(self._heard) < self._most:
-            self._heard += data
+            self._received += data
+            del self._received[: -self._most]
+        elif len(self._received) < self._most:
+            self._received += data
         return 4 * self._tokens
 
     @property
     def usage(self) -> Usage | None:
-        """What the provider has counted, in the body or in one of the last frames."""
-        heard = bytes(self._heard).strip()
-        for frame in heard.split(self._end)[:-4:-1] if self._end else [heard]:
+        """The usage that the provider reported in the body, or in one of the last frames."""
+        received = bytes(self._received).strip()
+        for frame in received.split(self._end)[:-4:-1] if self._end else [received]:
             with contextlib.suppress(ToolwireError, msgspec.DecodeError, UnicodeError, RecursionError):
                 counts = counts_in(frame.strip().removeprefix(b"data:").strip())
                 if (usage := self._wire.decode_response(counts).usage) is not None:
@@ -214,16 +226,16 @@ class OtherAnswer:
 
 
 def error_frames(dialect: Dialect, error: Error) -> bytes:
-    """Write an error that ends a stream whose lines are whole so far."""
+    """Return the bytes of an error that ends a stream between two lines."""
     encoder = dialect.encode_stream()
-    gap = b"\n" if dialect.TRAITS.ends_frames_with_blank_line else b""  # it ends a frame whose lines are whole
-    return gap + encoder.feed(ErrorEnd(error)) + encoder.close()
+    blank_line = b"\n" if dialect.TRAITS.ends_frames_with_blank_line else b""  # it ends a frame whose lines are whole
+    return blank_line + encoder.feed(ErrorEnd(error)) + encoder.close()
 
 
 class PassedStream:
-    """An answer's stream that is handed on as it is; `usage` and `parts` are read on the side.
+    """An answer's stream that passes through. `usage` and `parts` are read on the side.
 
-    Text and thoughts are counted in `words` and not kept. The parts have the calls and the signatures.
+    Text and thinking are counted in `words` and not stored. The parts have the calls and the signatures.
     """
 
     losses: tuple[Loss, ...] = ()
@@ -234,18 +246,18 @@ class PassedStream:
         self.broken: bool = False
         self._dialect, self._array = dialect, array
         self._decoder = dialect.decode_stream()
-        self._heard = Accumulator()
+        self._received = Accumulator()
         self._last = b"\n"
         self._failed = False
         self.whole: bool = False
 
     def feed(self, data: bytes) -> bytes:
-        """Give the bytes as they are."""
-        self._hear(self._decoder.feed(data))
+        """Read `data` and return it unchanged."""
+        self._observe(self._decoder.feed(data))
         self._last = data[-1:]
         return data
 
-    def _hear(self, events: list[Event]) -> None:
+    def _observe(self, events: list[Event]) -> None:
         for event in events:
             match event:
                 case TextDelta() | ThinkingDelta():
@@ -259,7 +271,7 @@ class PassedStream:
                     self._failed = True
                 case MessageEnd():
                     self.whole = event.complete
-            self._heard.feed(event)
+            self._received.feed(event)
 
     @property
     def failed(self) -> bool:
@@ -268,15 +280,20 @@ class PassedStream:
 
     @property
     def parts(self) -> list[Part]:
-        """What the answer is made of, without the text that came in pieces."""
-        return self._heard.response.message.parts
+        """The parts of the answer, without the text that was streamed."""
+        return self._received.response.message.parts
 
     def close(self, error: Error | None = None) -> bytes | None:
-        """Give what is left to say: an error, if the answer broke off; None where no word can follow any more."""
+        """Return the end to send: an error if the answer broke off.
+
+        Return None if no error can be sent inside of a frame.
+        """
         failed = self._failed
-        self._hear(self._decoder.close())
-        told = failed is self._failed  # else it is what was cut off that is wrong, and nobody said so
-        reason = self._heard.response.finish_reason if told else None
+        self._observe(self._decoder.close())
+        reported_before_end = (
+            failed is self._failed
+        )  # otherwise the error is that of the cut frame, and not one of the provider
+        reason = self._received.response.finish_reason if reported_before_end else None
         broken = ending(reason, complete=self.whole, failed=failed)
         self.broken = self._failed or broken is not None
         if broken is None:

@@ -1,4 +1,4 @@
-"""One turn through the gateway: what came in, what serves it, and what became of it."""
+"""The services that all requests of a gateway share, and one request with its writer and its outcome."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from toolwire.config import TranslationCacheSettings
 from toolwire.gateway.accounts import Accounts
 from toolwire.gateway.auditing import Audit
-from toolwire.gateway.choosing import Choosing
+from toolwire.gateway.choosing import ProviderChooser
 from toolwire.gateway.intake import Intake
 from toolwire.gateway.keys import Key
 from toolwire.gateway.masking import ProviderSecrets, secrets_of
@@ -17,46 +17,46 @@ from toolwire.gateway.offloading import Offloader
 from toolwire.gateway.prefix_cache import PrefixCache
 from toolwire.gateway.prices import Prices, Tokens
 from toolwire.gateway.reports import Reports
-from toolwire.gateway.routes import Goal, Routes
+from toolwire.gateway.routes import Candidate, Routes
 from toolwire.gateway.stored_turns import StoredItem, StoredTurn
 from toolwire.providers import Provider
 from toolwire.providers.addressing import key_of
-from toolwire.translation.paths import Asked
+from toolwire.translation.paths import RouteMatch
 from toolwire.types import Loss, Part, Usage
 from toolwire.wire.transport import AwaitedTransport, Bounds, Timeouts
 
 JSON = "application/json"
 _CONNECTED = 64 * 1024 * 1024
 CONNECTED_SECONDS = 3600.0
-"""How long the turn of a WebSocket connection is kept after its last use."""
+"""Seconds for which the turn of a WebSocket connection is stored after its last use."""
 INTAKE = 64 * 1024 * 1024
 """How many bytes of WebSocket messages a process receives before it passes them on."""
 LEFT = "toolwire.left"
-"""Where a request's scope has what its connection calls when the client leaves; None once it has left."""
+"""The scope member with the function that the connection calls when the client leaves. None once it has left."""
 RECEIVING = "toolwire.receiving"
-"""Where the scope of a WebSocket has what counts the bytes that it received."""
+"""The scope member of a WebSocket with the object that counts the received bytes."""
 PASS_ON = "toolwire.pass_on"  # noqa: S105 - the name of a member
-"""Where a message of a WebSocket has what is called when the message is held no longer."""
+"""The member of a WebSocket message with the function to call when the message is no longer held."""
 PREWARMS = "toolwire.prewarms"
-"""Whether a request of a WebSocket stores its input for later, and wants no answer."""
+"""The scope member that marks a WebSocket request which stores its input and wants no answer."""
 
 
 def leave(scope: dict[str, Any]) -> None:
-    """Tell a request that its client has left."""
-    told, scope[LEFT] = scope.get(LEFT), None
-    if told is not None:
-        told()
+    """Notify the request of `scope` that its client has left."""
+    callback, scope[LEFT] = scope.get(LEFT), None
+    if callback is not None:
+        callback()
 
 
-class Tools(Struct):
-    """What the way of every request needs."""
+class GatewayContext(Struct):
+    """The services and settings that every request of a gateway uses."""
 
     routes: Routes
     transport: AwaitedTransport
     memory: Memory
     reports: Reports
     prices: Prices = Prices({})
-    choosing: Choosing = field(default_factory=Choosing)
+    chooser: ProviderChooser = field(default_factory=ProviderChooser)
     translations: PrefixCache = field(default_factory=lambda: PrefixCache(TranslationCacheSettings().bytes))
     offloader: Offloader = field(default_factory=Offloader)
     accounts: Accounts | None = None
@@ -70,36 +70,36 @@ class Tools(Struct):
     proxy: str = ""  # the address of the proxy to providers; it may hold a password
 
     def secrets_of(self, provider: Provider) -> ProviderSecrets:
-        """Return what a provider's answers must not repeat."""
+        """Return the secrets that an answer of `provider` must not repeat."""
         return secrets_of(provider, self.proxy)
 
     def all_secrets(self) -> ProviderSecrets:
-        """Return what no provider's answer must repeat."""
+        """Return the secrets of all providers."""
         return ProviderSecrets(text for one in self.routes.providers.values() for text in self.secrets_of(one).texts)
 
     def recorded_secrets(self) -> list[str]:
-        """List what is kept out of records: the secrets of all providers, and their keys however short."""
+        """Return the secrets to hide in records: the secrets of all providers, and their keys of any length."""
         providers = self.routes.providers.values()
         return [text for one in providers for text in (key_of(one), *self.secrets_of(one).texts) if text]
 
 
-class Incoming(Struct):
-    """A request as it came in, and who made it."""
+class ClientRequest(Struct):
+    """A request as the client sent it, and its key."""
 
     identity: str
-    asked: Asked
+    endpoint: RouteMatch
     path: str
     query: str
     headers: Mapping[str, str]
     body: bytes
     key: Key | None = None
-    held: MemoryPart | None = None  # the turns of its WebSocket connection
-    turns: list[StoredTurn] = []  # what it goes on from, the last one first
-    items: dict[str, StoredItem] = {}  # what it refers to
+    connection_memory: MemoryPart | None = None  # the turns of the WebSocket connection that sent it
+    turns: list[StoredTurn] = []  # the turns that it continues, the latest first
+    items: dict[str, StoredItem] = {}  # the stored items that it refers to, by id
 
     @property
     def owner(self) -> str:
-        """Whose memory and reports are used: those of a key, or of nobody."""
+        """The id of the key, whose memory and reports the request uses. Empty without keys."""
         return "" if self.key is None else self.key.id
 
     @property
@@ -109,39 +109,39 @@ class Incoming(Struct):
 
     @property
     def size(self) -> int:
-        """How many bytes a provider reads for it."""
+        """The number of bytes that a provider reads for it, with the turns and items that it refers to."""
         referred = sum(len(bytes(kept.item)) for kept in self.items.values())
         return len(self.body) + sum(kept.size for kept in self.turns) + referred
 
 
-class Served(Struct):
-    """What became of a request: for the log, the figures and the bill."""
+class RequestOutcome(Struct):
+    """What happened to a request: for the log, the metrics and the bill."""
 
     model: str = ""
-    goal: str = ""
+    provider: str = ""
     status: int = 0
     usage: Usage | None = None
     ending: str = ""
     losses: tuple[Loss, ...] = ()
-    asked: bool = False  # a provider was sent something
-    answered: Goal | None = None  # it began to answer well
-    heard: int = 0  # characters of an answer whose tokens nobody has counted
+    was_sent: bool = False  # a provider was sent the request
+    answered_by: Candidate | None = None  # the provider that began to answer without an error
+    characters: int = 0  # characters of an answer for which the provider has reported no tokens
     tokens: Tokens | None = None
     cost: int = 0
-    before: tuple[tuple[Tokens, int], ...] = ()  # tokens and cost of attempts that failed and may be billed
-    said: bytes | list[Part] = b""  # the answer as it was told, where its calls are recorded
-    legs: tuple["Served", ...] = ()  # what others took who went on with the answer
+    failed_attempts: tuple[tuple[Tokens, int], ...] = ()  # tokens and cost of failed attempts that may be billed
+    recorded_answer: bytes | list[Part] = b""  # the answer as the client received it, if its calls are recorded
+    continuations: tuple["RequestOutcome", ...] = ()  # the outcomes of the providers that continued the answer
 
 
 async def _nothing() -> None:
     """Do nothing before the end of an answer."""
 
 
-class Answering(Struct):
-    """How the client is answered: a head once, then pieces, then an end.
+class ResponseWriter(Struct):
+    """Sends a response: `begin` sends the status and the headers, then `send` each piece.
 
-    `end` does what is to be done before the client has the end of an answer; it raises `Refused` where the answer must
-    not end well.
+    The gateway calls `end` before it sends the end of an answer. `end` raises `GatewayError` if the answer must not end
+    successfully.
     """
 
     begin: Callable[[int, dict[str, str]], Awaitable[None]]

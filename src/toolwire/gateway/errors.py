@@ -1,13 +1,13 @@
-"""How each wire is told that something is wrong: an error of the gateway's own, in the client's words.
+"""The gateway's own errors, encoded in the wire of the client.
 
-Rule: it says what was wrong and what would be right, and nothing of what is inside.
+Rule: a message states what was wrong and what to do instead. It reveals nothing about the inside of the gateway.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolwire.dialects import dialect
-from toolwire.gateway.headers import kind_of
+from toolwire.gateway.headers import content_type_of
 from toolwire.gateway.masking import ProviderSecrets
 from toolwire.providers import Provider
 from toolwire.translation.paths import vendor_of
@@ -35,9 +35,10 @@ _STATUSES: dict[ErrorKind, int] = {
 _ERRORS = range(400, 600)
 _ERROR_BYTES = 1024 * 1024
 
-# The field by which a client counts on what its server holds of a conversation, and the vendor's words for "I hold
-# nothing": its SDK then sends all of it (anthropic 2.11.0, lib/threads; OpenAI's words as users report them, 2026-11).
-FORGOTTEN: dict[str, tuple[str, dict[str, Any]]] = {
+# The field with which a client relies on a conversation that its server stores, and the vendor's error for "not
+# stored". The vendor's SDK then resends the whole conversation (anthropic 2.11.0, lib/threads; OpenAI's words as
+# users report them, 2026-11).
+UNKNOWN_HISTORY: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": (
         "thread",
         {
@@ -58,8 +59,8 @@ FORGOTTEN: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-class Refused(Exception):
-    """A request that ends here; `error` is told in the client's wire, with `headers`."""
+class GatewayError(Exception):
+    """An error that ends the request. The gateway sends `error` in the client's wire, with `headers`."""
 
     def __init__(
         self,
@@ -74,27 +75,27 @@ class Refused(Exception):
         self.error: Error = Error(kind, message, status or _STATUSES.get(kind, 500), code=code, retry_after=retry_after)
 
     @classmethod
-    def method(cls, method: str, place: str, allowed: Iterable[str]) -> "Refused":
-        """Refuse a method that a place does not know."""
-        refused = cls("invalid_request", f"{method} is not possible on {place}", 405)
-        refused.headers = {"allow": ", ".join(allowed)}
-        return refused
+    def method(cls, method: str, path: str, allowed: Iterable[str]) -> "GatewayError":
+        """Return the 405 error for a `method` that `path` does not allow; `allowed` are the methods that it allows."""
+        problem = cls("invalid_request", f"{method} is not possible on {path}", 405)
+        problem.headers = {"allow": ", ".join(allowed)}
+        return problem
 
     @classmethod
-    def forgotten(cls, wire: str) -> "Refused":
-        """Refuse a request that counts on what no server of another wire holds."""
-        refused = cls("invalid_request", "nothing is held of a conversation")
-        refused.error = dialect(wire).decode_error(400, {"error": FORGOTTEN[wire][1]})
-        return refused
+    def unknown_response(cls, wire: str) -> "GatewayError":
+        """Return the error for a request that relies on a stored response or thread that no server has."""
+        problem = cls("invalid_request", "nothing is held of a conversation")
+        problem.error = dialect(wire).decode_error(400, {"error": UNKNOWN_HISTORY[wire][1]})
+        return problem
 
 
 def _status_of(answer: AwaitedResponse) -> int:
-    """Give the status of an error; one that HTTP does not have, or that is none, is a 502."""
+    """Return the status of an error answer, or 502 if its status is none of an error."""
     return answer.status if answer.status in _ERRORS else 502
 
 
 async def error_in(answer: AwaitedResponse, secrets: ProviderSecrets) -> tuple[int, bytes, Any]:
-    """Read a provider's error: a status that HTTP has, the body with its secrets masked, and what it says."""
+    """Read a provider's error. Return its status, its body with the secrets masked, and the parsed body."""
     data = bytearray()
     while len(data) < _ERROR_BYTES and (piece := await answer.aread()):
         data += piece
@@ -103,23 +104,23 @@ async def error_in(answer: AwaitedResponse, secrets: ProviderSecrets) -> tuple[i
 
 
 def error_of(provider: Provider, answer: AwaitedResponse, read: Any, secrets: ProviderSecrets) -> Error:
-    """Give the error that a provider has told in no wire's form: to people, or by its status alone."""
+    """Return the error of an answer without an error body of the wire, such as a page for people or an empty body."""
     status = _status_of(answer)
-    said = provider.speaks().decode_error(status, read, answer.headers)
-    form = kind_of(answer.headers, "no type", secrets)[:80]
-    none = answer.status not in _ERRORS
-    what = f" ({form}), which is no answer" if none else " and no word"
-    message = "" if none and answer.status < _ERRORS.start else said.message
-    message = message or f"{provider.name} answered with {answer.status}{what}"
-    return Error("server" if none else said.kind, message, status, retry_after=said.retry_after)
+    error = provider.speaks().decode_error(status, read, answer.headers)
+    content_type = content_type_of(answer.headers, "no type", secrets)[:80]
+    is_no_error = answer.status not in _ERRORS
+    description = f" ({content_type}), which is no answer" if is_no_error else " and no word"
+    message = "" if is_no_error and answer.status < _ERRORS.start else error.message
+    message = message or f"{provider.name} answered with {answer.status}{description}"
+    return Error("server" if is_no_error else error.kind, message, status, retry_after=error.retry_after)
 
 
 def wire_near(path: str, headers: Mapping[str, str]) -> str:
-    """Say whose words a client will understand that asked for a path of no wire."""
-    near = next((wire for beginning, wire in _BEGINNINGS if path.startswith(beginning)), None)
-    return near or vendor_of(headers) or "openai-chat"
+    """Return the wire whose errors a client will understand that requested an unknown path."""
+    wire_of_path = next((wire for beginning, wire in _BEGINNINGS if path.startswith(beginning)), None)
+    return wire_of_path or vendor_of(headers) or "openai-chat"
 
 
 def reply_of(error: Error, wire: str) -> ErrorReply:
-    """Write an error in a client's wire."""
+    """Encode `error` in the wire `wire`."""
     return dialect(wire).encode_error(error)
