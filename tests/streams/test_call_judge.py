@@ -152,7 +152,7 @@ VERDICTS: dict[Callable[[Stream], None], list[tuple[str, str]]] = {
     stray_object: [("f", Reason.STRAY_TEXT), ("g", "runs")],
     stray_piece: [("f", Reason.STRAY_TEXT)],
     ambiguous: [("f", Reason.AMBIGUOUS), ("g", "runs")],
-    by_position: [("f", "waits")],
+    by_position: [("f", "runs")],
     broken_by_position: [("f", "waits"), ("g", "waits"), ("f", Reason.STRAY_TEXT), ("g", JSON)],
     twice_with_one_name: [("f", "waits"), ("f", "runs"), ("f", Reason.STRAY_TEXT)],
     twice_with_two_names: [("g", NAMED_TWICE), ("f", NAMED_TWICE)],

@@ -1,8 +1,8 @@
 """Which calls of a stream may run: one judge decides, from the facts that a decoder reports.
 
 Rules of this file:
-- A call is emitted when the wire closes it. It waits for the end of the answer if it has no text, text that is no
-  object, or text that was matched by position alone: only the end shows what was cut off and what was lost.
+- A call is emitted when the wire closes it. It waits for the end of the answer if it has no text, or text that is no
+  object: only the end shows what was cut off and what was lost.
 - Text that reached no call may be that of each call without text. If it is no whole object, or broke the call that
   took it by position, it may be a piece of each call that was not emitted yet.
 - A call that may be the same as another one cannot run without text of its own, and not under two names.
@@ -212,7 +212,7 @@ class CallJudge:
             return self._emit(call, _unusable(call, tool_call, problem))
         if not (call.is_whole() if whole is None else whole):
             return self._emit(call, _unusable(call, tool_call, None))
-        sure = tool_call.custom or call.comes_whole or not (tool_call.error is not None or self.waits(call))
+        sure = tool_call.custom or call.comes_whole or not (tool_call.error is not None or call.is_empty)
         if tool_call.complete and not sure:
             self._waiting[call.number] = call, tool_call
             return None
@@ -229,8 +229,12 @@ class CallJudge:
         return bool(self._waiting)
 
     def waits(self, call: PartialCall) -> bool:
-        """Return True if a call would wait for the end of the answer."""
-        return call.is_empty or call.by_position
+        """Return True if the end of the answer decides about a call, not the start of the next one."""
+        return (call.is_empty or call.by_position or call.twin is not None) and not self.refuses(call)
+
+    def refuses(self, call: PartialCall) -> bool:
+        """Return True if a call is known to be unusable, whatever comes."""
+        return call.problem is not None or call.number < self._ambiguous
 
     def cut(self, call: PartialCall) -> None:
         """Note that the answer broke off in a call, and went on with something else."""

@@ -360,8 +360,8 @@ class Decoder(WireDecoder):
         odd = answer.waiting.has_odd
         answer.waiting.add(call)
         before = answer.calls.calls[-2:][0]
-        doubt = self.judge.waits(before) or before.twin is not None or odd
-        if not before.closed and before is not call and before.is_whole() and not (doubt and before.problem is None):
+        doubt = self.judge.waits(before) or (odd and not self.judge.refuses(before))
+        if not before.closed and before is not call and before.is_whole() and not doubt:
             self._close_call(before, answer)
 
     def _add_text(self, call: PartialCall, fragment: str, answer: _ChoiceReader) -> None:
@@ -444,7 +444,7 @@ class Decoder(WireDecoder):
         answer.calls.report()
         self.judge.check_matches(answer.calls.last if reason in CUT else ())
         for call in unclosed:
-            if last or not self.judge.waits(call):
+            if last or not (call.is_empty or call.by_position):
                 call.problem = call.problem if whole else call.problem or Reason.NEVER_ENDED
                 self._close_call(call, answer, reason)
         for call, made in self.judge.end(reason, answer.calls.last, ended=whole):
