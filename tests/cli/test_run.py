@@ -126,8 +126,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
     (["do it"], "name a model: --model PROVIDER/NAME"),
     (["do it", "--model", "openai"], "model 'openai' is a provider: write openai/MODEL"),
-    ([], "give a task, as in toolwire run"),
-    ([""], "give a task, as in toolwire run"),
+    ([], "pass a task, as in toolwire run"),
+    ([""], "pass a task, as in toolwire run"),
     (["do it", "--model", "groq/m"], "groq: there is no key: set GROQ_API_KEY"),
     (["--continue", "--model", "ollama/m"], "there is no conversation to continue in this folder"),
     (["do it", "--model", "ollama/m", "--tools", "bash,rm"], "rm is not known; there are: "),
@@ -198,7 +198,7 @@ def test_what_cannot_be_kept_is_said_and_stops_nothing(run: Any, tmp_path: Path)
     (tmp_path / "file").write_text("")
     with simulate([[LISTED], ["Done."]]) as model:
         said = run(model, "do it", "--session", str(tmp_path / "file" / "x.json"))
-    assert (said.code, said.text.count("the conversation is not kept: ")) == (0, 1)
+    assert (said.code, said.text.count("the conversation is not saved: ")) == (0, 1)
 
 
 def test_a_saved_conversation_that_is_none_is_said(run: Any, tmp_path: Path) -> None:
