@@ -133,7 +133,7 @@ def test_what_is_wrong_is_said(
 def test_without_a_database_there_are_no_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "toolwire.toml").write_text("")
     assert main(["keys", "list", "--config", str(tmp_path / "toolwire.toml")]) == 2
-    assert "server: database key is missing" in capsys.readouterr().err
+    assert "server: database must be named" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_a_server_that_begins_late_is_asked_as_one_that_does_not(modes: list[str
         with by_hand(*modes, *more) as resolver:
             assert resolver.available_tools()[0].name == "do"
             assert time.monotonic() - start < 5
-            assert resolver._thread.line._connection._is_modern is newer
+            assert resolver._thread.connection._connection._is_modern is newer
 
 
 @pytest.mark.parametrize("method", ["notifications/progress", "notifications/message", "notifications/odd"])
