@@ -96,7 +96,7 @@ ENDS: list[tuple[str, list[Any], list[str], int, str]] = [
         [[LISTED]] * 2,
         ["--max-steps", "2"],
         3,
-        "no answer within the limit: 2 turns brought no answer",
+        "no answer within the limit: no answer after 2 turns",
     ),
     ("refused", [["No.", Finish("content_filter")]], [], 1, "the model refused"),
     ("no progress", [[LISTED]] * 3, [], 1, "no progress"),
@@ -265,7 +265,7 @@ def test_a_store_in_the_project_is_kept_from_the_tools(run: Any, tmp_path: Path,
 def test_a_store_that_is_taken_away_is_said_and_the_run_fails(run: Any, tmp_path: Path, command: str) -> None:
     place = f"sqlite:///{project(tmp_path) / 'traces.db'}"
     script = [[ToolCall(None, "bash", {"command": command})], [WROTE], ["Done."]]
-    with pytest.raises(ScenarioFailed, match="nobody asked for turn"), simulate(script) as model:
+    with pytest.raises(ScenarioFailed, match="was not requested"), simulate(script) as model:
         said = run(model, "do it", "--yes", "--sandbox", "none", "--traces", place)
     assert said.code not in (0, 130)
     assert "while it was open" in said.text

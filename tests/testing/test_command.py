@@ -64,7 +64,7 @@ def test_the_command_plays_a_file_and_says_what_was_left(capsys: pytest.CaptureF
     assert said == f"ollama            {url}\n"
     assert send(url, "ollama", BODIES["ollama"]).body["message"]["content"] == "From a file."
     assert ended(codes) == 1
-    assert "nobody asked for turn 2 of 2" in capsys.readouterr().err
+    assert "turn 2 of 2 was not requested" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_is_said() -> None:

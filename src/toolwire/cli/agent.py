@@ -92,7 +92,7 @@ def client_of(provider: Any, model: str | None, base_url: str | None = None) -> 
     client = Client(
         server.with_options(api_key="") if server.lacks_key() and _is_elsewhere(server) else server, model_name
     )
-    client.upstream.warns = False  # the losses are on the screen
+    client.upstream.warn_losses = False  # the losses are on the screen
     return client
 
 

@@ -25,7 +25,7 @@ import msgspec
 
 from toolwire.cli.screen import shorten
 from toolwire.cli.state_paths import state_folder
-from toolwire.client.saving import Saved, load_as, written
+from toolwire.client.saving import Saved, load_as, to_json
 from toolwire.errors import ToolwireError, UserError
 from toolwire.types.readable import readable
 from toolwire.work.results import safe
@@ -152,7 +152,7 @@ def _fingerprint(path: Path) -> tuple[int, int, int] | None:
 
 def write(path: Path, conversation: SavedConversation) -> None:
     """Write a conversation to `path` atomically."""
-    data = written(conversation).encode()
+    data = to_json(conversation).encode()
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(fd, "wb") as file:

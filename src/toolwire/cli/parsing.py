@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import toolwire
-from toolwire.errors import MissingExtra, meant
+from toolwire.errors import MissingExtra, did_you_mean
 
 _EPILOG = """\
 examples:
@@ -56,7 +56,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with `message`, and suggest the word that was probably meant."""
         if (match := _CHOICE.search(message)) is not None:
-            message += meant(match["word"], re.findall(r"[^', ]+", match["known"]))
+            message += did_you_mean(match["word"], re.findall(r"[^', ]+", match["known"]))
         super().error(message)
 
     def reject(self, more: list[str], options: argparse.Namespace) -> NoReturn:
@@ -66,7 +66,7 @@ class _Parser(argparse.ArgumentParser):
             name = unknown.partition("=")[0]
             candidates = self._options_with_value(name.strip("-").upper())
             named = next((f"; did you mean {option}?" for option in candidates), "")
-            self.error(f"unknown option {name}{meant(name, self._option_string_actions) or named}")
+            self.error(f"unknown option {name}{did_you_mean(name, self._option_string_actions) or named}")
         if task is not None:
             self.error(f'a task of several words must be quoted: {self.prog} "{" ".join([task, *more])}"')
         self.error(f"unexpected arguments: {' '.join(more)}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.errors import meant
+from toolwire.errors import did_you_mean
 
 _BY_NAME_ONLY = frozenset(
     "builtins code ctypes importlib marshal multiprocessing nt os pickle posix pty runpy shutil signal"
@@ -84,7 +84,7 @@ def _attribute(owner: Any, name: str, way: str) -> Any:
         return getattr(owner, name)
     except AttributeError:
         known = [one for one in dir(owner) if not one.startswith("_")]
-        raise Misnamed(f"{way} has no {name}{meant(name, known)}") from None
+        raise Misnamed(f"{way} has no {name}{did_you_mean(name, known)}") from None
     except Exception as problem:
         raise Misnamed(f"{way} cannot give {name}: {type(problem).__name__}: {problem}") from problem
 

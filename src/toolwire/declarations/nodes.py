@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from toolwire.errors import DeclarationError, meant
+from toolwire.errors import DeclarationError, did_you_mean
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
@@ -111,7 +111,7 @@ def brief(text: str, limit: int) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Say which known word was probably meant, or which there are."""
     words = sorted(known)
-    if near := meant(word, words):
+    if near := did_you_mean(word, words):
         return near.removeprefix("; ")
     return f"known: {', '.join(words[:20])}{', ...' if len(words) > 20 else ''}" if words else "there are none"
 

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr, replace
 
 from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
 from toolwire.dialects import dialect
-from toolwire.errors import InvalidField, meant
+from toolwire.errors import InvalidField, did_you_mean
 from toolwire.gateway.wording import check_format
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.addressing import headers_of
@@ -94,7 +94,7 @@ class Routes:
         known = named(provider)
         if known is not None and known.env:
             return f"there is no provider {provider!r} without a key: export {known.env[0]}=..."
-        return f"there is no provider {provider!r}{meant(provider, [*self.providers, *PROVIDERS])}"
+        return f"there is no provider {provider!r}{did_you_mean(provider, [*self.providers, *PROVIDERS])}"
 
     def find(self, name: str) -> FoundRoute | None:
         """Say where a client's model name leads; None where it leads nowhere."""

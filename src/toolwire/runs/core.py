@@ -167,7 +167,7 @@ class Core:
         self.held[name] = journal
         try:
             with own.client() as client:
-                done = run(client.leading(prompt_of(request), own.settings, journal=journal))
+                done = run(client.run_steps(prompt_of(request), own.settings, call_log=journal))
             if journal.late and done.ending == "cancelled":
                 done = replace(done, reason="its deadline has passed")
             self.done[name] = done

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolwire.client.conversation import RunSetup
-from toolwire.client.exchange import Sent, Upstream
+from toolwire.client.exchange import ExchangeState, ProviderConnection
 from toolwire.loop import Done, RunTools
 from toolwire.resolvers import RunSecrets, tools_of
 from toolwire.resolvers.effects import Effects, Happened, NotYet, effects_of
@@ -109,7 +109,7 @@ class Journal:
 
     # What the conversation asks for
 
-    def bound(self, upstream: Upstream, setup: RunSetup) -> tuple[Upstream, RunSetup]:
+    def bound(self, upstream: ProviderConnection, setup: RunSetup) -> tuple[ProviderConnection, RunSetup]:
         """Give the conversation as it began, led by this journal."""
         if setup.auto_tools and (self._known or self._queued) and hasattr(setup.resolve, "available_tools"):
             _check_tools(self._request.tools, {tool.name: tool for tool in tools_of(setup.resolve)})
@@ -120,14 +120,14 @@ class Journal:
         if setup.cancel is not None:
             setup.cancel.telling(self.cancel).__enter__()
         request = replace(self._request, model=setup.request.model, stream=setup.request.stream)
-        setup = replace(setup, request=request, cancel=self.cancel, journal=self)
+        setup = replace(setup, request=request, cancel=self.cancel, call_log=self)
         return replace(upstream, now=self.now), setup
 
     def now(self) -> float:
         """Give the seconds for which the run was led, here and before."""
         return self._before + time.monotonic() - self._since
 
-    def asking(self, sent: Sent, steps: Work[Any]) -> Work[Any]:
+    def asking(self, sent: ExchangeState, steps: Work[Any]) -> Work[Any]:
         """Ask the model, as a step."""
         return (yield Ask(self._asked, (sent, steps)))
 
@@ -137,7 +137,7 @@ class Journal:
 
     # Questions
 
-    def _asked(self, sent: Sent, steps: Work[Any]) -> Any:
+    def _asked(self, sent: ExchangeState, steps: Work[Any]) -> Any:
         fresh: list[Any] = []
 
         def ask() -> Any:
@@ -146,7 +146,7 @@ class Journal:
             outcome = self._in_turn(steps)
             fresh.append(outcome)
             at("after-ask")
-            return self._packed(outcome, partial=plain(self._secrets.hidden(sent.partial)), over=sent.over)
+            return self._packed(outcome, partial=plain(self._secrets.hidden(sent.partial)), over=sent.over_budget)
 
         said = self._step("ask")(_unrecorded(ask))
         at("after-ask-record")
@@ -158,7 +158,7 @@ class Journal:
         outcome = self.memory.get(self._numbered) or value_of(record["outcome"])
         if isinstance(outcome, Error) and outcome.code == "transport_cancelled":
             self.cancel()
-        sent.heard, sent.over = _Heard(value_of(record["partial"])), record["over"]  # type: ignore[assignment]
+        sent.accumulator, sent.over_budget = _Heard(value_of(record["partial"])), record["over"]  # type: ignore[assignment]
         if isinstance(outcome, Response):
             sent.losses = outcome.losses
         return outcome
@@ -203,7 +203,7 @@ class Journal:
             for group in planned(tools.calls, resolve, execute.keywords["limits"])
         ]  # fmt: skip
         for job in [job for group in plan for job in group] if self._recording is not None else ():
-            self._recording.know(job.call, job.key, again=self._known > 0)
+            self._recording.set_key(job.call, job.key, is_resumed=self._known > 0)
         verdicts = self._asked_people([job for group in plan for job in group if job.refusal is None], here)
         results: list[ToolResult] = []
         for group in plan:
@@ -291,7 +291,7 @@ class Journal:
             return _unrun(call, _OTHER, "denied")
         self.heed(row)
         if self._recording is not None:
-            self._recording.begun(call, begun)
+            self._recording.record_start(call, begun)
         at("after-begin")
         match words.treatment(begun, job.effects):
             case "run":

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
-from toolwire.client.options import RunOptions, options_among
+from toolwire.client.options import RunOptions, pop_client_options
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
 from toolwire.runs.records import packed, plain_request, unpacked, value_of
@@ -43,7 +43,7 @@ class Given(Struct):
 def given(provider: Any, model: str | None, tools: Any, options: Any, settings: dict[str, Any]) -> Given:
     """Sort what the caller gave."""
     settings = dict(settings)
-    options = options_among(settings, options)
+    options = pop_client_options(settings, options)
     people: Any = ()
     approve = settings.get("approve")
     if approve is not None and not callable(approve):
@@ -62,7 +62,7 @@ def spec_of(given: Given, prompt: Any, queue: str | None, texts: dict[str, str])
     settings = {name: value for name, value in given.settings.items() if name != "on_event"}
     with given.client() as client:
         asked = dict(settings)
-        _, setup = client.prepared(prompt, RunOptions.take(asked), asked)
+        _, setup = client.prepared(prompt, RunOptions.pop_from(asked), asked)
         check_price(setup.limits, setup.request.model)
     spec = {
         "provider": _name_of(given.provider),

@@ -38,7 +38,7 @@ _HOMES = {
 }
 
 
-if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+if not _typing.TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _HOMES:
