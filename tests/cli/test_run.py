@@ -205,7 +205,7 @@ def test_a_saved_conversation_that_is_none_is_said(run: Any, tmp_path: Path) -> 
     (tmp_path / "bad.json").write_text('{"version": 2}')
     with simulate([]) as model:
         said = run(model, "x", "--continue", "--session", str(tmp_path / "bad.json"))
-    assert (said.code, "is not as it was saved" in said.text) == (2, True)
+    assert (said.code, "is not a saved conversation" in said.text) == (2, True)
 
 
 def test_calls_are_recorded_where_that_is_asked_for(run: Any, tmp_path: Path) -> None:

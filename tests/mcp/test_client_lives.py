@@ -116,7 +116,7 @@ def test_a_server_that_always_dies_is_started_ever_more_rarely(monkeypatch: pyte
     with by_hand() as resolver:
         words = [str(do(resolver, "die", 3).content) for _ in range(4)]
         assert all("(exit code 3; it said: last words)" in said for said in words[:2])
-        assert re.search(r"failed 2 times in a row: it is tried again in [01]\.", words[2])
+        assert re.search(r"failed 2 times in a row: the next attempt is in [01]\.", words[2])
         time.sleep(1.9)
         assert not do(resolver, "about").is_error
         assert "exit code 4" in str(do(resolver, "die", 4).content)
