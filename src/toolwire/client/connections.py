@@ -194,7 +194,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; asyncio calls this."""
+        """Set up the connection; asyncio calls this."""
         self._transport = transport  # type: ignore[assignment] # a stream has this kind
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):

@@ -91,7 +91,7 @@ _SURROUNDING = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, 
 
 
 class Retries(Struct, frozen=True):
-    """How often a request is attempted, and the pauses: `base` seconds, doubled each time, at most `longest`."""
+    """The number of attempts of a request, and the pauses: `base` seconds, doubled each time, at most `longest`."""
 
     attempts: int = 3
     base: float = 0.5

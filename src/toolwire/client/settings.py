@@ -161,7 +161,7 @@ class RunSettings(RequestSettings, total=False):
 
 
 class LineOptions(TypedDict, total=False):
-    """How a provider is reached, and how its answers are read."""
+    """The options of reaching a provider and parsing its answers."""
 
     transport: Transport | None
     """Sends the HTTP requests; without one, httpx2 does."""
@@ -178,7 +178,7 @@ class LineOptions(TypedDict, total=False):
 
 
 class ClientOptions(ProviderOptions, LineOptions, total=False):
-    """How a client reaches its provider, and how it reads the answers."""
+    """The options of a client: how to reach its provider, and how to parse the answers."""
 
 
 class _Model(TypedDict, total=False):

@@ -133,7 +133,7 @@ def _copy_schema(schema: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 class OutputMethod(Struct, frozen=True):
-    """How an answer's form is requested; `strict` makes the server enforce the schema."""
+    """A method of requesting an answer's form; `strict` makes the server enforce the schema."""
 
     kind: _MethodKind
     strict: bool = False
@@ -153,7 +153,7 @@ def choose_method(
     """Return the method for a request; `kind` is one that the caller requires, whatever is known of the server."""
     methods = [method for method in _METHODS if kind in (None, method.kind)]
     if not methods:
-        raise InvalidField("way", f"must be native, tool or instruction, not {kind!r}", path="output")
+        raise InvalidField("method", f"must be native, tool or instruction, not {kind!r}", path="output")
     offered = (method for method in methods[:-1] if kind is not None or _server_offers(provider, method, request))
     return next((method for method in offered if _dialect_expresses(provider, method, form, request)), methods[-1])
 

@@ -68,9 +68,9 @@ _UNKNOWN_TOOL = "unknown tool"
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Gives the official session a valid placeholder in place of an answer about tools.
+    """A dispatcher that gives the official session a valid placeholder for an answer about tools.
 
-    The raw answer is in its `_meta`.
+    The raw answer is in the placeholder's `_meta`.
     """
 
     def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:

@@ -84,7 +84,7 @@ class Http(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True):
-    """How a server is started, reached and waited for.
+    """The time limits and sizes of a connection to a server.
 
     `timeout` (of a call) and `connect_timeout` (of the handshake and a listing) are seconds, `max_message` is bytes.
     With `parallel`, calls of one turn may run at the same time.

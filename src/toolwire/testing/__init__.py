@@ -1,4 +1,4 @@
-"""A simulated model: a server on this machine that speaks all five wires, as strictly as the vendors do.
+"""A simulated model: a server on this machine that serves all five wires, as strictly as the vendors do.
 
 with simulate([ToolCall(None, "get_weather", {"city": "Tokyo"}), "It is sunny."]) as model:
     ...  # any client, at model.url

@@ -54,7 +54,7 @@ _MICROSECOND = 1e-6
 class Received:
     """One request: its bytes, its parsed form, and its outcome.
 
-    - `request` is the body as a canonical value, or None if it is none.
+    - `request` is the body as a canonical value, or None if it cannot be decoded.
     - `status` is that of the reply, `response` its body if it was sent whole, `losses` what its wire could not express.
     - `refused` is the error if the server rejected the request.
     - `sent` counts the bytes of the body that were sent. `gone` is true if the client disconnected before the end. Both
