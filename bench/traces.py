@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.traces.postgres import Unavailable, start
 from toolwire import ToolCall, ToolResult, traces
-from toolwire.client.exchange import Upstream
+from toolwire.client.exchange import ProviderConnection
 from toolwire.client.tracing import Recording
 from toolwire.providers import provider_of
 from toolwire.traces.trace import Scope
@@ -49,7 +49,7 @@ def calls(number: int) -> list[tuple[ToolCall, ToolResult]]:
 
 def on_the_way(store: Any, pause: float) -> list[float]:
     """Give the microseconds that each of many calls takes on the way of a run, with a pause between them."""
-    line = Upstream(provider_of("openai", api_key="k")[0], None, None)  # type: ignore[arg-type]
+    line = ProviderConnection(provider_of("openai", api_key="k")[0], None, None)  # type: ignore[arg-type]
     recording = Recording(Scope.of(store, "acme", "c-1"), line, _Resolver())
     spent = []
     for call, result in calls(CALLS):

@@ -289,7 +289,7 @@ def test_a_table_of_wires_is_not_reported() -> None:
 # What lives as long as the process: nothing of a conversation, and no name, text or schema of a caller.
 CACHES = {
     "client.httpx.trusted": "the certificates that the system trusts",
-    "client.options._kinds": "the types of the settings",
+    "client.options._plain_types": "the types of the settings",
     "codetools.fetching.system_trust": "the certificates that the system trusts",
     "codetools.ignoring._compile_rules": "the rules of the last files named .gitignore",
     "codetools.ripgrep._read_version": "the version of the program",

@@ -1,4 +1,4 @@
-"""The same names as in `toolwire`, awaited."""
+"""The async versions of the names in `toolwire`."""
 
 import typing as _typing
 
@@ -9,7 +9,7 @@ if _typing.TYPE_CHECKING:
 
 __all__ = ["Client", "Run", "Runs", "Stream", "execute", "generate", "stream"]
 
-if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+if not _typing.TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in ("Run", "Runs"):

@@ -1,46 +1,46 @@
-"""Every exception that toolwire raises on its own account.
+"""Every exception that toolwire raises itself.
 
     ToolwireError
     +-- UserError            an argument of the caller cannot be used
     |   +-- MissingFields    a constructor lacks required fields (code "missing_keys")
-    |   +-- InvalidField     a field has the wrong kind of value (code "invalid_field")
+    |   +-- InvalidField     a field has a value of the wrong kind (code "invalid_field")
     |   +-- InvalidBody      a body is not an object, or is not JSON
     |   |   +-- FrameTooLarge  a frame of a stream is larger than its limit
     |   +-- InvalidSchema    a JSON Schema that cannot describe a tool's parameters
     |   |   +-- SchemaRecursive
     |   +-- UnknownDialect   lists the known ones
     |   +-- UnknownFormat    lists the known ones
-    |   +-- DeclarationError a file that declares tools cannot be used; carries all its problems
-    |   +-- MissingExtra     a library that an extra of the package brings is not installed
-    |   +-- InvalidSettings  a file of settings cannot be used; carries all its problems
-    |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists those it has
+    |   +-- DeclarationError a file that declares tools cannot be used; has all its problems
+    |   +-- MissingExtra     a library that an extra of the package installs is missing
+    |   +-- InvalidSettings  a file of settings cannot be used; has all its problems
+    |   +-- UnknownTool      a call of a tool that a resolver or a session does not have; lists the known ones
     |   +-- UnknownProvider  lists the known ones (`toolwire.providers`)
-    |   +-- InvalidTrace     a trace has fields that are missing or wrong; carries all its problems
-    |   +-- UnreadableCalls  calls of a model that cannot be run; carries what is wrong, and the good ones
-    +-- ProviderError        a provider refused a request, or could not be reached (`toolwire.client.failures`)
+    |   +-- InvalidTrace     a trace has fields that are missing or wrong; has all its problems
+    |   +-- UnreadableCalls  calls of a model that cannot be run; has their errors, and the good calls
+    +-- ProviderError        a provider rejected a request, or could not be reached (`toolwire.client.failures`)
     |   +-- AuthenticationFailed, RateLimited, ContextTooLong, RequestRefused, ProviderUnavailable,
     |       ProviderTimeout
-    +-- AllFailed            each of several providers failed; carries their errors
-    +-- ChoiceIgnored        a model did not call, although the request required it
-    +-- TransportError       an HTTP request could not be sent, or its answer could not be read
-    +-- ToolError            a tool raises it to fail with its own words, which the model reads
-    |   +-- PathRefused, AddressRefused, EditRefused  a code tool refuses a path, an address, an edit
-    +-- RunParked            a run that survives is led by nobody until it is resumed; carries its id and why
+    +-- AllFailed            each of several providers failed; has their errors
+    +-- ChoiceIgnored        a model called no tool, although the request required a call
+    +-- TransportError       an HTTP request could not be sent, or its response could not be read
+    +-- ToolError            raised by a tool to fail with its own message, which the model receives
+    |   +-- PathRefused, AddressRefused, EditRefused    a code tool rejects a path, an address, an edit
+    +-- RunParked            a durable run is not executed until it is resumed; has its id and the reason
     +-- StoreFailed          a store of traces cannot be opened, read or written
     +-- ServerUnavailable    a server of tools cannot be started or reached, or was closed
-    +-- NoStructuredOutput   no answer of a model had the wanted form; carries the problems and the response
-    +-- LossyTranslation     a strict translation would lose something; carries the losses
-    +-- ScenarioFailed       the requests to a simulated model did not fit its scenario; carries the problems
+    +-- NoStructuredOutput   no answer of a model had the required form; has the problems and the response
+    +-- LossyTranslation     a strict translation would lose something; has the losses
+    +-- ScenarioFailed       the requests to a simulated model did not fit its scenario; has the problems
 
-Rule: a message says what was wrong, `path` says where, and the message says what would be right.
+Rule: `path` is where the error is. The message states what is wrong, and what would be right.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-def meant(word: object, known: Iterable[str]) -> str:
-    """Say which of the known words may have been meant, as the end of a message; nothing where none is near."""
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return the end of a message that suggests the nearest known word; empty if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
     word, known = str(word)[:80], list(known)
@@ -71,7 +71,7 @@ class MissingFields(UserError):
 
 
 class InvalidField(UserError):
-    """A field has the wrong kind of value."""
+    """A field has a value of the wrong kind."""
 
     code = "invalid_field"
 
@@ -86,10 +86,10 @@ class InvalidBody(UserError):
 
 
 class FrameTooLarge(InvalidBody):
-    """A frame of a stream is larger than its limit; `before` holds the frames that came together with it."""
+    """A frame of a stream is larger than its limit; `before` holds the frames that arrived with it."""
 
     def __init__(self, limit: int, before: Sequence[Any] = ()) -> None:
-        super().__init__(f"a frame may have {limit} bytes", path="stream")
+        super().__init__(f"a frame is larger than the limit of {limit} bytes", path="stream")
         self.limit = limit
         self.before = before
 
@@ -99,11 +99,11 @@ class InvalidSchema(UserError):
 
 
 class SchemaRecursive(InvalidSchema):
-    """A schema refers to itself where the target needs every reference inlined."""
+    """A schema refers to itself, but the target needs every reference inlined."""
 
 
 class UnknownDialect(UserError, LookupError):
-    """A name that is not that of a dialect; `known` are the names that are."""
+    """The name is not that of a dialect; `known` are the dialects."""
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -112,7 +112,7 @@ class UnknownDialect(UserError, LookupError):
 
 
 class UnknownFormat(UserError, LookupError):
-    """A name of a format that there is not; `known` are those that are."""
+    """The name is not that of a format; `known` are the formats."""
 
     def __init__(self, name: object, known: Iterable[str]) -> None:
         self.name = name
@@ -121,7 +121,7 @@ class UnknownFormat(UserError, LookupError):
 
 
 class DeclarationError(UserError):
-    """A file that declares tools cannot be used; `problems` are all that was found, each with its place."""
+    """A file that declares tools cannot be used; `problems` are all of its problems, each with its position."""
 
     def __init__(self, problems: Sequence[Any]) -> None:
         self.problems: tuple[Any, ...] = tuple(problems)
@@ -130,7 +130,7 @@ class DeclarationError(UserError):
 
 
 class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is where, as in every error here
-    """A library that an extra of this package brings is not installed."""
+    """A library that an extra of this package installs is missing."""
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
         super().__init__(f"{library} is needed {purpose}: pip install 'toolwire[{extra}]'")
@@ -139,7 +139,7 @@ class MissingExtra(UserError, ImportError):  # type: ignore[misc]  # `path` is w
 
 
 class UnknownTool(UserError, LookupError):
-    """A call of a tool that the resolver does not have; `known` are the tools that it has."""
+    """A call of a tool that the resolver does not have; `known` are its tools."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -158,7 +158,7 @@ class InvalidTrace(UserError):
 
 
 class UnreadableCalls(UserError):
-    """Calls of a model that cannot be run: `errors` say why, and `calls` are the others of the answer."""
+    """Calls of a model that cannot be run: `errors` are the reasons, and `calls` are the other calls of the answer."""
 
     code = "unreadable_calls"
 
@@ -169,11 +169,11 @@ class UnreadableCalls(UserError):
 
 
 class ToolError(ToolwireError):
-    """What a tool raises to fail with its own words: the model reads them as they are."""
+    """Raised by a tool to fail with its own message, which the model receives unchanged."""
 
 
 class RunParked(ToolwireError):
-    """A run is led by nobody until somebody resumes it."""
+    """A durable run that is not executed until it is resumed."""
 
     def __init__(self, run: str, reason: str) -> None:
         super().__init__(f"is parked: {reason}", path=f"run {run}")
@@ -182,7 +182,7 @@ class RunParked(ToolwireError):
 
 
 class StoreFailed(ToolwireError):
-    """A store of traces cannot be opened, read or written; acknowledged traces are kept."""
+    """A store of traces cannot be opened, read or written; acknowledged traces are safe."""
 
 
 class ServerUnavailable(ToolwireError):
@@ -190,9 +190,10 @@ class ServerUnavailable(ToolwireError):
 
 
 class NoStructuredOutput(ToolwireError):
-    """No answer of a model had the wanted form; `problems` say why, `text` and `response` are the last answer.
+    """No answer of a model had the required form; `problems` are the reasons.
 
-    `kind` is that of the last answer: it was refused, cut_off, empty, no_json or invalid, or unfinished.
+    `text` and `response` are the last answer. `kind` describes it: refused, cut_off, empty, no_json, invalid or
+    unfinished.
     """
 
     def __init__(self, kind: str, problems: Sequence[str], text: str = "", response: Any = None) -> None:
@@ -200,11 +201,11 @@ class NoStructuredOutput(ToolwireError):
         self.problems: tuple[str, ...] = tuple(problems)
         self.text = text
         self.response = response
-        super().__init__(f"no answer in the wanted form ({kind}): {'; '.join(self.problems)}", path="output")
+        super().__init__(f"no answer in the required form ({kind}): {'; '.join(self.problems)}", path="output")
 
 
 class LossyTranslation(ToolwireError):
-    """A strict translation was refused; `losses` are what it would lose."""
+    """A strict translation was rejected; `losses` are what it would lose."""
 
     def __init__(self, losses: Sequence[Any]) -> None:
         self.losses: tuple[Any, ...] = tuple(losses)
@@ -213,7 +214,7 @@ class LossyTranslation(ToolwireError):
 
 
 class ScenarioFailed(ToolwireError, AssertionError):
-    """The requests to a simulated model did not fit its scenario; `problems` say how."""
+    """The requests to a simulated model did not fit its scenario; `problems` are the deviations."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems: list[str] = list(problems)

@@ -1,11 +1,11 @@
-"""Tool calls in a model's text, for models that have no calls of their own: the format `tagged` of `toolwire.text`.
+"""Tool calls in a model's text, for models without native calls: the format `tagged` of `toolwire.text`.
 
-Rules of this door:
-- Only the text of the present answer is read, and only for tools that were offered. Text in results, in a
-  user's messages and in a history is never a call, and neither is what stands in code, comments or thoughts. A block
-  that repeats what the model was given is a quotation.
-- A block that is no call is an error that says why; it never takes the good calls of its answer with it.
-- The same text gives the same calls and ids, however it was cut.
+Rules of this module:
+- Only the text of the current answer is parsed, and only for tools that were offered. Text in results, in user messages
+  and in the history is never a call, and neither is text in code, comments or thinking. A block that repeats the input
+  is a quotation.
+- A block that is not a valid call is an error with a reason. It does not affect the valid calls of the answer.
+- The same text yields the same calls and ids, however the stream was split.
 """
 
 from toolwire.text.calls import CallError, Parsed

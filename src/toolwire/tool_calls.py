@@ -1,4 +1,4 @@
-"""Finds the calls of an answer, in whichever protocol the model wrote them."""
+"""Finds the tool calls of an answer, in whichever format the model wrote them."""
 
 from toolwire.text import native
 from toolwire.text.calls import CallError, Parsed

@@ -94,7 +94,7 @@ def test_losses_as_json(run: Any) -> None:
     ]
 
 
-REFUSAL = "toolwire: nothing was written, because --strict allows no loss of meaning\n"
+REFUSAL = "toolwire: nothing was written, because --strict allows no semantic loss\n"
 
 
 def test_strictness_writes_nothing(run: Any) -> None:
@@ -296,15 +296,15 @@ def test_arguments_that_cannot_be_used(arguments: tuple[str, ...], capsys: pytes
 MEANT: list[tuple[tuple[str, ...], str]] = [
     (("serve", "--port", "1"), "toolwire serve: error: unknown option --port; did you mean --listen HOST:PORT?"),
     (("run", "--modle", "x", "hi"), "toolwire run: error: unknown option --modle; did you mean --model?"),
-    (("run", "fix", "the", "test"), 'a task of several words needs quotes: toolwire run "fix the test"'),
+    (("run", "fix", "the", "test"), 'a task of several words must be quoted: toolwire run "fix the test"'),
     (("run", "x", "--max-steps", "0"), "--max-steps: must be a whole number from 1 on, not '0'"),
-    (("run", "x", "--base-url", "127.0.0.1:8401"), "needs http:// or https:// before it: http://127.0.0.1:8401"),
+    (("run", "x", "--base-url", "127.0.0.1:8401"), "must begin with http:// or https://, as in http://127.0.0.1:8401"),
     (("run", "x", "--base-url", "http://host:99999"), "must be like https://host/path, not 'http://host:99999'"),
     (("run", "x", "--base-url", "http://[::1"), "must be like https://host/path, not 'http://[::1'"),
     (("run", "x", "--base-url", "ftp://host"), "must be like https://host/path, not 'ftp://host'"),
     (("conversatoins",), "did you mean conversations?"),
     (("traces", "lst"), "did you mean list?"),
-    (("dialects", "all"), "toolwire dialects: error: unexpected: all"),
+    (("dialects", "all"), "toolwire dialects: error: unexpected arguments: all"),
 ]
 
 
@@ -427,7 +427,7 @@ def test_a_tool_is_called(run: Any, tmp_path: Path) -> None:
     [
         (("call", "rm", "{}"), "unknown tool 'rm'. Available: read_file"),
         (("call", "read_file", "{}"), "missing required field: path"),
-        (("call", "grep", "notjson"), """write them as toolwire call grep '{"pattern": "..."}'"""),
+        (("call", "grep", "notjson"), """pass them as in toolwire call grep '{"pattern": "..."}'"""),
         (("call", "read_file", "[]"), "must be a JSON object"),
         (("call", "read_file", '{"path":"a","path":"b"}'), "twice"),
         (("call", "read_file", "{}", "--cwd", "/nothing/here"), "must be a folder"),
@@ -462,6 +462,6 @@ def test_the_doctor_says_what_holds(run: Any, tmp_path: Path) -> None:
     broken = sum(line.startswith("NO   ") for line in lines)
     assert all(line.startswith(("ok   ", "NO   ")) for line in lines[:-1])
     probes = len(lines) - 1
-    assert lines[-1] == (f"NOT fine: {broken} of {probes} do not hold" if broken else f"fine: all {probes} hold")
+    assert lines[-1] == (f"FAILED: {broken} of {probes} checks" if broken else f"all {probes} checks passed")
     assert ran.code == int(broken > 0)
     assert any("sandbox" in line for line in lines)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.commands import at, project, say
-from toolwire.cli.conversations import Kept, Place, is_id, read
+from toolwire.cli.conversations import ConversationFile, SavedConversation, is_id, read
 from toolwire.client.saving import save
 from toolwire.testing import Expect, simulate
 from toolwire.types import Context, Message, ToolCall
@@ -113,7 +113,7 @@ WRONG = {
         ["more", "--continue", "2099"],
         "there is no conversation 2099; `toolwire conversations`",
     ),
-    "no such file": (["more", "--continue", "--session", "none.json"], "none.json is not there"),
+    "no such file": (["more", "--continue", "--session", "none.json"], "none.json does not exist"),
 }
 
 
@@ -137,7 +137,7 @@ def test_an_answered_task_is_not_asked_again_unasked(run: Any, tmp_path: Path) -
     with simulate([["One."]]) as model:
         run(model, "First")
         said = run(model, "--continue")
-    assert (said.code, "it has its answer already: give a new task" in said.told) == (2, True)
+    assert (said.code, "the conversation already has its answer: pass a new task" in said.told) == (2, True)
     assert prompts(files(tmp_path)[0]) == ["First"]
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_is_named_is_never_written_over(run: Any, tmp_path: Path) ->
     with simulate([["One."], [Expect(last="Third", messages=4), "Three."]]) as model:
         assert run(model, "First", "--session", str(file)).code == 0
         said = run(model, "Second", "--session", str(file))
-        assert (said.code, "exists already: --continue continues it" in said.told) == (2, True)
+        assert (said.code, "already exists: pass --continue to continue it" in said.told) == (2, True)
         assert prompts(file) == ["First"]
         assert run(model, "Third", "--session", str(file), "--continue").code == 0
     assert prompts(file) == ["First", "Third"]
@@ -177,22 +177,22 @@ def test_a_chat_saves_over_nothing(run: Any, tmp_path: Path) -> None:
         said = run(
             model, command="chat", given=f"First\n/save {tmp_path / 'there.txt'}\n/save {tmp_path / 'new.json'}\n"
         )
-    assert "there.txt exists already: name another file" in said.told
+    assert "there.txt already exists: name another file" in said.told
     assert ((tmp_path / "there.txt").read_text(), prompts(tmp_path / "new.json")) == ("mine", ["First"])
 
 
 def test_two_that_go_on_with_the_same_keep_both(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
 
-    def kept(*words: str) -> Kept:
-        return Kept(context=Context(messages=[Message(one) for one in words]))
+    def kept(*words: str) -> SavedConversation:
+        return SavedConversation(context=Context(messages=[Message(one) for one in words]))
 
-    assert Place(path).keep(kept("first"))
-    one, other = Place(path), Place(path)
-    assert one.keep(kept("first", "one"))
-    assert one.keep(kept("first", "one", "again"))
-    assert not other.keep(kept("first", "other"))
-    assert other.keep(kept("first", "other", "again"))
+    assert ConversationFile(path).save(kept("first"))
+    one, other = ConversationFile(path), ConversationFile(path)
+    assert one.save(kept("first", "one"))
+    assert one.save(kept("first", "one", "again"))
+    assert not other.save(kept("first", "other"))
+    assert other.save(kept("first", "other", "again"))
     assert (prompts(path), prompts(other.path)) == (["first", "one", "again"], ["first", "other", "again"])
 
 

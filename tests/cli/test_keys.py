@@ -94,7 +94,7 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
     assert shown["taken"] == {"requests": 0, "tokens": 0, "budget": 0.0}
     assert shown["expires"] > shown["created"]
     assert main(["keys", "revoke", "ci", "--config", file]) == 2
-    assert "names several" in capsys.readouterr().err
+    assert "matches several" in capsys.readouterr().err
     assert main(["keys", "revoke", key[3:11], "--config", file]) == 0
     assert main(["keys", "list", "--config", file]) == 0
     lines = capsys.readouterr().out.splitlines()[1:]
@@ -117,10 +117,10 @@ def test_a_key_is_made_listed_shown_and_revoked(tmp_path: Path, capsys: pytest.C
         (["create", "--name", ""], "1 to 100"),
         (["create", "--name", "ci", "--models", ""], "models must name a model"),
         (["create", "--name", "ci", "--models", " , "], "models must name a model"),
-        (["create", "--name", "ci", "--expires", "0d"], "expires must be longer than nothing"),
+        (["create", "--name", "ci", "--expires", "0d"], "expires must be more than 0 seconds"),
         (["create", "--name", "ci", "--expires", "9999999d"], "expires"),
         (["revoke", "nobody"], "there is no key 'nobody'"),
-        (["show"], "must be named"),
+        (["show"], "key is missing"),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -17,8 +17,8 @@ from websockets.sync.client import connect
 
 from tests.gateway.standing import send
 from toolwire.cli import main
-from toolwire.cli.launching import _environment, _thinks
-from toolwire.cli.programs import PROGRAMS, Entrance
+from toolwire.cli.launch import _environment, _thinks
+from toolwire.cli.programs import PROGRAMS, Endpoint
 from toolwire.testing import Scenario, simulate
 
 Launch = Callable[..., tuple[object, str]]
@@ -167,7 +167,7 @@ def test_a_home_in_which_nothing_can_be_written_is_in_nobodys_way(
     tmp_path: Path, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr("toolwire.cli.launching._is_ours_alone", lambda _folder: False)
+    monkeypatch.setattr("toolwire.cli.launch._is_ours_alone", lambda _folder: False)
     assert launch("--simulate", "pi", "--", "7", HOME=str(tmp_path / "file")) == (7, "")
     assert heard(tmp_path)["answer"] == "You said: Hello"
 
@@ -212,7 +212,7 @@ def test_names_of_its_own_lead_to_the_model_that_is_wanted(tmp_path: Path, launc
         (["claude", "--model"], "--model: expected one argument"),
         (["--model", "nobody/m", "claude"], "there is no provider 'nobody'"),
         (["--simulate", "--model", "foo", "claude"], "--model foo: there is no provider 'foo'"),
-        (["aider"], "must be told which model to ask: --model PROVIDER/MODEL"),
+        (["aider"], "needs a model: pass --model PROVIDER/MODEL"),
         (["clade"], "did you mean claude?"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_program_that_is_not_there_is_named_with_what_installs_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["launch", "--simulate", name]) == 2
-    assert f"is not installed here; this installs it: {PROGRAMS[name].install}" in capsys.readouterr().err
+    assert f"is not installed; install it with: {PROGRAMS[name].install}" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -353,9 +353,9 @@ def test_signals_are_the_programs_and_nothing_is_left(kind: signal.Signals, code
 
 
 def test_variables_that_lead_elsewhere_are_taken_out() -> None:
-    told = PROGRAMS["claude"].told(Entrance("http://127.0.0.1:1", "key", "/nowhere"))
+    setup = PROGRAMS["claude"].configure(Endpoint("http://127.0.0.1:1", "key", "/nowhere"))
     before = {"ANTHROPIC_API_KEY": "mine", "CLAUDE_CODE_USE_BEDROCK": "1", "EDITOR": "ed", "ANTHROPIC_BASE_URL": "x"}
-    after = _environment(PROGRAMS["claude"], told, before)
+    after = _environment(PROGRAMS["claude"], setup, before)
     assert after == {"EDITOR": "ed", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "ANTHROPIC_AUTH_TOKEN": "key"}
 
 
@@ -373,5 +373,5 @@ def test_variables_that_lead_elsewhere_are_taken_out() -> None:
 )
 def test_a_program_is_told_that_a_model_thinks_where_that_is_known(model: str, dialect: str, thinks: bool) -> None:
     assert _thinks(model, dialect) is thinks
-    told = PROGRAMS["pi"].told(Entrance("http://h", "k", "/f", model, dialect, thinks=thinks))
-    assert f'"reasoning": {json.dumps(thinks)}' in told.files["toolwire.mjs"]
+    setup = PROGRAMS["pi"].configure(Endpoint("http://h", "k", "/f", model, dialect, thinks=thinks))
+    assert f'"reasoning": {json.dumps(thinks)}' in setup.files["toolwire.mjs"]

@@ -47,7 +47,10 @@ def test_standard_input_is_context_or_the_task(run: Any, case: str) -> None:
 def test_a_task_that_is_not_there_is_said(run: Any) -> None:
     with simulate([]) as model:
         said = run(model, "-")
-    assert (said.code, said.told) == (2, "toolwire: run: standard input has no task\n")
+    assert (said.code, said.told) == (
+        2,
+        "toolwire: run: standard input is empty: pipe a task, or pass it as an argument\n",
+    )
 
 
 NOT_UTF_8: dict[str, tuple[list[str], bytes]] = {
@@ -64,7 +67,7 @@ def test_a_prompt_that_is_not_utf_8_is_asked_as_far_as_it_is(
     words, given = NOT_UTF_8[case]
     with simulate([["Fine."]]) as model:
         said = say(capfd, monkeypatch, tmp_path, *words, *at(model, tmp_path), given=given)
-    assert (said.code, said.out, "is not kept" in said.told) == (0, "Fine.\n", False)
+    assert (said.code, said.out, "is not saved" in said.told) == (0, "Fine.\n", False)
     assert model.requests[0].request is not None
     assert model.requests[0].request.messages[-1].text == "caf\ufffd \xe9"
 
@@ -110,7 +113,7 @@ def test_what_is_closed_is_in_nobodys_way(tmp_path: Path, closed: str) -> None:
         ("translate --from openai --to gemini", b"toolwire: body: is not JSON: it is empty\n"),
         ("translate --from openai --to gemini --kind stream", b"toolwire: body: is empty\n"),
         ("call read_file -", b"toolwire: call: body: is not JSON: it is empty; "),
-        ("run - --model ollama/m", b"toolwire: run: standard input has no task\n"),
+        ("run - --model ollama/m", b"toolwire: run: standard input is empty: pipe a task, or pass it as an argument\n"),
     ],
 )
 def test_an_input_that_is_closed_is_empty(tmp_path: Path, command: str, told: bytes) -> None:

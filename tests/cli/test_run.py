@@ -96,7 +96,7 @@ ENDS: list[tuple[str, list[Any], list[str], int, str]] = [
         [[LISTED]] * 2,
         ["--max-steps", "2"],
         3,
-        "no answer within the limit: 2 turns brought no answer",
+        "no answer within the limit: no answer after 2 turns",
     ),
     ("refused", [["No.", Finish("content_filter")]], [], 1, "the model refused"),
     ("no progress", [[LISTED]] * 3, [], 1, "no progress"),
@@ -126,8 +126,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["do it", "--model", "m", "--provider", "nobody"], "unknown provider 'nobody'; known: openai, "),
     (["do it"], "name a model: --model PROVIDER/NAME"),
     (["do it", "--model", "openai"], "model 'openai' is a provider: write openai/MODEL"),
-    ([], "give a task, as in toolwire run"),
-    ([""], "give a task, as in toolwire run"),
+    ([], "pass a task, as in toolwire run"),
+    ([""], "pass a task, as in toolwire run"),
     (["do it", "--model", "groq/m"], "groq: there is no key: set GROQ_API_KEY"),
     (["--continue", "--model", "ollama/m"], "there is no conversation to continue in this folder"),
     (["do it", "--model", "ollama/m", "--tools", "bash,rm"], "rm is not known; there are: "),
@@ -198,14 +198,14 @@ def test_what_cannot_be_kept_is_said_and_stops_nothing(run: Any, tmp_path: Path)
     (tmp_path / "file").write_text("")
     with simulate([[LISTED], ["Done."]]) as model:
         said = run(model, "do it", "--session", str(tmp_path / "file" / "x.json"))
-    assert (said.code, said.text.count("the conversation is not kept: ")) == (0, 1)
+    assert (said.code, said.text.count("the conversation is not saved: ")) == (0, 1)
 
 
 def test_a_saved_conversation_that_is_none_is_said(run: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"version": 2}')
     with simulate([]) as model:
         said = run(model, "x", "--continue", "--session", str(tmp_path / "bad.json"))
-    assert (said.code, "is not as it was saved" in said.text) == (2, True)
+    assert (said.code, "is not a saved conversation" in said.text) == (2, True)
 
 
 def test_calls_are_recorded_where_that_is_asked_for(run: Any, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_store_in_the_project_is_kept_from_the_tools(run: Any, tmp_path: Path,
 def test_a_store_that_is_taken_away_is_said_and_the_run_fails(run: Any, tmp_path: Path, command: str) -> None:
     place = f"sqlite:///{project(tmp_path) / 'traces.db'}"
     script = [[ToolCall(None, "bash", {"command": command})], [WROTE], ["Done."]]
-    with pytest.raises(ScenarioFailed, match="nobody asked for turn"), simulate(script) as model:
+    with pytest.raises(ScenarioFailed, match="was not requested"), simulate(script) as model:
         said = run(model, "do it", "--yes", "--sandbox", "none", "--traces", place)
     assert said.code not in (0, 130)
     assert "while it was open" in said.text

@@ -100,9 +100,9 @@ def test_what_cannot_be_done_with_a_run_is_said(url: str, tmp_path: Path, capsys
     with Runs(url) as runs:
         runs.start("Hi.", id="said", **given(turns("hello"))).result(20)
     assert main(["runs", "cancel", "said", "--database", url]) == 0
-    assert capsys.readouterr().err == "said had ended before: done\n"
+    assert capsys.readouterr().err == "said had already ended: done\n"
     assert main(["runs", "resume", "said", "--database", url]) == 2
-    assert "said: is not parked, but done" in capsys.readouterr().err
+    assert "said: is done: only a parked run can be resumed" in capsys.readouterr().err
     absent = tmp_path / "typo.db"
     for what in (["list"], ["show", "said"], ["prune"]):
         assert main(["runs", *what, "--database", f"sqlite:///{absent}"]) == 2
@@ -139,7 +139,7 @@ def test_a_durable_task_is_done_and_said_again(
         assert main(["run", "What is here?", *said]) == 0
         first = capsys.readouterr()
         assert first.out == "It is there.\n"
-        assert "toolwire run --durable task-1 goes on with it" in first.err
+        assert "toolwire run --durable task-1 resumes it" in first.err
         assert main(["run", *said]) == 0
         assert capsys.readouterr().out == "It is there.\n"
         assert main(["run", "--durable", "task-1"]) == 0  # of whom it asks, the run knows
@@ -147,7 +147,7 @@ def test_a_durable_task_is_done_and_said_again(
         assert main(["run", "What else?", *said]) == 2
         assert "run 'task-1' has another task" in capsys.readouterr().err
         assert main(["run", *said[:-1], "task-2"]) == 2
-        assert "there is no run 'task-2': give a task" in capsys.readouterr().err
+        assert "there is no run 'task-2': pass a task" in capsys.readouterr().err
     assert main(["runs", "list"]) == 0
     assert capsys.readouterr().out.startswith("task-1  done  ")
 

@@ -6,9 +6,9 @@ import unicodedata
 import pytest
 
 from toolwire.cli.agent import check_key, client_of
+from toolwire.cli.display import call_summary, cut, usage_summary
 from toolwire.cli.screen import Screen
-from toolwire.cli.showing import counted, cut, head_of
-from toolwire.cli.terminal import to_be_asked, verdict
+from toolwire.cli.terminal import parse_answer, tools_needing_approval
 from toolwire.codetools.definitions import TOOLS
 from toolwire.errors import UserError
 from toolwire.providers import PROVIDERS
@@ -75,16 +75,16 @@ def test_what_is_too_long_is_cut_and_it_is_said_how_much(text: str, lines: int, 
     ],
 )
 def test_what_is_not_known_is_not_shown(usage: Usage | None, money: float | None, said: str) -> None:
-    assert counted(usage, money) == said
+    assert usage_summary(usage, money) == said
 
 
 def test_a_call_is_one_short_line() -> None:
     call = ToolCall("1", "write_file", {"path": "a", "content": "x\n" * 1000, "overwrite": True})
-    head = head_of(call)
+    head = call_summary(call)
     assert head.startswith('write_file(path="a", content="x\\nx\\n')
     assert head.endswith("..., overwrite=true)")
     assert len(head) < 120
-    assert head_of(ToolCall.parse("1", "bash", '{"command": "ls')) == "bash(?)"
+    assert call_summary(ToolCall.parse("1", "bash", '{"command": "ls')) == "bash(?)"
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_a_call_is_one_short_line() -> None:
     ],
 )
 def test_only_a_yes_is_one(answer: str, expected: bool | str) -> None:
-    assert verdict(answer) == expected
+    assert parse_answer(answer) == expected
 
 
 def test_all_but_what_looks_into_the_folder_is_asked_for() -> None:
     reads = {"read_file", "grep", "glob", "list_directory", "tree", "file_info"}
-    assert set(to_be_asked(TOOLS)) == {tool.name for tool in TOOLS} - reads
+    assert set(tools_needing_approval(TOOLS)) == {tool.name for tool in TOOLS} - reads
 
 
 @pytest.mark.parametrize(

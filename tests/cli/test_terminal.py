@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.commands import PROVIDERS, SOURCE, WROTE, Terminal, at, project, running, terminal
 from toolwire import traces
-from toolwire.cli.screen import cells
+from toolwire.cli.screen import count_columns
 from toolwire.client.saving import Saved, load
 from toolwire.testing import Expect, Fail, Pace, Wait, simulate
 from toolwire.types import Error, Text, Thinking, ToolCall, ToolResult
@@ -246,7 +246,7 @@ def test_words_are_not_cut_at_the_edge(tmp_path: Path) -> None:
         with terminal(tmp_path, "run", "do it", *at(model, tmp_path), columns=40) as shown:
             assert shown.end() == 0
         lines = shown.plain.splitlines()
-        assert max(map(cells, lines)) <= 40
+        assert max(map(count_columns, lines)) <= 40
         for word in words.split()[:-1]:
             assert any(word in line for line in lines), word
 

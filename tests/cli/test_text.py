@@ -19,7 +19,7 @@ def test_formats_are_listed_with_their_sources(capsys: pytest.CaptureFixture[str
 
 def test_a_format_is_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["text", "check", "--format", "gpt_oss"]) == 0
-    assert "cases, 0 read otherwise" in capsys.readouterr().err
+    assert "cases, 0 parsed differently" in capsys.readouterr().err
     own = tmp_path / "own.toml"
     own.write_text('like = "hermes"\nwrap = ["<call>", "</call>"]\n', "utf-8")
     assert main(["text", "check", "--format", str(own), "--cases", "hermes"]) == 1

@@ -14,7 +14,7 @@ from toolwire import (
     Text,
     Usage,
 )
-from toolwire.client.clearing import NOTHING, Clearing, clear, cleared, used, window_of
+from toolwire.client.clearing import NOTHING, Clearing, clear, clear_messages, context_window, estimate_tokens
 from toolwire.dialects import dialect
 from toolwire.errors import InvalidField
 
@@ -26,7 +26,7 @@ def gone(text: str = BIG, name: str = "read") -> str:
 @pytest.mark.row("R001-20")
 def test_all_but_the_last_results_are_cleared_and_calls_stay() -> None:
     history = turns(6)
-    view, cut = cleared(history, Clearing(at=100, at_least=10), 100, None)
+    view, cut = clear_messages(history, Clearing(at=100, at_least=10), 100, None)
     assert contents(view) == [gone()] * 3 + [BIG] * 3
     assert [message.tool_calls for message in view] == [message.tool_calls for message in history]
     assert (cut.results, cut.messages) == (3, 13)
@@ -69,18 +69,18 @@ LEFT: dict[str, tuple[list[Message], Clearing, int, int | None]] = {
 def test_a_history_stays_as_it_is_where(
     history: list[Message], policy: Clearing, tokens: int, window: int | None
 ) -> None:
-    assert cleared(history, policy, tokens, window) == (history, NOTHING)
+    assert clear_messages(history, policy, tokens, window) == (history, NOTHING)
 
 
 @pytest.mark.parametrize("policy", [Clearing(at=1000), Clearing(at=0.5)])
 def test_the_limit_is_a_count_or_a_share(policy: Clearing) -> None:
-    assert contents(cleared(turns(6), policy, 1000, 2000)[0])[0] == gone()
+    assert contents(clear_messages(turns(6), policy, 1000, 2000)[0])[0] == gone()
 
 
 def test_a_result_of_parts_says_how_much_it_was() -> None:
     content = [Text("Seen: "), Image(data="aGk=", media_type="image/png")]
     history = [Message("Go."), asks("a"), gives("a", content, None), Message("assistant", "Hm.")]
-    view, _ = cleared(history, Clearing(at=2, keep=0, at_least=0), 10**6, None)
+    view, _ = clear_messages(history, Clearing(at=2, keep=0, at_least=0), 10**6, None)
     assert contents(view) == ["[read gave 6 characters and 1 media, which were cleared to make room]"]
 
 
@@ -95,7 +95,7 @@ def test_it_goes_in_steps() -> None:
         now = written("openai-chat", request)
         steps += after != cut
         assert after != cut or now.startswith(sent[:-2])
-        assert used(request) < 4000 + 500
+        assert estimate_tokens(request) < 4000 + 500
         cut, sent = after, now
     assert 5 < steps < 15
 
@@ -139,7 +139,7 @@ def test_what_the_provider_keeps_itself_is_not_cleared() -> None:
     ],
 )
 def test_the_window_is_that_of_the_catalogue_or_is_said(model: str | None, policy: Clearing, falls: bool) -> None:
-    assert window_of("gpt-4o") == 128_000
+    assert context_window("gpt-4o") == 128_000
     request, cut = clear(Request(context=Context(messages=turns(6)), model=model), policy)
     assert (cut.results == 3) == falls == (contents(request.messages)[0] == gone())
 
@@ -148,7 +148,11 @@ def test_tokens_are_those_that_were_counted_else_estimated() -> None:
     history = [Message("Go."), asks("a"), gives("a", "x" * 400)]
     request = Request(context=Context("s" * 40, history, TOOLS[:1]), model="m")
     told, said = "read" + "Does it." + str(TOOLS[0].parameters), "Go." + "I look." + "{}"
-    assert used(request, Usage(input_tokens=1000, output_tokens=50)) == 1150
-    assert used(request, Usage(output_tokens=50)) == used(request) == (40 + len(told) + len(said) + 400) // 4
+    assert estimate_tokens(request, Usage(input_tokens=1000, output_tokens=50)) == 1150
+    assert (
+        estimate_tokens(request, Usage(output_tokens=50))
+        == estimate_tokens(request)
+        == (40 + len(told) + len(said) + 400) // 4
+    )
     picture = replace(request, context=Context(None, [Message("user", [Image("u"), Text("x" * 40)])]))
-    assert used(picture) == 1510
+    assert estimate_tokens(picture) == 1510

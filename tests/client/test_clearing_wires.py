@@ -23,7 +23,15 @@ from toolwire import (
     ToolCall,
     ToolResult,
 )
-from toolwire.client.clearing import NOTHING, Clearance, Clearing, ConversationClearing, clear, cleared, native
+from toolwire.client.clearing import (
+    NOTHING,
+    Clearance,
+    Clearing,
+    ConversationClearing,
+    clear,
+    clear_messages,
+    native_clearing,
+)
 from toolwire.dialects import dialect
 from toolwire.testing.rules import WireRequest
 from toolwire.testing.service import Service
@@ -148,8 +156,8 @@ class Stage:
     def _ask(self, service: Service) -> str | None:
         context = Context(messages=self.history, tools=TOOLS)
         request = Request(context=context, model=MODELS[self.name])
-        request = self.sweep.asked(request)
-        self.cuts.append(self.sweep.cut)
+        request = self.sweep.clear_request(request)
+        self.cuts.append(self.sweep.clearance)
         encoded = dialect(self.name).encode_request(request)
         headers = {"authorization": "Bearer k", "x-goog-api-key": "k", **HEADERS.get(self.name, {})}
         received = service.receive("POST", encoded.path, headers)
@@ -157,7 +165,7 @@ class Stage:
         if received.refused is not None:
             return received.refused.message
         response: Response = dialect(self.name).decode_response(reply.body)
-        self.sweep.answered(response.usage)
+        self.sweep.note_usage(response.usage)
         self.bodies.append(encoded.body)
         [call] = response.tool_calls
         self.history += [response.message, gives(call.id or "", name=call.name)]
@@ -185,8 +193,8 @@ def test_a_long_conversation_is_taken_by_every_strict_server(name: str) -> None:
 def test_thoughts_that_are_bound_must_go() -> None:  # a control
     stage = Stage("anthropic", Clearing(at=10**9))
     assert stage.lead(8) is None
-    kept, _ = cleared(stage.history, ALWAYS, 10**6, None, bound=False)
-    left, cut = cleared(stage.history, ALWAYS, 10**6, None)
+    kept, _ = clear_messages(stage.history, ALWAYS, 10**6, None, bound=False)
+    left, cut = clear_messages(stage.history, ALWAYS, 10**6, None)
     for messages, words in ((kept, "bound to a different conversation"), (left, None)):
         request = Request(context=Context(messages=messages, tools=TOOLS), model=MODELS["anthropic"])
         body = dialect("anthropic").encode_request(request).body
@@ -199,11 +207,11 @@ def test_thoughts_that_are_bound_must_go() -> None:  # a control
 def test_a_message_of_nothing_but_a_bound_thought_is_not_sent() -> None:
     thought = Thinking("Hm.", "s", opaque=Opaque("anthropic", {}))
     history = [*turns(5), Message("assistant", [thought]), Message("Well?")]
-    view, _ = cleared(history, ALWAYS, 10**6, None)
+    view, _ = clear_messages(history, ALWAYS, 10**6, None)
     assert len(view) == len(history) - 1
     foreign = replace(thought, opaque=Opaque("gemini", {}))
     history[-2] = Message("assistant", [foreign])
-    assert list(cleared(history, ALWAYS, 10**6, None)[0][-2:]) == history[-2:]
+    assert list(clear_messages(history, ALWAYS, 10**6, None)[0][-2:]) == history[-2:]
 
 
 # By the provider's own means.
@@ -212,7 +220,7 @@ def test_a_message_of_nothing_but_a_bound_thought_is_not_sent() -> None:
 @pytest.mark.row("R001-20")
 def test_messages_can_clear_by_itself() -> None:
     policy = Clearing(at=0.5, keep=2, at_least=5000, exclude=("look",))
-    told = native(policy, "anthropic", 200_000)
+    told = native_clearing(policy, "anthropic", 200_000)
     assert told is not None
     [edit] = told.body["context_management"]["edits"]
     assert edit == {
@@ -228,20 +236,20 @@ def test_messages_can_clear_by_itself() -> None:
 
 
 def test_the_strict_server_takes_it_with_its_header_only() -> None:
-    told = native(Clearing(at=1000), "anthropic")
+    told = native_clearing(Clearing(at=1000), "anthropic")
     assert told is not None
     request = Request(context=Context(messages=turns(2), tools=TOOLS), model=MODELS["anthropic"])
     body = {**told.body, **dialect("anthropic").encode_request(request).body}
-    for headers, taken in ((told.beside(HEADERS["anthropic"]), True), (HEADERS["anthropic"], False)):
+    for headers, taken in ((told.merge_headers(HEADERS["anthropic"]), True), (HEADERS["anthropic"], False)):
         assert (refusal(WireRequest("anthropic", body, MODELS["anthropic"], headers)) is None) == taken
 
 
 def test_a_beta_that_is_asked_for_already_stays() -> None:
-    told = native(Clearing(at=1000), "anthropic")
+    told = native_clearing(Clearing(at=1000), "anthropic")
     assert told is not None
     name = "context-management-2025-06-27"
-    assert told.beside({"Anthropic-Beta": "a"}) == {"Anthropic-Beta": f"a,{name}"}
-    assert told.beside({"x": "y"}) == {"x": "y", "anthropic-beta": name}
+    assert told.merge_headers({"Anthropic-Beta": "a"}) == {"Anthropic-Beta": f"a,{name}"}
+    assert told.merge_headers({"x": "y"}) == {"x": "y", "anthropic-beta": name}
 
 
 @pytest.mark.parametrize(
@@ -253,4 +261,4 @@ def test_a_beta_that_is_asked_for_already_stays() -> None:
     ],
 )
 def test_elsewhere_it_is_cleared_here(policy: Clearing, name: str, window: int | None) -> None:
-    assert native(policy, name, window) is None
+    assert native_clearing(policy, name, window) is None

@@ -7,7 +7,7 @@ import pytest
 
 from toolwire import Message, Response, Usage, catalogue, dialect
 from toolwire.catalogue import Model, Price
-from toolwire.cli.showing import counted
+from toolwire.cli.display import usage_summary
 from toolwire.client.spans import _tokens
 from toolwire.loop import add_usage
 
@@ -31,7 +31,7 @@ def test_what_is_no_count_is_not_used(odd: Any) -> None:
         assert usage["prompt_tokens"] + usage["completion_tokens"] == usage["total_tokens"] == sum(kept)
         assert catalogue.cost(usage, PRICED) is None or not odd
         assert set(_tokens(usage).values()) <= {10, 20}
-        shown = counted(usage, None)
+        shown = usage_summary(usage, None)
         assert shown == ", ".join(f"{count} tokens {'in' if count == 10 else 'out'}" for count in kept)
         total = add_usage(good, usage)
         assert total is not None

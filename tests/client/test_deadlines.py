@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolwire import Context, Error, Message, Request, Response, Usage, dialect
 from toolwire.client import exchange
-from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchanging
+from toolwire.client.exchange import ExchangeState, ProviderConnection, Retries, Retrying, exchange_steps
 from toolwire.providers import PROVIDERS
 from toolwire.providers.catalogue import cost
 from toolwire.waiting.steps import Emit, Together
@@ -46,15 +46,15 @@ class Server:
 
 
 def asked(
-    server: Server, request: Request = REQUEST, sent: Sent | None = None, **options: Any
+    server: Server, request: Request = REQUEST, sent: ExchangeState | None = None, **options: Any
 ) -> tuple[Any, list[float]]:
     """Send a request, and return what came of it and the pauses; a pause moves the clock."""
     openai = replace(PROVIDERS["openai"], api_key="k", base_url="http://127.0.0.1:1")
     transport: Any = server
-    upstream = Upstream(
+    upstream = ProviderConnection(
         openai, dialect("openai-chat"), transport, now=lambda: server.now, jitter=lambda: 1.0, **options
     )
-    work, pauses = exchanging(upstream, request, sent), list[float]()
+    work, pauses = exchange_steps(upstream, request, sent), list[float]()
     outcome: Any = None
     problem: TransportError | None = None
     while True:
@@ -67,7 +67,7 @@ def asked(
             assert not isinstance(step.value, Retrying) or step.value.seconds >= 0
         elif isinstance(step, Together):
             raise TypeError("an exchange does one thing at a time")
-        elif step.function is exchange._rest:
+        elif step.function is exchange._sleep:
             pauses.append(step.arguments[0])
             server.now += step.arguments[0]
         else:
@@ -201,10 +201,12 @@ def test_a_streamed_answer_is_given_up_when_it_has_used_more_tokens_than_were_le
     pieces = streamed(2, "x" * characters)
     pieces[0] = streamed(1, "x" * characters, counts)[0].partition(b"data: [DONE]")[0].replace(b'"stop"', b"null")
     pieces[1] = streamed(1, "")[0]
-    sent = Sent(tokens=left)
+    sent = ExchangeState(tokens=left)
     outcome, _ = asked(Server(status=200, pieces=pieces), replace(REQUEST, stream=True), sent)
     assert failure_of(outcome) == ("transport_cancelled" if over else None)
-    assert sent.over == (f"the answer has used more than the {max(0, left)} tokens that were left" if over else "")
+    assert sent.over_budget == (
+        f"the answer has used more than the {max(0, left)} tokens that were left" if over else ""
+    )
 
 
 # How many times the price of the answer is left, and whether the answer is given up.
@@ -213,11 +215,11 @@ def test_a_streamed_answer_is_given_up_when_it_costs_more_than_was_left(times: f
     price = cost(Usage(0, 100), REQUEST.model)
     assert price
     pieces = streamed(1, "x", {"prompt_tokens": 0, "completion_tokens": 100})[0].partition(b"data: [DONE]")
-    sent = Sent(cost=price * times)
+    sent = ExchangeState(cost=price * times)
     server = Server(status=200, pieces=[pieces[0], b"".join(pieces[1:])])
     outcome, _ = asked(server, replace(REQUEST, stream=True), sent)
     assert failure_of(outcome) == ("transport_cancelled" if over else None)
-    assert bool(sent.over) is over
+    assert bool(sent.over_budget) is over
 
 
 @pytest.mark.parametrize("stream", [False, True])

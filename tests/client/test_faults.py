@@ -411,12 +411,12 @@ def test_a_tool_is_not_run_again_when_the_next_answer_fails(face: str) -> None:
 
 
 NO_ANSWERS: dict[str, tuple[str, bytes, str]] = {
-    "nothing": ("openai", b"{}", "there is no answer in what came: {}"),
-    "a detail": ("openai", b'{"detail": "Not Found"}', 'there is no answer in what came: {"detail":"Not Found"}'),
+    "nothing": ("openai", b"{}", "the body contains no answer: {}"),
+    "a detail": ("openai", b'{"detail": "Not Found"}', 'the body contains no answer: {"detail":"Not Found"}'),
     "a message": ("openai", b'{"object": "error", "message": "no such model"}', "no such model"),
-    "no choice": ("openai", b'{"choices": []}', 'there is no answer in what came: {"choices":[]}'),
-    "counts alone": ("gemini", b'{"usageMetadata": {"promptTokenCount": 3}}', "there is no answer in what came"),
-    "no content": ("anthropic", b'{"ok": true}', "there is no answer in what came"),
+    "no choice": ("openai", b'{"choices": []}', 'the body contains no answer: {"choices":[]}'),
+    "counts alone": ("gemini", b'{"usageMetadata": {"promptTokenCount": 3}}', "the body contains no answer"),
+    "no content": ("anthropic", b'{"ok": true}', "the body contains no answer"),
 }
 
 

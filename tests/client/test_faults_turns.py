@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # each is shown on every wire
 
 # The fast suite goes through sync code.
 SOME = ["sync", pytest.param("async", marks=pytest.mark.slow)]
-NOTHING = "the model said nothing, 3 times"
+NOTHING = "the model's answer was empty 3 times"
 REFUSED = "the model's answer ended with"
 ALL = frozenset(DIALECTS)
 # What the model answers each time, on which wires it can be said, and how the run ends after how many turns.

@@ -133,7 +133,7 @@ def uncounted(name: str) -> Iterator[str]:
 def test_where_nobody_counts_tokens_the_run_ends_and_says_so(name: str, face: str) -> None:
     with uncounted(name) as url:
         done = lead(face, name, url, "?", tools=[get_weather], limits=LoopLimits(tokens=50)).done
-    assert (done.ending, done.reason) == ("limit", "the server reports no tokens, so that they cannot be limited")
+    assert (done.ending, done.reason) == ("limit", "the server reports no tokens, so they cannot be limited")
     assert legal(done.messages)
 
 
@@ -154,7 +154,7 @@ def test_where_nobody_can_price_an_answer_the_run_ends_and_says_so(usage: str, f
         done = lead(face, "openai", model.url, "?", model="gpt-4o", tools=[get_weather], limits=limits).done
     assert (done.ending, done.reason) == (
         "limit",
-        "what the server reports has no price, so that its cost cannot be limited",
+        "the reported usage has no known price, so its cost cannot be limited",
     )
     assert legal(done.messages)
 
@@ -190,7 +190,7 @@ def test_calls_of_which_none_may_run_beside_another_run_one_by_one(face: str) ->
 
 @pytest.mark.parametrize("face", FACES)
 def test_a_limit_of_cost_without_a_price_is_refused_at_once(face: str) -> None:
-    with simulate(playing([])) as model, pytest.raises(InvalidField, match="no price of 'unheard-of'"):
+    with simulate(playing([])) as model, pytest.raises(InvalidField, match="no price for 'unheard-of'"):
         lead(face, "openai", model.url, "?", model="unheard-of", limits=LoopLimits(cost=0.01))
     assert model.requests == []
 

@@ -61,7 +61,7 @@ def test_a_loss_of_meaning_is_logged_once_for_its_kind(face: str, caplog: pytest
             answers = awaited(main())
     said = [record.getMessage() for record in caplog.records]
     assert [(record.name, record.levelname) for record in caplog.records] == [("toolwire", "WARNING")] * 2
-    assert said[0] == "anthropic/m is not told: seed: anthropic has no such setting (dropped)"
+    assert said[0] == "anthropic/m: losses of the request: seed: anthropic has no such setting (dropped)"
     assert "logit_bias" in said[1]
     assert all(loss.severity != "semantic" for loss in answers[-1].losses)
 

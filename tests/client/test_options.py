@@ -363,4 +363,4 @@ def test_a_tool_that_raises_is_logged_for_who_listens(caplog: pytest.LogCaptureF
 def test_an_end_without_an_answer_says_what_to_do() -> None:
     with simulate([[ToolCall(None, "get_weather", {"city": "Oz"})]]) as model:
         done = lead("sync", "openai", model.url, "?", tools=[get_weather], limits={"turns": 1}).done
-    assert (done.ending, done.reason) == ("limit", "1 turn brought no answer; LoopLimits(turns=...) allows more")
+    assert (done.ending, done.reason) == ("limit", "no answer after 1 turn; LoopLimits(turns=...) allows more")

@@ -28,7 +28,7 @@ def test_no_wait_is_longer_than_allowed() -> None:
 def test_a_redirect_is_no_answer_and_is_not_followed(body: bytes, status: int, face: str) -> None:
     moved = Raw(body, status, "application/json")
     with simulate([[moved]]) as model:
-        with pytest.raises(ProviderError, match="redirected, and no redirect is followed") as found:
+        with pytest.raises(ProviderError, match="redirects are not followed") as found:
             lead(face, "openai", model.url, "?", options={"retries": QUICK})
         assert (found.value.status, len(model.requests)) == (status, 1)
 

@@ -295,7 +295,7 @@ NAMELESS = Opaque("anthropic", {"type": "tool_use", "id": "toolu_1", "input": {}
 def test_an_answer_that_says_nothing_is_asked_for_again_and_then_an_error(nothing: Response) -> None:
     assert Driver([nothing, says("Done")]).done.ending == "answer"
     done = Driver([nothing] * 9).done
-    assert (done.ending, done.turns, done.reason) == ("error", 3, "the model said nothing, 3 times")
+    assert (done.ending, done.turns, done.reason) == ("error", 3, "the model's answer was empty 3 times")
 
 
 def test_what_nobody_understands_is_an_answer_unless_the_model_wants_calls() -> None:

@@ -97,7 +97,7 @@ def test_a_server_that_begins_late_is_asked_as_one_that_does_not(modes: list[str
         with by_hand(*modes, *more) as resolver:
             assert resolver.available_tools()[0].name == "do"
             assert time.monotonic() - start < 5
-            assert resolver._thread.line._connection._is_modern is newer
+            assert resolver._thread.connection._connection._is_modern is newer
 
 
 @pytest.mark.parametrize("method", ["notifications/progress", "notifications/message", "notifications/odd"])
@@ -116,7 +116,7 @@ def test_a_server_that_always_dies_is_started_ever_more_rarely(monkeypatch: pyte
     with by_hand() as resolver:
         words = [str(do(resolver, "die", 3).content) for _ in range(4)]
         assert all("(exit code 3; it said: last words)" in said for said in words[:2])
-        assert re.search(r"failed 2 times in a row: it is tried again in [01]\.", words[2])
+        assert re.search(r"failed 2 times in a row: the next attempt is in [01]\.", words[2])
         time.sleep(1.9)
         assert not do(resolver, "about").is_error
         assert "exit code 4" in str(do(resolver, "die", 4).content)

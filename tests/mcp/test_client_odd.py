@@ -167,7 +167,7 @@ def test_what_a_server_says_of_its_failures_has_no_secret_that_it_was_given(capl
         "https://e.org?key=canary-query", headers={"Authorization": "Bearer canary-header", "accept": "a/canary"}
     )
     shown = "answered canary-query, canary-header, a/canary"
-    assert http.target.told(shown) == "answered [hidden], [hidden], a/canary"
+    assert http.target.safe_text(shown) == "answered [hidden], [hidden], a/canary"
 
 
 def test_names_of_a_server_steer_no_terminal() -> None:
@@ -187,4 +187,4 @@ def test_two_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixture)
         assert sorted(names) == sorted(set(names))
         assert [tool.description for tool in listed if tool.name == "do"] == [None]
         assert do(resolver, "size", 2).content == "xx"
-    assert "lists 'do' more than once: the first is taken" in caplog.text
+    assert "lists 'do' more than once: the first is used" in caplog.text

@@ -197,5 +197,5 @@ def test_each_step_is_told_before_it_is_done(face: str, shown: bool) -> None:
 
 def test_what_is_learnt_of_a_model_is_not_told_to_other_clients() -> None:
     one, other = sync.Client("ollama", "m"), sync.Client("ollama", "m")
-    one.upstream.in_text.add("m")
-    assert other.upstream.in_text == set()
+    one.upstream.text_call_models.add("m")
+    assert other.upstream.text_call_models == set()

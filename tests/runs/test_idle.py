@@ -36,7 +36,7 @@ def idle(url: str, folder: Path) -> tuple[float, int]:
     one = worker(url, folder, lease=30.0)
     try:
         assert one.stdout is not None
-        assert one.stdout.readline().startswith("toolwire works at")
+        assert one.stdout.readline().startswith("toolwire executes runs of queue")
         time.sleep(2.0)
         before, _ = spent(one)
         time.sleep(SECONDS)

@@ -127,7 +127,7 @@ def test_a_worker_whose_database_was_taken_away_says_so_and_ends(tmp_path: Path,
     begun = worker(f"sqlite:///{path}", tmp_path)
     try:
         assert begun.stdout is not None
-        assert begun.stdout.readline().startswith("toolwire works at jobs")
+        assert begun.stdout.readline().startswith("toolwire executes runs of queue jobs")
         take_away(path, command)
         _, complained = begun.communicate(timeout=60)
     finally:

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.testing.asking import BODIES, send
-from toolwire.cli import simulating
+from toolwire.cli import simulate as simulate_command
 from toolwire.errors import DeclarationError
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    simulating.add(parser.add_subparsers())
+    simulate_command.add(parser.add_subparsers())
     return parser.parse_args(["simulate", *arguments])
 
 
 def started(capsys: pytest.CaptureFixture[str], codes: list[int], *arguments: str) -> tuple[str, str]:
     """Run the command in a thread; give what it has said first, and its address."""
     options = parsed("--port", "0", *arguments)
-    threading.Thread(target=lambda: codes.append(simulating.run(options)), daemon=True).start()
+    threading.Thread(target=lambda: codes.append(simulate_command.run(options)), daemon=True).start()
     said = ""
     while not (found := re.search(r"ollama +(http://[0-9.:]+)\n", said)):
         said += capsys.readouterr().out
@@ -64,9 +64,9 @@ def test_the_command_plays_a_file_and_says_what_was_left(capsys: pytest.CaptureF
     assert said == f"ollama            {url}\n"
     assert send(url, "ollama", BODIES["ollama"]).body["message"]["content"] == "From a file."
     assert ended(codes) == 1
-    assert "nobody asked for turn 2 of 2" in capsys.readouterr().err
+    assert "turn 2 of 2 was not requested" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_is_said() -> None:
     with pytest.raises(DeclarationError, match="cannot be read"):
-        simulating.run(parsed("missing.yaml"))
+        simulate_command.run(parsed("missing.yaml"))

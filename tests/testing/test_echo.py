@@ -64,7 +64,7 @@ def test_the_echo(text: str, tools: Any, settings: dict[str, Any], steps: list[A
 def test_the_echo_tells_results_and_fails_when_asked() -> None:
     call = Message("assistant", [ToolCall("c1", "get_time", {})])
     result = Message("tool", [ToolResult("c1", None, "noon")])
-    assert said("call it", call, result, tools=[TIME]) == [Text(text="get_time gave: noon")]
+    assert said("call it", call, result, tools=[TIME]) == [Text(text="get_time returned: noon")]
     [failed] = said("Please fail with 429.")
     assert isinstance(failed, Fail)
     assert (failed.error.kind, failed.error.status) == ("rate_limit", 429)

@@ -146,7 +146,7 @@ def asked_once(model: SimulatedModel) -> int:
 
 def test_a_request_too_many_fails() -> None:
     with (
-        pytest.raises(ScenarioFailed, match="1 turns, and this asks for number 2"),
+        pytest.raises(ScenarioFailed, match="1 turns, and this is request 2"),
         simulate(["Hi."]) as model,
     ):
         assert [asked_once(model), asked_once(model)] == [200, 400]
@@ -154,13 +154,13 @@ def test_a_request_too_many_fails() -> None:
 
 def test_a_turn_that_nobody_asked_for_fails() -> None:
     with (
-        pytest.raises(ScenarioFailed, match="nobody asked for turn 2, 3 of 3"),
+        pytest.raises(ScenarioFailed, match="turn 2, 3 of 3 was not requested"),
         simulate(["a", "b", "c"]) as model,
     ):
         asked_once(model)
     with simulate(Scenario(["a", "b"], complete=False)) as model:
         asked_once(model)
-    with pytest.raises(ScenarioFailed, match="nobody asked for turn 1 of 1"), simulate(["a"]) as model:
+    with pytest.raises(ScenarioFailed, match="turn 1 of 1 was not requested"), simulate(["a"]) as model:
         model.play(Scenario(["b"], complete=False))
 
 
@@ -182,8 +182,8 @@ def test_an_exception_of_the_test_is_not_hidden() -> None:
 
 
 UNMET: list[tuple[Expect, str]] = [
-    (Expect(last="weather"), "the last message must hold 'weather', not '?'"),
-    (Expect(system="brief"), "the system prompt must hold 'brief', not ''"),
+    (Expect(last="weather"), "the last message must contain 'weather', not '?'"),
+    (Expect(system="brief"), "the system prompt must contain 'brief', not ''"),
     (Expect(model="gpt-9"), "the model must be 'gpt-9', not 'gpt-4.1'"),
     (Expect(tools=["f"]), "the tools f must be offered; there are none"),
     (Expect(results={"f": "x"}), "there must be a result of f; there is none"),

@@ -281,7 +281,7 @@ def test_the_fixture_fails_a_test_that_does_not_keep_to_the_scenario(tmp_path: A
     command = [sys.executable, "-m", "pytest", "-q", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert "2 passed, 1 error" in ran.stdout
-    assert "nobody asked for turn 1 of 1" in ran.stdout
+    assert "turn 1 of 1 was not requested" in ran.stdout
 
 
 def test_the_plugin_is_light() -> None:

@@ -47,12 +47,13 @@ def test_the_settings_of_a_request_are_those_that_are_taken() -> None:
 
 def test_the_settings_of_a_run_are_those_that_are_taken() -> None:
     run, request = names(settings.RunSettings, settings.RequestSettings)
-    taken = {*options.OPTIONS_OF_A_RUN, "messages", "tools", "tool_choice"}
+    taken = {*options.RUN_OPTIONS, "messages", "tools", "tool_choice"}
     assert run - request == taken - {"output"}
     joined = names(settings.ClientSettings, settings.ClientTyped, settings.ClientSchema)
     assert [one - run for one in joined] == [{"model", "output"}] * 3
     joined = names(settings.OnceSettings, settings.OnceTyped, settings.OnceSchema)
-    assert [one - run for one in joined] == [{"options", "output", *options.OF_A_SERVER, *options.OF_A_CLIENT}] * 3
+    client = {*options.SERVER_OPTIONS, *options.CLIENT_OPTIONS}
+    assert [one - run for one in joined] == [{"options", "output"} | client] * 3
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_the_settings_of_a_run_are_those_that_are_taken() -> None:
         (ProviderOptions, Provider.__struct_fields__),
         (LimitOptions, Limits.__struct_fields__),
         (QuirkOptions, Quirks.__struct_fields__),
-        (settings.ClientOptions, [*Provider.__struct_fields__, *dialogue._REACHED, "transport"]),
+        (settings.ClientOptions, [*Provider.__struct_fields__, *dialogue._CONNECTION_OPTIONS, "transport"]),
     ],
 )
 def test_options_are_the_fields_of_what_they_make(options: type, fields: list[str]) -> None:

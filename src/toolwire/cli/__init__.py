@@ -1,10 +1,9 @@
 """The command line.
 
 Rules of this file:
-- Ctrl-C ends a command with 130 at any moment, also while its modules are loaded: so they are loaded inside of `main`.
-- What a reader of standard output no longer wants is no error to tell about. An output that is closed is nobody's,
-  an input that is closed is empty. What the encoding of an output has not is written as JSON writes it, so that JSON
-  stays JSON.
+- Ctrl-C ends a command with 130 at any moment, also during its imports. That is why `main` imports them.
+- A closed pipe is not reported as an error. A closed output is replaced by the null device, a closed input by an empty
+  one. Characters that the output's encoding lacks are written as JSON escapes, so that JSON stays valid.
 """
 
 import codecs
@@ -18,7 +17,7 @@ _ERROR, _USAGE, _INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and give its exit code."""
+    """Run one command and return its exit code."""
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
@@ -32,26 +31,26 @@ def _run(arguments: Sequence[str]) -> int:
     from toolwire.errors import ToolwireError  # noqa: PLC0415 - the same
     from toolwire.waiting.results import safe  # noqa: PLC0415 - the same
 
-    sys.stdout, sys.stderr = (stream or _nobody("w") for stream in (sys.stdout, sys.stderr))
-    sys.stdin = sys.stdin or _nobody("r")
-    codecs.register_error("toolwire", _in_ascii)
+    sys.stdout, sys.stderr = (stream or _null_stream("w") for stream in (sys.stdout, sys.stderr))
+    sys.stdin = sys.stdin or _null_stream("r")
+    codecs.register_error("toolwire", _escape_as_json)
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(errors="toolwire")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # as arguments are read
+        sys.stdin.reconfigure(errors="surrogateescape")  # the same as Python does for arguments
     options = parse(arguments)
     try:
         return int(options.run(options))
     except BrokenPipeError:
         raise
     except (ToolwireError, OSError, UnicodeEncodeError) as problem:
-        print(f"toolwire: {safe(_told(problem))}", file=sys.stderr)
+        print(f"toolwire: {safe(_describe_problem(problem))}", file=sys.stderr)
         return _USAGE
 
 
-def _told(problem: Exception) -> str:
-    """Say what went wrong, and with which file."""
+def _describe_problem(problem: Exception) -> str:
+    """Return the message for `problem`, with the name of the file if there is one."""
     if isinstance(problem, OSError) and problem.strerror and problem.filename is not None:
         return f"{problem.filename}: {problem.strerror}"
     if isinstance(problem, UnicodeEncodeError):
@@ -59,12 +58,12 @@ def _told(problem: Exception) -> str:
     return str(problem)
 
 
-def _nobody(mode: Literal["r", "w"]) -> TextIO:
-    return open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123 - it is open for as long as the program runs
+def _null_stream(mode: Literal["r", "w"]) -> TextIO:
+    return open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123 - open until the program ends
 
 
-def _in_ascii(problem: UnicodeError) -> tuple[str, int]:
-    """Give what an encoding cannot say as JSON spells it."""
+def _escape_as_json(problem: UnicodeError) -> tuple[str, int]:
+    """Return the characters that the output's encoding lacks as JSON escapes."""
     from json import dumps  # noqa: PLC0415 - see the rules
 
     if not isinstance(problem, UnicodeEncodeError):

@@ -1,6 +1,6 @@
-"""`toolwire config`: a gateway's file of settings, shown, checked, or made of another gateway's.
+"""`toolwire config`: show or check a gateway's settings, or import those of LiteLLM.
 
-Rule: no key is shown: the settings name variables and files, and those names are all that is printed.
+Rule: no key is printed. The settings refer to keys by variable or file, and only those names are printed.
 """
 
 import argparse
@@ -10,25 +10,25 @@ from typing import Any
 
 import msgspec
 
-from toolwire.cli.parsing import wanting
+from toolwire.cli.parsing import require_extra
 from toolwire.errors import InvalidBody
 
 
 def add(commands: Any) -> None:
-    """Add the commands of this file."""
+    """Add the command `config`."""
     command = commands.add_parser("config", help="show or check a gateway's settings, or import LiteLLM's")
     actions = command.add_subparsers(metavar="ACTION")
     for name, run, text in (
-        ("show", _show, "print the settings as they are understood, as JSON"),
-        ("check", _check, "say whether the settings are right"),
+        ("show", _show, "print the settings as JSON, with all defaults"),
+        ("check", _check, "check that the settings are valid"),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument("file", metavar="FILE", nargs="?", help="the file of settings")
         action.add_argument("--config", metavar="FILE", help="the same")
         action.set_defaults(run=run)
-    taken = actions.add_parser("import", help="print LiteLLM's settings as ours, and list what was not taken over")
-    taken.add_argument("file", metavar="litellm.yaml")
-    taken.set_defaults(run=_import)
+    importing = actions.add_parser("import", help="convert LiteLLM's settings, and list what was not imported")
+    importing.add_argument("file", metavar="litellm.yaml")
+    importing.set_defaults(run=_import)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    with wanting("serve", "to check the settings"):
+    with require_extra("serve", "to check the settings"):
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
     path = options.file or options.config
     settings = starting.settings_from(path)
@@ -53,7 +53,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    with wanting("tools", "to read YAML", "PyYAML"):
+    with require_extra("tools", "to read YAML", "PyYAML"):
         import yaml  # noqa: PLC0415 - an extra
     from toolwire.config.litellm import read_litellm, toml_of  # noqa: PLC0415 - of this command alone
     from toolwire.providers import PROVIDERS  # noqa: PLC0415 - likewise
@@ -64,9 +64,9 @@ def _import(options: argparse.Namespace) -> int:
         raise InvalidBody(f"is not YAML: {problem}", path=options.file) from None
     if type(tables) is not dict:
         raise InvalidBody("is no map of settings, such as model_list", path=options.file)
-    settings, left = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
+    settings, not_imported = read_litellm(tables, {provider.name: provider.base_url for provider in PROVIDERS.values()})
     print(toml_of(settings), end="")
-    for line in left:
+    for line in not_imported:
         print(f"# not taken over: {line}")
         print(f"not taken over: {line}", file=sys.stderr)
     return 0

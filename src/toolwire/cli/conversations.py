@@ -1,11 +1,12 @@
-"""The conversations that the command line keeps, one file for each, and `toolwire conversations`, which lists them.
+"""The saved conversations of the command line, one file each, and `toolwire conversations`, which lists them.
 
 Rules of this file:
-- They lie among the user's own files, or where `--session` says. Only their owner may read them: results hold what
-  files hold.
-- A file is replaced whole or not at all, and only by the run that it is of. Where somebody else has written it since,
-  what is to be kept goes into a new file beside it.
-- An id is the time of the beginning and four letters; a part of it that only one has will do.
+- The files are in the user's state folder, or where `--session` says. Only their owner can read them, because tool
+  results contain the contents of files.
+- A file is replaced atomically, and only by the process that opened it. If another process has changed the file
+  meanwhile, the conversation is written to a new file beside it.
+- An id is the start time and four random letters. The beginning or the end of an id suffices if only one conversation
+  matches.
 """
 
 import argparse
@@ -22,9 +23,9 @@ from typing import Any
 
 import msgspec
 
-from toolwire.cli.keeping import state_folder
-from toolwire.cli.screen import shortened
-from toolwire.client.saving import Saved, load_as, written
+from toolwire.cli.screen import shorten
+from toolwire.cli.state_paths import state_folder
+from toolwire.client.saving import Saved, load_as, to_json
 from toolwire.errors import ToolwireError, UserError
 from toolwire.types.readable import readable
 from toolwire.waiting.results import safe
@@ -35,59 +36,62 @@ _LISTS = "`toolwire conversations` lists them"
 
 
 @readable
-class Kept(Saved, frozen=True, kw_only=True):
-    """A conversation, the project folder that it is about, and how it ended; it may not have ended yet."""
+class SavedConversation(Saved, frozen=True, kw_only=True):
+    """A saved conversation with its project folder and how it ended. `ending` is empty while it has not ended."""
 
     folder: str = ""
     ending: str = ""
 
     @property
     def is_finished(self) -> bool:
-        """Whether the model has answered, so that it is for the user to go on."""
+        """True if the model has answered, so that the user has to write next."""
         messages = self.context.messages
         answered = bool(messages) and messages[-1].role == "assistant" and not messages[-1].tool_calls
         return answered and self.ending in ("", "answer", "refused")
 
     @property
     def prompts(self) -> list[str]:
-        """What the user said."""
+        """The texts of the user's messages."""
         return [message.text for message in self.context.messages if message.role == "user"]
 
     @property
     def turns(self) -> int:
-        """How often the model has answered."""
+        """The number of the model's messages."""
         return sum(message.role == "assistant" for message in self.context.messages)
 
 
 @readable
 class _Beginning(msgspec.Struct):
-    """What is read of a file to find it."""
+    """The only field that a search by folder reads of a file."""
 
     folder: str = ""
 
 
 def _new_id() -> str:
-    """Make an id that sorts by time."""
+    """Return a new id; ids sort by time."""
     return f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"  # noqa: DTZ005 - the user's own clock
 
 
 def is_id(text: str) -> bool:
-    """Whether this may be an id or a part of one, and not what is to be done."""
+    """Return True if `text` can be an id or part of one, and not a task."""
     return _ID.fullmatch(text) is not None
 
 
-def _folder_of_all() -> Path:
+def _conversations_folder() -> Path:
     return state_folder("--session FILE") / "conversations"
 
 
 def _newest_first() -> list[Path]:
     with contextlib.suppress(OSError):
-        return sorted(_folder_of_all().glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        return sorted(_conversations_folder().glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     return []
 
 
-def found(part: str, cwd: str) -> Path:
-    """Find a conversation by its id, or the last one of a folder."""
+def find(part: str, cwd: str) -> Path:
+    """Return the file of the conversation that `part` of an id names, or the newest one of the folder `cwd`.
+
+    Raise UserError if none or several match.
+    """
     if not part:
         folder = os.path.realpath(cwd)
         for path in _newest_first():
@@ -102,65 +106,68 @@ def found(part: str, cwd: str) -> Path:
     return paths[0]
 
 
-def read(path: Path) -> Kept:
-    """Read a conversation, to go on with it."""
+def read(path: Path) -> SavedConversation:
+    """Return the conversation that is saved in `path`."""
     try:
-        return load_as(path.read_bytes(), Kept)
+        return load_as(path.read_bytes(), SavedConversation)
     except FileNotFoundError:
-        raise UserError(f"there is no conversation to continue: {path} is not there") from None
+        raise UserError(f"there is no conversation to continue: the file {path} does not exist") from None
 
 
-class Place:
-    """The file of one conversation."""
+class ConversationFile:
+    """The file of one conversation. `is_default` is True if the file is in the state folder, under an id."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.own: bool = path is None
-        self.path: Path = path if path is not None else _folder_of_all() / f"{_new_id()}.json"
-        self._seen = _mark(self.path)
+        self.is_default: bool = path is None
+        self.path: Path = path if path is not None else _conversations_folder() / f"{_new_id()}.json"
+        self._last_written = _fingerprint(self.path)
 
     @property
     def new_conversation(self) -> str:
-        """The id in traces of a conversation that begins here: that of its file, where the file has one."""
-        return self.path.stem if self.own else _new_id()
+        """The conversation id for the traces of a new conversation: the file's id if it has one, else a new id."""
+        return self.path.stem if self.is_default else _new_id()
 
-    def keep(self, kept: Kept) -> bool:
-        """Write the conversation; whether that was where it was before."""
-        if self.own:
+    def save(self, conversation: SavedConversation) -> bool:
+        """Write the conversation.
+
+        Return False if it went to a new file, because another process had changed the old one.
+        """
+        if self.is_default:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stays = _mark(self.path) == self._seen
-        if not stays:
+        unchanged = _fingerprint(self.path) == self._last_written
+        if not unchanged:
             self.path = self.path.with_name(f"{_new_id()}.json")
-        write(self.path, kept)
-        self._seen = _mark(self.path)
-        return stays
+        write(self.path, conversation)
+        self._last_written = _fingerprint(self.path)
+        return unchanged
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    """Tell one state of a file from another; None where there is none."""
+def _fingerprint(path: Path) -> tuple[int, int, int] | None:
+    """Return values that change when the file changes; None if there is no file."""
     with contextlib.suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        status = path.stat()
+        return status.st_ino, status.st_mtime_ns, status.st_size
     return None
 
 
-def write(path: Path, kept: Kept) -> None:
-    """Write a conversation to a file, whole or not at all."""
-    data = written(kept).encode()
-    fd, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+def write(path: Path, conversation: SavedConversation) -> None:
+    """Write a conversation to `path` atomically."""
+    data = to_json(conversation).encode()
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(fd)
-        Path(made).replace(path)
+        Path(temporary).replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(made).unlink()
+            Path(temporary).unlink()
         raise
 
 
 def add(commands: Any) -> None:
-    """Add the command of this file."""
+    """Add the command `conversations`."""
     command = commands.add_parser(
         "conversations", help="list the conversations that `run --continue ID` can continue, newest first"
     )
@@ -170,15 +177,15 @@ def add(commands: Any) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    wanted = None if options.cwd is None else os.path.realpath(options.cwd)
-    for path, kept in _readable(_newest_first()):
-        if wanted in (None, kept.folder):
-            row = _row(path, kept)
+    folder = None if options.cwd is None else os.path.realpath(options.cwd)
+    for path, conversation in _read_all(_newest_first()):
+        if folder in (None, conversation.folder):
+            row = _row(path, conversation)
             print(msgspec.json.encode(row).decode() if options.json else safe(_line(row)))
     return 0
 
 
-def _readable(paths: list[Path]) -> Iterator[tuple[Path, Kept]]:
+def _read_all(paths: list[Path]) -> Iterator[tuple[Path, SavedConversation]]:
     for path in paths:
         try:
             yield path, read(path)
@@ -186,17 +193,17 @@ def _readable(paths: list[Path]) -> Iterator[tuple[Path, Kept]]:
             print(f"toolwire: {path}: {safe(str(problem))}", file=sys.stderr)
 
 
-def _row(path: Path, kept: Kept) -> dict[str, Any]:
+def _row(path: Path, conversation: SavedConversation) -> dict[str, Any]:
     when = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
-    first = shortened(" ".join(kept.prompts[0].split()), _WORDS) if kept.prompts else ""
-    model = f"{kept.provider}/{kept.model}"
+    first = shorten(" ".join(conversation.prompts[0].split()), _WORDS) if conversation.prompts else ""
+    model = f"{conversation.provider}/{conversation.model}"
     return {
         "id": path.stem,
         "when": when.isoformat(" ", "minutes")[:16],
         "model": model,
-        "turns": kept.turns,
-        "folder": kept.folder,
-        "ending": kept.ending,
+        "turns": conversation.turns,
+        "folder": conversation.folder,
+        "ending": conversation.ending,
         "words": first,
     }
 

@@ -1,6 +1,6 @@
-"""`toolwire keys`: the keys of a gateway, made, listed, shown and revoked in the database of its settings.
+"""`toolwire keys`: create, list, show and revoke the keys of a gateway, in the database of its settings.
 
-Rule: a key is printed once, alone on standard output, when it is made; afterwards nobody can read it.
+Rule: a key is printed once, alone on standard output, when it is created. It cannot be read afterwards.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from toolwire.cli.parsing import wanting
+from toolwire.cli.parsing import require_extra
 from toolwire.errors import InvalidField, UserError
 
 _LIMITS = {
@@ -21,32 +21,32 @@ _LIMITS = {
 
 
 def add(commands: Any) -> None:
-    """Add the commands of this file."""
-    command = commands.add_parser("keys", help="make, list, show and revoke the keys of a gateway")
+    """Add the command `keys`."""
+    command = commands.add_parser("keys", help="create, list, show and revoke the keys of a gateway")
     actions = command.add_subparsers(metavar="ACTION")
-    create = actions.add_parser("create", help="make a key, and print it once")
-    create.add_argument("--name", required=True, help="whose key it is")
-    create.add_argument("--models", metavar="A,B/*", help="the models it may ask for (default: all)")
-    for kind, (example, text) in _LIMITS.items():
-        create.add_argument(f"--{kind}", metavar=example, help=text)
-    create.add_argument("--expires", metavar="30d", help="for how long it may be used")
+    create = actions.add_parser("create", help="create a key, and print it once")
+    create.add_argument("--name", required=True, help="the name of the key's owner")
+    create.add_argument("--models", metavar="A,B/*", help="the models that the key may use (default: all)")
+    for limit, (example, text) in _LIMITS.items():
+        create.add_argument(f"--{limit}", metavar=example, help=text)
+    create.add_argument("--expires", metavar="30d", help="how long the key is valid")
     create.set_defaults(run=_create)
-    shown = actions.add_parser("list", help="list the keys")
-    shown.set_defaults(run=_list)
+    listing = actions.add_parser("list", help="list the keys")
+    listing.set_defaults(run=_list)
     for name, run, text in (
         ("show", _show, "show a key, and what it has spent"),
-        ("revoke", _revoke, "let a key be used no longer"),
+        ("revoke", _revoke, "revoke a key"),
     ):
-        one = actions.add_parser(name, help=text)
-        one.add_argument("key", metavar="KEY", nargs="?", help="its name, or its id")
-        one.add_argument("--name", help="the same")
-        one.set_defaults(run=run)
+        action_parser = actions.add_parser(name, help=text)
+        action_parser.add_argument("key", metavar="KEY", nargs="?", help="the name or the id of the key")
+        action_parser.add_argument("--name", help="the same")
+        action_parser.set_defaults(run=run)
     for action in actions.choices.values():
         action.add_argument("--config", metavar="FILE", required=True, help="the gateway's file of settings")
 
 
 def _ledger(options: argparse.Namespace) -> Any:
-    with wanting("serve", "to keep keys"):
+    with require_extra("serve", "to keep keys"):
         from toolwire.gateway import starting  # noqa: PLC0415 - an extra
     return contextlib.closing(starting.ledger_of(starting.settings_from(options.config), options.config))
 
@@ -62,9 +62,9 @@ def _create(options: argparse.Namespace) -> int:
     except (ValueError, OverflowError) as problem:
         raise InvalidField("expires", str(problem)) from None
     if expires is not None and expires <= now:
-        raise InvalidField("expires", "must be longer than nothing")
-    said = {kind: getattr(options, kind) for kind in _LIMITS}
-    limits = [limit_of(kind, text) for kind, text in said.items() if text is not None]
+        raise InvalidField("expires", "must be more than 0 seconds")
+    texts = {kind: getattr(options, kind) for kind in _LIMITS}
+    limits = [limit_of(kind, text) for kind, text in texts.items() if text is not None]
     models = [name.strip() for name in (options.models or "").split(",") if name.strip()]
     if options.models is not None and not models:
         raise InvalidField("models", "must name a model; without --models the key may ask for all")
@@ -86,16 +86,16 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _find(ledger: Any, options: argparse.Namespace) -> Any:
-    """Find a key by its id or name; where several have the name, those that may be used count."""
-    wanted = options.key or options.name
-    if not wanted:
-        raise InvalidField("key", "must be named: by its name, or its id")
-    keys = [key for key in ledger.listed() if wanted in (key.id, key.name)]
+    """Return the key that has the given id or name. If several share the name, only active keys count."""
+    name = options.key or options.name
+    if not name:
+        raise InvalidField("key", "is missing: pass the name or the id of a key")
+    keys = [key for key in ledger.listed() if name in (key.id, key.name)]
     active = [key for key in keys if key.revoked is None] or keys[-1:]
     if not active:
-        raise UserError(f"there is no key {wanted!r}")
+        raise UserError(f"there is no key {name!r}")
     if len(active) > 1:
-        raise InvalidField("key", f"{wanted!r} names several; use an id: {', '.join(key.id for key in active)}")
+        raise InvalidField("key", f"{name!r} matches several keys; use an id: {', '.join(key.id for key in active)}")
     return active[0]
 
 
@@ -104,7 +104,7 @@ def _show(options: argparse.Namespace) -> int:
     with _ledger(options) as ledger:
         key = _find(ledger, options)
         taken = ledger.taken(key, now)
-    told = {
+    record = {
         "id": key.id,
         "name": key.name,
         "state": key.state(now),
@@ -115,7 +115,7 @@ def _show(options: argparse.Namespace) -> int:
         "expires": _day(key.expires),
         "revoked": _day(key.revoked),
     }
-    print(json.dumps(told, indent=2, ensure_ascii=False))
+    print(json.dumps(record, indent=2, ensure_ascii=False))
     return 0
 
 

@@ -1,8 +1,8 @@
-"""What can be typed: the commands, and errors that say what would be right.
+"""The argument parser, and error messages that name the remedy.
 
 Rules of this file:
-- A word that is not known is answered with the nearest one that is.
-- Each command's options stand in the file of that command; no other file is loaded for it.
+- For an unknown word, the error names the nearest known one.
+- The options of a command are in the file of that command. Only that file is imported for it.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import toolwire
-from toolwire.errors import MissingExtra, meant
+from toolwire.errors import MissingExtra, did_you_mean
 
 _EPILOG = """\
 examples:
@@ -24,21 +24,21 @@ examples:
 
 models: `toolwire models` lists their names, as PROVIDER/NAME
 
-exit codes: 0 an answer, or done; 1 an error, or a strict translation that would lose something; 2 the input or the
-arguments cannot be used; 3 a limit was reached; 130 interrupted by Ctrl-C
+exit codes: 0 an answer, or done; 1 an error, or a strict translation that would lose something; 2 invalid input or
+arguments; 3 a limit was reached; 130 interrupted by Ctrl-C
 """
 _COMMANDS = {
-    **dict.fromkeys(("run", "chat"), "agents"),
+    **dict.fromkeys(("run", "chat"), "agent_options"),
     "conversations": "conversations",
     **dict.fromkeys(("translate", "dialects", "models"), "translation"),
     **dict.fromkeys(("tools", "call", "doctor"), "tools"),
     "text": "text",
-    "simulate": "simulating",
-    "serve": "serving",
-    "launch": "launching",
+    "simulate": "simulate",
+    "serve": "serve",
+    "launch": "launch",
     "keys": "keys",
     "config": "config",
-    "traces": "auditing",
+    "traces": "traces",
     **dict.fromkeys(("worker", "runs"), "runs"),
 }
 _SAME = {"help": "--help", "version": "--version"}
@@ -47,39 +47,40 @@ _CHOICE = re.compile(r"invalid choice: '(?P<word>[^']*)' \(choose from (?P<known
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reads the arguments of a command; `parser` in what it read is the parser of the command itself."""
+    """The parser of a command. The parsed options hold it as `parser`."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.set_defaults(parser=self, run=lambda options: options.parser.print_help() or 0)
 
     def error(self, message: str) -> NoReturn:
-        """Say what cannot be used, and what may have been meant."""
-        if (found := _CHOICE.search(message)) is not None:
-            message += meant(found["word"], re.findall(r"[^', ]+", found["known"]))
+        """Exit with `message`, and suggest the word that was probably meant."""
+        if (match := _CHOICE.search(message)) is not None:
+            message += did_you_mean(match["word"], re.findall(r"[^', ]+", match["known"]))
         super().error(message)
 
-    def refuse(self, more: list[str], options: argparse.Namespace) -> NoReturn:
+    def reject(self, more: list[str], options: argparse.Namespace) -> NoReturn:
         unknown = next((word for word in more if word.startswith("-")), None)
         task = getattr(options, "task", None)
         if unknown is not None:
             name = unknown.partition("=")[0]
-            named = next((f"; did you mean {option}?" for option in self._taking(name.strip("-").upper())), "")
-            self.error(f"unknown option {name}{meant(name, self._option_string_actions) or named}")
+            candidates = self._options_with_value(name.strip("-").upper())
+            named = next((f"; did you mean {option}?" for option in candidates), "")
+            self.error(f"unknown option {name}{did_you_mean(name, self._option_string_actions) or named}")
         if task is not None:
-            self.error(f'a task of several words needs quotes: {self.prog} "{" ".join([task, *more])}"')
-        self.error(f"unexpected: {' '.join(more)}")
+            self.error(f'a task of several words must be quoted: {self.prog} "{" ".join([task, *more])}"')
+        self.error(f"unexpected arguments: {' '.join(more)}")
 
-    def _taking(self, word: str) -> Iterator[str]:
-        """Give the options that take what is called so, as `--listen HOST:PORT` does a port."""
+    def _options_with_value(self, word: str) -> Iterator[str]:
+        """Yield the options whose value is named `word`, as `--listen HOST:PORT` for a port."""
         for action in self._actions:
             if action.option_strings and word in str(action.metavar).split(":"):
                 yield f"{action.option_strings[0]} {action.metavar}"
 
 
 @contextlib.contextmanager
-def wanting(extra: str, purpose: str, library: str = "") -> Iterator[None]:
-    """Import what an extra brings, or say which one that is."""
+def require_extra(extra: str, purpose: str, library: str = "") -> Iterator[None]:
+    """Raise MissingExtra if an import in this context fails; the error names the extra to install."""
     try:
         yield
     except ImportError as problem:
@@ -87,10 +88,10 @@ def wanting(extra: str, purpose: str, library: str = "") -> Iterator[None]:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the arguments of a command, or end with what is wrong with them."""
-    promise = str(toolwire.__doc__).partition("\n")[0]
-    looks = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(prog="toolwire", description=promise, epilog=_EPILOG, formatter_class=looks)
+    """Parse the arguments of a command. Exit with an error message if they are not valid."""
+    description = str(toolwire.__doc__).partition("\n")[0]
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = _Parser(prog="toolwire", description=description, epilog=_EPILOG, formatter_class=formatter)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {toolwire.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND")
     named = [_COMMANDS[word] for word in arguments[:1] if word in _COMMANDS]
@@ -98,28 +99,28 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         importlib.import_module(f"toolwire.cli.{name}").add(commands)
     options, more = parser.parse_known_args([_SAME.get(word, word) for word in arguments[:1]] + list(arguments[1:]))
     if more:
-        options.parser.refuse(more, options)
+        options.parser.reject(more, options)
     return options
 
 
 def count(text: str) -> int:
-    """Read a number from 1 on."""
+    """Return `text` as a number of at least 1."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 on, not {text!r}")
     return int(text)
 
 
 def duration(text: str) -> float | None:
-    """Read how long something is, as 90m or 7d, in seconds; None if it is no such text."""
+    """Return the seconds of a duration such as 90m or 7d; None if `text` is not one."""
     number, unit = text[:-1], text[-1:]
     return float(number) * _SECONDS[unit] if unit in _SECONDS and number.isdigit() else None
 
 
 def base_url(text: str) -> str:
-    """Read the address of a server."""
+    """Return `text` if it is the URL of an HTTP server."""
     if "://" not in text:
-        raise argparse.ArgumentTypeError(f"needs http:// or https:// before it: http://{text}")
-    with contextlib.suppress(ValueError):  # of a host or a port that there cannot be
+        raise argparse.ArgumentTypeError(f"must begin with http:// or https://, as in http://{text}")
+    with contextlib.suppress(ValueError):  # raised for an impossible host or port
         parts = urlsplit(text)
         if parts.scheme.lower() in ("http", "https") and parts.hostname and parts.port != 0:
             return text

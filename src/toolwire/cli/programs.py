@@ -1,12 +1,12 @@
-"""The programs that `toolwire launch` starts, as a table: what each must be told to ask a gateway.
+"""The programs that `toolwire launch` starts: how each is configured to use a gateway.
 
 Rules of this file:
-- A row is pure: it says variables, arguments and files of a folder that is thrown away; the runner sets them.
-- Nothing that belongs to the user is written. What a user types after `--` stands last, and so is heard.
-- Variables that would lead the program elsewhere are taken out.
+- A row is pure data: variables, arguments and files of a temporary folder. `launch` applies them.
+- No file of the user is written. The user's arguments after `--` come last, so they win.
+- Variables that would send the program to another server are removed.
 
 Sources: claude-code 2.1.332, codex 0.171.0, gemini-cli 0.61.0, opencode 1.18.33, copilot 1.0.102, pi 1.6.0, qwen-code,
-aider and llm as their pages in docs/programs/ say, as of 2026-11-23.
+aider and llm as described in docs/programs/, as of 2026-11-23.
 """
 
 import json
@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 
-class Entrance(Struct, frozen=True):
-    """Where a program is to ask: the gateway, a key for it, the model's name, and a folder for files."""
+class Endpoint(Struct, frozen=True):
+    """The gateway that a program should use: its URL and key, the model's name and limits, and a folder for files."""
 
     url: str
     key: str
@@ -29,8 +29,8 @@ class Entrance(Struct, frozen=True):
     thinks: bool = False
 
 
-class Told(Struct, frozen=True):
-    """What makes a program ask there."""
+class LaunchSetup(Struct, frozen=True):
+    """The variables, arguments and files that make a program use an `Endpoint`."""
 
     variables: dict[str, str]
     arguments: tuple[str, ...] = ()
@@ -38,11 +38,11 @@ class Told(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True):
-    """A program that can be started: its command, what installs it, and whose models it knows by itself."""
+    """A program that can be started: its command, how to install it, and the provider whose models it knows."""
 
     command: str
     install: str
-    told: Callable[[Entrance], Told]
+    configure: Callable[[Endpoint], LaunchSetup]
     provider: str = ""
     removed: tuple[str, ...] = ()
 
@@ -56,77 +56,78 @@ _CLAUDE_MODELS = (
 )
 
 
-def _claude(place: Entrance) -> Told:
-    models = dict.fromkeys(_CLAUDE_MODELS, place.model) if place.model else {}
-    window = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(place.window)} if place.window else {}
-    return Told({"ANTHROPIC_BASE_URL": place.url, "ANTHROPIC_AUTH_TOKEN": place.key, **models, **window})
+def _claude(endpoint: Endpoint) -> LaunchSetup:
+    models = dict.fromkeys(_CLAUDE_MODELS, endpoint.model) if endpoint.model else {}
+    window = {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(endpoint.window)} if endpoint.window else {}
+    return LaunchSetup({"ANTHROPIC_BASE_URL": endpoint.url, "ANTHROPIC_AUTH_TOKEN": endpoint.key, **models, **window})
 
 
-def _codex(place: Entrance) -> Told:
+def _codex(endpoint: Endpoint) -> LaunchSetup:
     provider = {
         "name": "toolwire",
-        "base_url": f"{place.url}/v1",
+        "base_url": f"{endpoint.url}/v1",
         "wire_api": "responses",
         "env_key": "TOOLWIRE_LAUNCH_KEY",
         "requires_openai_auth": False,
         "supports_websockets": True,
     }
-    said = {f"model_providers.toolwire.{name}": value for name, value in provider.items()}
-    said |= {"model_provider": "toolwire", **({"model": place.model} if place.model else {})}
-    if place.window is not None:
-        said["model_context_window"] = place.window
-    arguments = [word for name, value in said.items() for word in ("-c", f"{name}={json.dumps(value)}")]
-    return Told({"TOOLWIRE_LAUNCH_KEY": place.key}, tuple(arguments))
+    settings = {f"model_providers.toolwire.{name}": value for name, value in provider.items()}
+    settings |= {"model_provider": "toolwire", **({"model": endpoint.model} if endpoint.model else {})}
+    if endpoint.window is not None:
+        settings["model_context_window"] = endpoint.window
+    arguments = [word for name, value in settings.items() for word in ("-c", f"{name}={json.dumps(value)}")]
+    return LaunchSetup({"TOOLWIRE_LAUNCH_KEY": endpoint.key}, tuple(arguments))
 
 
-def _gemini(place: Entrance) -> Told:
+def _gemini(endpoint: Endpoint) -> LaunchSetup:
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     variables = {
-        "GOOGLE_GEMINI_BASE_URL": place.url,
-        "GEMINI_API_KEY": place.key,
-        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": f"{place.folder}/settings.json",
-        **({"GEMINI_MODEL": place.model} if place.model else {}),
+        "GOOGLE_GEMINI_BASE_URL": endpoint.url,
+        "GEMINI_API_KEY": endpoint.key,
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH": f"{endpoint.folder}/settings.json",
+        **({"GEMINI_MODEL": endpoint.model} if endpoint.model else {}),
     }
-    return Told(variables, (), {"settings.json": json.dumps(settings)})
+    return LaunchSetup(variables, (), {"settings.json": json.dumps(settings)})
 
 
-def _opencode(place: Entrance) -> Told:
-    """Choose of its two packages the one of the provider's own wire, so that bytes pass as they are."""
-    package = "@ai-sdk/anthropic" if place.dialect == "anthropic" else "@ai-sdk/openai-compatible"
-    limits = {"context": place.window, "output": place.output} if place.window and place.output else None
-    # Without these it shows no picture to a model that it does not know (1.18.33, 2026-11-22).
-    seen = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
-    model: dict[str, Any] = {"name": place.model, **seen, **({"limit": limits} if limits else {})}
+def _opencode(endpoint: Endpoint) -> LaunchSetup:
+    """Choose the package for the provider's own wire, so that bodies pass unchanged."""
+    package = "@ai-sdk/anthropic" if endpoint.dialect == "anthropic" else "@ai-sdk/openai-compatible"
+    limits = {"context": endpoint.window, "output": endpoint.output} if endpoint.window and endpoint.output else None
+    # Without these, opencode sends no image to a model that it does not know (1.18.33, 2026-11-22).
+    images = {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+    model: dict[str, Any] = {"name": endpoint.model, **images, **({"limit": limits} if limits else {})}
     provider = {
         "npm": package,
         "name": "toolwire",
-        "options": {"baseURL": f"{place.url}/v1", "apiKey": place.key},
-        "models": {place.model: model},
+        "options": {"baseURL": f"{endpoint.url}/v1", "apiKey": endpoint.key},
+        "models": {endpoint.model: model},
     }
-    name = f"toolwire/{place.model}"
+    name = f"toolwire/{endpoint.model}"
     settings = {"provider": {"toolwire": provider}, "model": name, "small_model": name}
-    return Told({"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
+    return LaunchSetup({"OPENCODE_CONFIG_CONTENT": json.dumps(settings)})
 
 
 _COPILOT_OTHERS = ("API_KEY_COMMAND", "BEARER_TOKEN", "HEADERS", "MODEL_ID", "TRANSPORT", "WIRE_API", "WIRE_MODEL")
 
 
-def _copilot(place: Entrance) -> Told:
-    """Choose of its wires the one of the provider, so that bytes pass as they are."""
-    anthropic = place.dialect == "anthropic"
-    said = {
-        "BASE_URL": place.url if anthropic else f"{place.url}/v1",
+def _copilot(endpoint: Endpoint) -> LaunchSetup:
+    """Choose the provider's own wire, so that bodies pass unchanged."""
+    anthropic = endpoint.dialect == "anthropic"
+    settings = {
+        "BASE_URL": endpoint.url if anthropic else f"{endpoint.url}/v1",
         "TYPE": "anthropic" if anthropic else "openai",
-        "API_KEY": place.key,
-        **({"WIRE_API": "responses"} if place.dialect == "openai-responses" else {}),
-        **({"MAX_OUTPUT_TOKENS": str(place.output)} if place.output else {}),
+        "API_KEY": endpoint.key,
+        **({"WIRE_API": "responses"} if endpoint.dialect == "openai-responses" else {}),
+        **({"MAX_OUTPUT_TOKENS": str(endpoint.output)} if endpoint.output else {}),
     }
-    if place.window and place.output:
-        said["MAX_PROMPT_TOKENS"] = str(place.window - place.output)
-    return Told({"COPILOT_MODEL": place.model, **{f"COPILOT_PROVIDER_{name}": value for name, value in said.items()}})
+    if endpoint.window and endpoint.output:
+        settings["MAX_PROMPT_TOKENS"] = str(endpoint.window - endpoint.output)
+    variables = {f"COPILOT_PROVIDER_{name}": value for name, value in settings.items()}
+    return LaunchSetup({"COPILOT_MODEL": endpoint.model, **variables})
 
 
-# The wires of pi that are the gateway's, and where each begins there.
+# The names that pi has for the gateway's wires, and the path of each at the gateway.
 _PI_WIRES = {
     "openai-chat": ("openai-completions", "/v1"),
     "openai-responses": ("openai-responses", "/v1"),
@@ -135,30 +136,31 @@ _PI_WIRES = {
 }
 
 
-def _pi(place: Entrance) -> Told:
-    """Add a provider, of the wire of the model's own, by an extension that stands beside the user's."""
-    wire, path = _PI_WIRES.get(place.dialect, _PI_WIRES["openai-chat"])
+def _pi(endpoint: Endpoint) -> LaunchSetup:
+    """Add a provider with the model's own wire, by an extension that is loaded beside the user's."""
+    wire, path = _PI_WIRES.get(endpoint.dialect, _PI_WIRES["openai-chat"])
     free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
-    limits = {"contextWindow": place.window or 128_000, "maxTokens": place.output or 16_384}
-    model = {"id": place.model, "name": place.model, "reasoning": place.thinks, "input": ["text", "image"]}
-    provider: dict[str, Any] = {"baseUrl": place.url + path, "apiKey": "TOOLWIRE_LAUNCH_KEY", "api": wire}
+    limits = {"contextWindow": endpoint.window or 128_000, "maxTokens": endpoint.output or 16_384}
+    model = {"id": endpoint.model, "name": endpoint.model, "reasoning": endpoint.thinks, "input": ["text", "image"]}
+    provider: dict[str, Any] = {"baseUrl": endpoint.url + path, "apiKey": "TOOLWIRE_LAUNCH_KEY", "api": wire}
     provider["models"] = [{**model, "cost": free, **limits}]
     extension = f"export default (pi) => pi.registerProvider('toolwire', {json.dumps(provider)});\n"
-    arguments = ("--extension", f"{place.folder}/toolwire.mjs", "--provider", "toolwire", "--model", place.model)
-    return Told({"TOOLWIRE_LAUNCH_KEY": place.key}, arguments, {"toolwire.mjs": extension})
+    arguments = ("--extension", f"{endpoint.folder}/toolwire.mjs", "--provider", "toolwire", "--model", endpoint.model)
+    return LaunchSetup({"TOOLWIRE_LAUNCH_KEY": endpoint.key}, arguments, {"toolwire.mjs": extension})
 
 
-def _qwen(place: Entrance) -> Told:
-    variables = {"OPENAI_BASE_URL": f"{place.url}/v1", "OPENAI_API_KEY": place.key, "OPENAI_MODEL": place.model}
-    return Told(variables, ("--auth-type", "openai", "--model", place.model))
+def _qwen(endpoint: Endpoint) -> LaunchSetup:
+    url = f"{endpoint.url}/v1"
+    variables = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": endpoint.key, "OPENAI_MODEL": endpoint.model}
+    return LaunchSetup(variables, ("--auth-type", "openai", "--model", endpoint.model))
 
 
-def _aider(place: Entrance) -> Told:
-    model = f"openai/{place.model}"
-    return Told(
+def _aider(endpoint: Endpoint) -> LaunchSetup:
+    model = f"openai/{endpoint.model}"
+    return LaunchSetup(
         {
-            "AIDER_OPENAI_API_BASE": f"{place.url}/v1",
-            "AIDER_OPENAI_API_KEY": place.key,
+            "AIDER_OPENAI_API_BASE": f"{endpoint.url}/v1",
+            "AIDER_OPENAI_API_KEY": endpoint.key,
             "AIDER_MODEL": model,
             "AIDER_WEAK_MODEL": model,
             "AIDER_SHOW_MODEL_WARNINGS": "false",
@@ -166,19 +168,19 @@ def _aider(place: Entrance) -> Told:
     )
 
 
-def _llm(place: Entrance) -> Told:
-    """Name a model that it knows: the gateway leads it to the one that is wanted.
+def _llm(endpoint: Endpoint) -> LaunchSetup:
+    """Name a model that llm knows; the gateway routes it to the model that the user wants.
 
     llm takes a key from `llm keys set openai` before one from a variable (0.36, `llm.get_key`). OpenAI's SDK sends the
     headers of OPENAI_CUSTOM_HEADERS in place of its own (openai 3.54.0, `_client_auth.py`).
     """
     variables = {
-        "OPENAI_BASE_URL": f"{place.url}/v1",
-        "OPENAI_API_KEY": place.key,
-        "OPENAI_CUSTOM_HEADERS": f"Authorization: Bearer {place.key}",
+        "OPENAI_BASE_URL": f"{endpoint.url}/v1",
+        "OPENAI_API_KEY": endpoint.key,
+        "OPENAI_CUSTOM_HEADERS": f"Authorization: Bearer {endpoint.key}",
         "LLM_MODEL": "gpt-4o-mini",
     }
-    return Told(variables)
+    return LaunchSetup(variables)
 
 
 PROGRAMS = {

@@ -1,9 +1,9 @@
-"""What a person, or a pipe, says to the model: a task with what stands on standard input, the prompts of a chat.
+"""The user's input: the task of `run`, with piped standard input, and the prompts of a chat.
 
 Rules of this file:
-- Lines that arrive at once are one prompt, whether or not the terminal marks what is pasted. A line that ends with a
-  backslash goes on in the next one. From a pipe each line is a prompt.
-- What was typed before is offered again, in later chats too.
+- Lines that arrive at once are one prompt, whether or not the terminal marks pasted text. A line that ends with a
+  backslash continues on the next line. From a pipe, each line is a prompt.
+- Earlier prompts can be recalled, also in later chats.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from toolwire.cli.keeping import state_folder
 from toolwire.cli.screen import Screen, is_terminal
+from toolwire.cli.state_paths import state_folder
 from toolwire.errors import UserError
 
 _PROMPT, _MORE = "you> ", "...> "
@@ -26,24 +26,27 @@ _SETTINGS = (r'"\e\C-m": "\C-v\C-j"', "tab: complete")
 _MARKED = "set enable-bracketed-paste on"
 
 
-def task_of(task: str | None) -> str | None:
-    """Give a task with what stands on standard input, which may be the task itself; None where there is neither."""
-    given = sys.stdin.read() if task == "-" and is_terminal(sys.stdin) else _piped()
-    words = "" if task in (None, "-") else str(task).strip()
-    if task == "-" and not given.strip():
-        raise UserError("standard input has no task", path="run")
-    if words and given.strip():
-        return f"{words}\n\nStandard input:\n\n{given}"
-    return words or given.strip() or None
+def read_task(task: str | None) -> str | None:
+    """Return the `task` with piped standard input appended; None if there is neither.
+
+    A task of `-` reads standard input.
+    """
+    piped = sys.stdin.read() if task == "-" and is_terminal(sys.stdin) else _piped()
+    text = "" if task in (None, "-") else str(task).strip()
+    if task == "-" and not piped.strip():
+        raise UserError("standard input is empty: pipe a task, or pass it as an argument", path="run")
+    if text and piped.strip():
+        return f"{text}\n\nStandard input:\n\n{piped}"
+    return text or piped.strip() or None
 
 
 def as_utf_8(words: str) -> str:
-    """Give what was typed as a model can be told it: what is not UTF-8 is shown as such, in every locale."""
+    """Return `words` with each byte that is not UTF-8 replaced, so that a model can read it."""
     return words.encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _piped() -> str:
-    """Read what is piped in; a terminal and a device have nothing to read."""
+    """Return what is piped to standard input. A terminal or a device counts as empty."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
     with contextlib.suppress(OSError, ValueError):
@@ -53,7 +56,7 @@ def _piped() -> str:
         if not select.select([fd], [], [], _PATIENCE)[0]:
             print("toolwire: reading standard input; pass `< /dev/null` if there is none", file=sys.stderr)
         return sys.stdin.buffer.read().decode(errors="replace")
-    with contextlib.suppress(OSError):  # a stand-in for standard input, which may not be there to be read
+    with contextlib.suppress(OSError):  # a replacement of sys.stdin without a descriptor
         return sys.stdin.read()
     return ""
 
@@ -70,13 +73,13 @@ class Prompts:
                 self._edit(commands)
 
     def _edit(self, commands: list[str]) -> None:
-        """Let lines be edited, and completed, with those of earlier chats at hand."""
-        import readline  # noqa: PLC0415 - it is not everywhere, and edits once it is there
+        """Enable line editing, completion of `commands`, and the history of earlier chats."""
+        import readline  # noqa: PLC0415 - absent on Windows; importing it enables line editing
 
         for setting in _SETTINGS if os.environ.get("TERM") == "dumb" else (*_SETTINGS, _MARKED):
             readline.parse_and_bind(setting)
         readline.set_completer_delims("")
-        readline.set_completer(lambda text, n: [*(one for one in commands if one.startswith(text)), None][n])
+        readline.set_completer(lambda text, index: [*(one for one in commands if one.startswith(text)), None][index])
         readline.set_history_length(_HISTORY)
         with contextlib.suppress(OSError, UserError):
             self._history = state_folder("nothing") / "history"
@@ -84,7 +87,7 @@ class Prompts:
             readline.read_history_file(self._history)
 
     def next(self) -> str | None:
-        """Read a prompt; None at the end of the input."""
+        """Return the next prompt; None at the end of the input."""
         if self._over or not is_terminal(sys.stdin):
             return None if self._over else sys.stdin.readline() or None
         try:
@@ -101,22 +104,22 @@ class Prompts:
         return text
 
     def _line(self, prompt: str) -> str:
-        """Read a line, and those that came with it."""
+        """Read a line and the further lines of the same paste."""
         if sys.stdout.isatty():
             line = input(prompt)
         else:
             print(prompt, end="", file=sys.stderr, flush=True)
             line = sys.stdin.readline().removesuffix("\n")
-        more, end, _ = _at_once(sys.stdin.fileno()).partition(_END)
+        more, end, _ = _read_pending(sys.stdin.fileno()).partition(_END)
         self._over = bool(end)
         if more:
             self.screen.write(more.rstrip("\n"))
-            self.screen.fresh()
+            self.screen.start_line()
         return f"{line}\n{more}".rstrip("\n")
 
     def _remember(self, text: str) -> None:
         if self._history is not None:
-            import readline  # noqa: PLC0415 - it is there, as there is a history
+            import readline  # noqa: PLC0415 - present, because there is a history
 
             if "\n" in text:
                 readline.replace_history_item(readline.get_current_history_length() - 1, text)
@@ -124,20 +127,20 @@ class Prompts:
                 readline.write_history_file(self._history)
 
 
-def _at_once(fd: int) -> str:
-    """Read what has been typed already, whether or not its last line has an end."""
+def _read_pending(fd: int) -> str:
+    """Return what was typed already, even if its last line is not finished."""
     try:
         import termios  # noqa: PLC0415 - not on every system
     except ImportError:
         return ""
-    before: list[Any] = termios.tcgetattr(fd)
-    now = list(before)
-    now[3] &= ~(termios.ICANON | termios.ECHO)
+    settings: list[Any] = termios.tcgetattr(fd)
+    unbuffered = list(settings)
+    unbuffered[3] &= ~(termios.ICANON | termios.ECHO)
     data = b""
-    termios.tcsetattr(fd, termios.TCSANOW, now)
+    termios.tcsetattr(fd, termios.TCSANOW, unbuffered)
     try:
         while select.select([fd], [], [], _AT_ONCE)[0] and (piece := os.read(fd, 65536)):
             data += piece
     finally:
-        termios.tcsetattr(fd, termios.TCSANOW, before)
+        termios.tcsetattr(fd, termios.TCSANOW, settings)
     return data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,13 +1,13 @@
-r"""What is shown to a person: words with a look, on a terminal with colours or plainly anywhere else.
+r"""The text output for a person: styled on a terminal, plain everywhere else.
 
 Rules of this file:
-- Nothing that came from a model, a tool or a file reaches a terminal as it is: whatever could steer it, hide,
-  or turn the writing around is shown as its number (`\x1b`). Only line breaks and tabs do what they do.
-- The looks are those of rich where it is installed and the output is a terminal; the words are the same.
-- On a terminal no word is cut at the edge: the last word waits for its end, or for a moment in which nothing comes.
-- What is waited for stands below all else, from the first second on, and is taken away before anything is written. It
-  is never written into a pipe, or to a terminal that cannot take it away.
-- Who does not read any more (a closed pipe) ends it: `problem` says so, and nothing is written after that.
+- Text of a model, a tool or a file is escaped before it reaches a terminal: characters that could control it, hide text
+  or change the writing direction are shown as numbers (`\x1b`). Only line breaks and tabs keep their effect.
+- Styles need rich and a terminal. The text is the same without them.
+- On a terminal, words are wrapped whole: the last word is held until it ends, or until no text arrives for a moment.
+- A status line ("waiting for the model") appears below all other output after one second, and is erased before anything
+  else is written. It is not written into a pipe, or to a terminal that cannot erase it.
+- When the reader has closed the pipe, `problem` holds the error, and nothing more is written.
 """
 
 import contextlib
@@ -33,20 +33,20 @@ LOOKS = {
     "question": "bold yellow",
     "words": "",
 }
-# What is shown even where only the answer is wanted.
+# The styles that are shown even with `quiet`.
 _ALWAYS = frozenset({"error", "question"})
-# What consists of words: no word of it is cut. Code, changes and results have lines of their own.
-_OURS = frozenset({"call", "error", "note", "words"})
-# A word of narrow characters; each wide one stands for itself, for a line may end after it.
-_PIECES = re.compile(r"\n|[^\S\n]+|[!-\u10ff]+|.", re.DOTALL)
-_SOON, _TICK = 1.0, 0.2
-_Words = Callable[[float], str]
+# The styles of prose, which is wrapped at words. Code, changes and results keep their lines.
+_WRAPPED = frozenset({"call", "error", "note", "words"})
+# A word of narrow characters, or one wide character, because a line may end after each of those.
+_PIECE_PATTERN = re.compile(r"\n|[^\S\n]+|[!-\u10ff]+|.", re.DOTALL)
+_STATUS_DELAY, _TICK = 1.0, 0.2
+_StatusText = Callable[[float], str]
 
 
 class Screen:
-    """Where words are shown: `write` goes on in the line, `line` has lines of its own.
+    """An output for a person. `write` continues the current line, and `line` writes lines of its own.
 
-    With `quiet` only errors and questions are shown.
+    With `quiet`, only errors and questions are shown.
     """
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
@@ -59,7 +59,7 @@ class Screen:
         self.wipes: bool = self.terminal and not quiet and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")
         self._column, self._gap, self._word, self._ready, self._look = 0, "", "", "", ""
         self._changed = time.monotonic()
-        self._waiting: tuple[float, _Words] | None = None
+        self._waiting: tuple[float, _StatusText] | None = None
         self._drawn = ""
         self._ticking = False
         self._lock = threading.RLock()
@@ -67,7 +67,7 @@ class Screen:
             self.stream.reconfigure(errors="backslashreplace")
 
     def write(self, text: str, look: str = "") -> None:
-        """Show words where the last ones ended."""
+        """Write `text` after the last text, in the style `look`."""
         if not text or (self.quiet and look not in _ALWAYS):
             return
         with self._lock:
@@ -76,92 +76,92 @@ class Screen:
                 self._column = 0 if text.endswith("\n") else 1
                 return
             if look != self._look:
-                self.settle()
+                self.flush()
             self._look, self._changed = look, time.monotonic()
-            self._tick_from_now_on()
-            for piece in _PIECES.findall(safe(text)):
-                self._take(piece)
-            if look == "question":  # it waits for an answer in its line
-                self._settle()
-            self._pour()
+            self._start_ticking()
+            for piece in _PIECE_PATTERN.findall(safe(text)):
+                self._add_piece(piece)
+            if look == "question":  # the user answers on the same line
+                self._place_word()
+            self._write_ready()
 
-    def _take(self, piece: str) -> None:
-        """Take a word, a gap or an end of a line; a word is written when it has ended."""
+    def _add_piece(self, piece: str) -> None:
+        """Add a word, a gap or a line end. A word is written when it has ended."""
         if piece == "\n":
-            self._settle()
+            self._place_word()
             self._ready += "\n"
             self._column = 0
         elif piece.isspace():
-            self._settle()
+            self._place_word()
             self._gap = piece
         else:
             if self._word and (_is_wide(piece) or _is_wide(self._word[-1])):
-                self._settle()
+                self._place_word()
             self._word += piece
 
-    def _settle(self) -> None:
-        """Place the word that waits, on the next line if this one has no room for it."""
+    def _place_word(self) -> None:
+        """Place the held word, on the next line if it does not fit on this one."""
         gap, word, width = self._gap, self._word, self._width()
         self._gap = self._word = ""
         if not (gap or word):
             return
-        needed = cells(gap, self._column) + cells(word)
+        needed = count_columns(gap, self._column) + count_columns(word)
         if word and width and self._column and self._column + needed > width:
-            gap, needed, self._column = "\n", cells(word), 0
+            gap, needed, self._column = "\n", count_columns(word), 0
         self._ready += gap + word
         self._column += needed
 
-    def _pour(self) -> None:
+    def _write_ready(self) -> None:
         ready, self._ready = self._ready, ""
         if ready:
             self._put(ready, self._look)
 
     def line(self, text: str = "", look: str = "") -> None:
-        """Show words on a line of their own."""
+        """Write `text` on a line of its own."""
         if self.quiet and look not in _ALWAYS:
             return
         with self._lock:
-            self.fresh()
+            self.start_line()
             self._changed = time.monotonic()
-            if self.terminal and look in _OURS:
+            if self.terminal and look in _WRAPPED:
                 self.write(f"{text}\n", look)
             else:
                 self._put(f"{safe(text)}\n", look)
 
-    def put_whole(self, text: str) -> None:
-        """Write what is for another program, as it is."""
+    def write_raw(self, text: str) -> None:
+        """Write text for another program, without escapes and styles."""
         with self._lock:
             self._put(text, "")
 
-    def fresh(self) -> None:
-        """Begin a new line, if there are words on this one."""
+    def start_line(self) -> None:
+        """End the current line if it has text."""
         with self._lock:
-            self.settle()
+            self.flush()
             if self._column:
                 self._put("\n", "")
             self._column = 0
 
-    def entered(self) -> None:
-        """Note that a person has ended the line."""
+    def line_entered(self) -> None:
+        """Note that the user has ended the line by pressing Enter."""
         with self._lock:
-            self.settle()
+            self.flush()
             self._column = 0
 
-    def settle(self) -> None:
-        """Show all that was written so far."""
+    def flush(self) -> None:
+        """Write all held text."""
         with self._lock:
-            self._settle()
-            self._pour()
+            self._place_word()
+            self._write_ready()
 
-    def wait(self, words: _Words | None) -> None:
-        """Say what is waited for, given the seconds; None where nothing is."""
+    def wait(self, words: _StatusText | None) -> None:
+        """Show a status line; `words` makes its text from the seconds passed. None removes the line."""
         with self._lock:
-            self._wipe()
+            self._wipe_status()
             self._waiting = None if words is None else (time.monotonic(), words)
             if words is not None:
-                self._tick_from_now_on()
+                self._start_ticking()
 
-    def _tick_from_now_on(self) -> None:
+    def _start_ticking(self) -> None:
         if self.terminal and not self._ticking:
             self._ticking = True
             threading.Thread(target=self._tick, name="screen", daemon=True).start()
@@ -172,34 +172,34 @@ class Screen:
             with self._lock:
                 now = time.monotonic()
                 if (self._word or self._gap) and now - self._changed > _TICK:
-                    self.settle()
-                if now - self._changed < _SOON:
+                    self.flush()
+                if now - self._changed < _STATUS_DELAY:
                     continue
                 if self._waiting is None:
                     self._ticking = False
                     return
                 since, words = self._waiting
-                if not self._column and now - since >= _SOON:
-                    self._draw(words(now - since))
+                if not self._column and now - since >= _STATUS_DELAY:
+                    self._draw_status(words(now - since))
 
     def _width(self) -> int:
-        """Give the columns of the terminal; 0 where nobody knows."""
+        """Return the terminal's number of columns; 0 if it is unknown."""
         with contextlib.suppress(OSError, ValueError):
             return os.get_terminal_size(self.stream.fileno()).columns
         return 0
 
-    def _draw(self, words: str) -> None:
+    def _draw_status(self, words: str) -> None:
         if not self.wipes:
             return
         words = " ".join(safe(words).split())
         room = max(10, (self._width() or 80) - 1)
-        while cells(words) > room:
-            words = words[: room - cells(words)]
+        while count_columns(words) > room:
+            words = words[: room - count_columns(words)]
         if words != self._drawn:
             self._put(words, "note")
             self._drawn = words
 
-    def _wipe(self) -> None:
+    def _wipe_status(self) -> None:
         if self._drawn:
             self._drawn = ""
             self._put("\r\x1b[K", "")
@@ -207,7 +207,7 @@ class Screen:
     def _put(self, text: str, look: str) -> None:
         if self.problem is not None:
             return
-        self._wipe()
+        self._wipe_status()
         try:
             if self._console is None or not look:
                 self.stream.write(text)
@@ -216,21 +216,21 @@ class Screen:
             self.stream.flush()
         except OSError as problem:
             self.problem = problem
-            _give_up(self.stream)
+            _discard_output(self.stream)
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person may be at this stream, which may be closed, or not be there at all."""
+    """Return True if `stream` is a terminal. It may be closed or None."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
-def shortened(text: str, limit: int) -> str:
-    """Cut a text to one short line."""
+def shorten(text: str, limit: int) -> str:
+    """Return `text`, cut to `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
-def cells(text: str, column: int = 0) -> int:
-    """Count the columns that a text takes on a terminal."""
+def count_columns(text: str, column: int = 0) -> int:
+    """Return the number of terminal columns that `text` takes, if it starts in `column`."""
     if text.isascii() and "\t" not in text:
         return len(text)
     if "\t" in text:
@@ -247,7 +247,7 @@ def _has_colours() -> bool:
 
 
 def _console(stream: TextIO) -> Any:
-    """Give what writes with a look; None where there is no rich."""
+    """Return a function that writes styled text; None if rich is not installed."""
     try:
         from rich.console import Console  # noqa: PLC0415 - an extra, and only for a terminal
         from rich.text import Text  # noqa: PLC0415 - the same
@@ -261,8 +261,8 @@ def _console(stream: TextIO) -> Any:
     return put
 
 
-def _give_up(stream: TextIO) -> None:
-    """Let what is left in the buffer of a closed pipe go nowhere, or Python complains at its end."""
+def _discard_output(stream: TextIO) -> None:
+    """Send the buffered output of a closed pipe to the null device: Python would report an error on exit."""
     with contextlib.suppress(OSError, ValueError, io.UnsupportedOperation):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

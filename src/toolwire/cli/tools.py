@@ -1,6 +1,6 @@
 """`toolwire tools`, `toolwire call`, `toolwire doctor`: the code tools without a model.
 
-Rule: what a tool gives goes to standard output as it is; why it failed goes to standard error.
+Rule: a tool's result goes to standard output unchanged; its error goes to standard error.
 """
 
 import argparse
@@ -19,9 +19,9 @@ _SANDBOXES = ("auto", "bubblewrap", "none")
 
 
 def add(commands: Any) -> None:
-    """Add the commands of this file."""
+    """Add the commands `tools`, `call` and `doctor`."""
     command = commands.add_parser("tools", help="list the code tools, or declare them for a dialect")
-    command.add_argument("--dialect", choices=[*NAMES, *ALIASES], help="print the declarations as this wire has them")
+    command.add_argument("--dialect", choices=[*NAMES, *ALIASES], help="print the declarations in this dialect")
     command.set_defaults(run=_tools)
     command = commands.add_parser("call", help='run one code tool: toolwire call read_file \'{"path": "README.md"}\'')
     command.add_argument("tool", help="the name of the tool")
@@ -29,27 +29,27 @@ def add(commands: Any) -> None:
     add_options(command)
     command.add_argument("--json", action="store_true", help="print the whole result as JSON")
     command.set_defaults(run=_call)
-    command = commands.add_parser("doctor", help="try what the code tools promise on this machine")
+    command = commands.add_parser("doctor", help="test the guarantees of the code tools on this machine")
     add_options(command)
     command.set_defaults(run=_doctor)
 
 
 def add_options(command: argparse.ArgumentParser, cwd: str | None = ".") -> None:
-    """Add what is said of the code tools."""
+    """Add the options of the code tools."""
     command.add_argument("--cwd", default=cwd, help="the project folder (default: this one)")
     command.add_argument("--sandbox", choices=_SANDBOXES, default="auto", help="how bash is confined (default: auto)")
     command.add_argument("--network", action="store_true", help="let commands of bash use the network")
 
 
-def code_tools(options: argparse.Namespace, wanted: Collection[str] | None = None, **more: Any) -> Any:
-    """Give the code tools as the options say, all of them or those that are wanted."""
+def code_tools(options: argparse.Namespace, names: Collection[str] | None = None, **settings: Any) -> Any:
+    """Return the code tools with the settings of `options`: all tools, or only the `wanted` ones."""
     from toolwire.codetools import CodeTools  # noqa: PLC0415 - other commands need no tools
 
-    return CodeTools(options.cwd, tools=wanted, sandbox=options.sandbox, network=options.network, **more)
+    return CodeTools(options.cwd, tools=names, sandbox=options.sandbox, network=options.network, **settings)
 
 
 def summary_of(tool: Tool) -> str:
-    """Give the first sentence of what a tool says of itself."""
+    """Return the first sentence of a tool's description."""
     return f"{str(tool.description).partition('. ')[0].rstrip('.')}."
 
 
@@ -69,30 +69,30 @@ def _tools(options: argparse.Namespace) -> int:
 
 
 def _call(options: argparse.Namespace) -> int:
-    from toolwire.cli.showing import words_of  # noqa: PLC0415 - other commands show no result
+    from toolwire.cli.display import result_text  # noqa: PLC0415 - other commands show no result
     from toolwire.resolvers.execution import execute  # noqa: PLC0415 - other commands run nothing
 
-    given = sys.stdin.read().removeprefix("\ufeff") if options.arguments == "-" else options.arguments
-    arguments = _arguments(given, options.tool)
+    text = sys.stdin.read().removeprefix("\ufeff") if options.arguments == "-" else options.arguments
+    arguments = _arguments(text, options.tool)
     [result] = execute([ToolCall("call_1", options.tool, arguments)], code_tools(options))
     if options.json:
         print(msgspec.json.encode(result).decode())
     else:
-        print(words_of(result), file=sys.stderr if result.is_error else sys.stdout)
+        print(result_text(result), file=sys.stderr if result.is_error else sys.stdout)
     return int(result.is_error)
 
 
 def _arguments(text: str, tool: str) -> dict[str, Any]:
-    """Read the arguments of a call, or show how they are written."""
+    """Parse the arguments of a call. Raise UserError with an example if they are not a JSON object."""
     from toolwire.codetools.definitions import TOOLS  # noqa: PLC0415 - other commands need no tools
 
     schemas = {one.name: one.parameters or {} for one in TOOLS}
-    wanted = schemas.get(tool, {}).get("required", ["path"])
-    example = ", ".join(f'"{name}": "..."' for name in wanted)
+    required = schemas.get(tool, {}).get("required", ["path"])
+    example = ", ".join(f'"{name}": "..."' for name in required)
     try:
         arguments = read_body(text.encode(errors="surrogateescape"))
     except InvalidBody as problem:
-        raise UserError(f"{problem}; write them as toolwire call {tool} '{{{example}}}'", path="call") from None
+        raise UserError(f"{problem}; pass them as in toolwire call {tool} '{{{example}}}'", path="call") from None
     if type(arguments) is not dict:
         raise UserError(f"the arguments must be a JSON object: '{{{example}}}'", path="call")
     return arguments
@@ -106,5 +106,5 @@ def _doctor(options: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'ok  ' if finding.passed else 'NO  '} {finding.name}: {finding.description}")
     broken = sum(not finding.passed for finding in findings)
-    print(f"NOT fine: {broken} of {len(findings)} do not hold" if broken else f"fine: all {len(findings)} hold")
+    print(f"FAILED: {broken} of {len(findings)} checks" if broken else f"all {len(findings)} checks passed")
     return int(broken > 0)

@@ -1,1 +1,1 @@
-"""Asking a model and leading a conversation with tools, in sync and in async code."""
+"""Clients of models: single requests and conversations with tools, in sync and in async code."""

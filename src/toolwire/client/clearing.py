@@ -1,14 +1,15 @@
-"""Old tool results near the end of a model's context: what stands for them, and who clears them.
+"""Clearing of old tool results when a model's context fills up, by the provider or by the client.
 
 Rules of this file:
-- A history is never changed: what is sent is a view of it, in which a short text stands for each result that
-  is cleared. Calls stay, so that each has its one result.
-- The last results stay, and all that the model has not answered yet; errors stay, and what excluded tools
-  gave.
-- It goes in steps: between two of them, every request begins with the bytes of the one before. `Clearance` says how
-  far they have come.
-- A thought that its provider binds to all before it is left out behind what was cleared: it would be refused.
-- Nothing is cleared where the size of the context is not known, and nothing of what a provider keeps itself.
+- A history is never changed. The request is a view of it, in which a short text replaces each cleared result. Calls
+  stay, so that each has one result.
+- The last results stay, and all results that the model has not answered yet. Errors stay, and the results of excluded
+  tools.
+- Clearing happens in steps: between two of them, every request begins with the bytes of the one before. `Clearance`
+  holds the progress.
+- Thinking that its provider binds to all earlier content is removed after a cleared result, because the provider would
+  reject it.
+- Nothing is cleared if the size of the context is unknown, and nothing of a conversation that the provider stores.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,8 +38,8 @@ from toolwire.types import (
 )
 from toolwire.types.readable import readable
 
-_CHARACTERS = 4  # of one token, where nobody has counted
-_MEDIUM = 6000  # characters that are as much as a picture, a file or a sound
+_CHARACTERS = 4  # per token, if the server reported no usage
+_MEDIUM = 6000  # the characters that an image, a file or a sound counts for
 
 
 @readable
@@ -59,31 +60,31 @@ class Clearing(Struct, frozen=True, kw_only=True):
     native: bool = True
 
     def __post_init__(self) -> None:
-        for name, fits, wanted in (
+        for name, is_valid, requirement in (
             ("at", self.at > 0, "above 0"),
             ("keep", self.keep >= 0, "0 or more"),
             ("at_least", self.at_least >= 0, "0 or more"),
             ("exclude", not isinstance(self.exclude, str), "several names"),
             ("window", self.window is None or self.window > 0, "above 0"),
         ):
-            if not fits:
-                raise InvalidField(name, f"must be {wanted}, not {getattr(self, name)!r}", path="Clearing")
+            if not is_valid:
+                raise InvalidField(name, f"must be {requirement}, not {getattr(self, name)!r}", path="Clearing")
 
     def limit(self, window: int | None) -> int | None:
-        """Give the number of tokens at which results are cleared; None if the window is unknown."""
+        """Return the number of tokens at which results are cleared; None if the window is unknown."""
         if self.at > 1:
             return int(self.at)
         return None if window is None else int(self.at * window)
 
     def least(self, limit: int) -> int:
-        """Give the number of tokens that a clearing must free."""
+        """Return the number of tokens that a clearing must free."""
         return int(self.at_least if self.at_least > 1 else self.at_least * limit)
 
 
 class Clearance(Struct, frozen=True):
-    """How far a history is cleared: the first `results`, as it was when it had so many `messages`.
+    """The progress of clearing: the first `results` are cleared, as of a history of so many `messages`.
 
-    `losses` name each result and each thought that is not sent.
+    `losses` name each result and each thinking block that is not sent.
     """
 
     results: int = 0
@@ -92,23 +93,23 @@ class Clearance(Struct, frozen=True):
 
 
 class _Native(Struct, frozen=True):
-    """What tells a provider to clear by itself: fields of the request's body, and headers."""
+    """The settings that make a provider clear results itself: fields of the request's body, and headers."""
 
     body: dict[str, Any]
     headers: dict[str, str]
 
-    def beside(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Give the headers of a request with these; what is there already is added to."""
-        spelled = {name.lower(): name for name in headers}
+    def merge_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return `headers` with these added. The values of a header that exists already are joined."""
+        original_names = {name.lower(): name for name in headers}
         merged = dict(headers)
         for lowered, value in self.headers.items():
-            name = spelled.get(lowered, lowered)
+            name = original_names.get(lowered, lowered)
             merged[name] = f"{headers[name]},{value}" if name in headers else value
         return merged
 
 
 class _Result(NamedTuple):
-    """A result in a history: where it stands, and what its tool is called."""
+    """A result in a history: its position, and the name of its tool."""
 
     message: int
     part: int
@@ -122,42 +123,44 @@ NOTHING = Clearance()
 def clear(
     request: Request, policy: Clearing, usage: Usage | None = None, before: Clearance = NOTHING
 ) -> tuple[Request, Clearance]:
-    """Clear what has to be cleared of a request, and say how far that went.
+    """Return the request with old results cleared as far as needed, and the new progress.
 
-    `usage` is what was counted for the last answer of its messages; `before` what the last call of this
-    function gave for the same conversation.
+    `usage` is that of the last answer in its messages; `before` is the progress that the last call of this function
+    returned for the same conversation.
     """
     if request.provider_state is not None:
         return request, before
-    bound = request.thinking != "enabled"  # only older models have that mode, and they bind a thought's words alone
-    view, _ = cleared(request.messages, policy, 0, None, before, bound=bound)
-    tokens = used(replace(request, context=replace(request.context, messages=view)), usage)
-    window = policy.window or window_of(request.model)
-    view, cut = cleared(request.messages, policy, tokens, window, before, bound=bound)
+    bound = (
+        request.thinking != "enabled"
+    )  # only older models have that mode, and they bind nothing but the thinking text itself
+    view, _ = clear_messages(request.messages, policy, 0, None, before, bound=bound)
+    tokens = estimate_tokens(replace(request, context=replace(request.context, messages=view)), usage)
+    window = policy.window or context_window(request.model)
+    view, clearance = clear_messages(request.messages, policy, tokens, window, before, bound=bound)
     if view is request.messages:
-        return request, cut
-    return replace(request, context=replace(request.context, messages=view)), cut
+        return request, clearance
+    return replace(request, context=replace(request.context, messages=view)), clearance
 
 
 class ConversationClearing:
-    """The clearing of one conversation: told of each request and of each answer, in turn."""
+    """The clearing of one conversation: call it with each request and each answer, in turn."""
 
     def __init__(self, policy: Clearing) -> None:
         self.policy: Clearing = policy
-        self.cut: Clearance = NOTHING
+        self.clearance: Clearance = NOTHING
         self._usage: Usage | None = None
 
-    def asked(self, request: Request) -> Request:
-        """Give the request as it is to be sent."""
-        request, self.cut = clear(request, self.policy, self._usage, self.cut)
+    def clear_request(self, request: Request) -> Request:
+        """Return the request as it is to be sent."""
+        request, self.clearance = clear(request, self.policy, self._usage, self.clearance)
         return request
 
-    def answered(self, usage: Usage | None) -> None:
-        """Note what was counted for an answer."""
+    def note_usage(self, usage: Usage | None) -> None:
+        """Store the usage of an answer."""
         self._usage = usage
 
 
-def cleared(
+def clear_messages(
     messages: Sequence[Message],
     policy: Clearing,
     used_tokens: int,
@@ -166,48 +169,48 @@ def cleared(
     *,
     bound: bool = True,
 ) -> tuple[Sequence[Message], Clearance]:
-    """Give a history as it is sent when so many tokens of a window are used, and how far it is cleared.
+    """Return the history to send when `used_tokens` of a window are used, and the progress of clearing.
 
-    What was cleared `before` stays so. With `bound`, thoughts that a provider binds to all before them are
-    left out where that is not the same any more.
+    Results that were cleared `before` stay cleared. With `bound`, thinking that a provider binds to earlier content is
+    removed where that content has changed.
     """
     results = _results(messages)
     limit = policy.limit(window)
-    cut = before
+    clearance = before
     if limit is not None and used_tokens >= limit:
-        begin = _unanswered(messages)
-        answered = sum(one.message < begin for one in results)
+        first_unanswered = _unanswered(messages)
+        answered = sum(one.message < first_unanswered for one in results)
         end = min(max(0, len(results) - policy.keep), answered)
-        freed = sum(_freed(one, policy) for one in results[before.results : end])
+        freed = sum(_freed_characters(one, policy) for one in results[before.results : end])
         if freed and freed >= policy.least(limit) * _CHARACTERS:
-            cut = Clearance(end, len(messages))
-    old = [one for one in results[: cut.results] if _freed(one, policy)]
+            clearance = Clearance(end, len(messages))
+    old = [one for one in results[: clearance.results] if _freed_characters(one, policy)]
     if not old:
-        return messages, cut
-    return _view(messages, old, cut, bound=bound)
+        return messages, clearance
+    return _view(messages, old, clearance, bound=bound)
 
 
-def window_of(model: str | None) -> int | None:
-    """Give the context window of a model that the catalogue knows."""
+def context_window(model: str | None) -> int | None:
+    """Return the context window of a model; None if the catalogue does not know it."""
     known = catalogue.model(model)
     return known.context_window if known is not None else None
 
 
-def used(request: Request, usage: Usage | None = None) -> int:
-    """Estimate the tokens of a request: what was counted for its last answer, and what came after it."""
+def estimate_tokens(request: Request, usage: Usage | None = None) -> int:
+    """Return the estimated tokens of a request: the usage of its last answer, and an estimate of what follows it."""
     messages = request.messages
     if usage is not None and usage.input_tokens:
-        return usage.total_tokens + _length(messages[_unanswered(messages) :]) // _CHARACTERS
+        return usage.total_tokens + _messages_size(messages[_unanswered(messages) :]) // _CHARACTERS
     system = request.system or ""
-    spoken = len(system) if isinstance(system, str) else _sum(system)
-    return (spoken + sum(map(_declared, request.tools)) + _length(messages)) // _CHARACTERS
+    system_size = len(system) if isinstance(system, str) else _total_size(system)
+    return (system_size + sum(map(_tool_size, request.tools)) + _messages_size(messages)) // _CHARACTERS
 
 
-def native(policy: Clearing, dialect: str, window: int | None = None) -> _Native | None:
-    """Say what tells the provider of a dialect to clear by itself; None where it cannot, or has no limit.
+def native_clearing(policy: Clearing, dialect: str, window: int | None = None) -> _Native | None:
+    """Return the settings that make a provider clear results itself; None if its wire cannot, or there is no limit.
 
-    Of the wires, only Messages can clear results. Responses can drop items from the beginning (`truncation`),
-    the task among them, or replace all by a summary that nobody can read (`compaction`): neither is this.
+    Of the wires, only Messages can clear results. Responses can drop items from the beginning (`truncation`), the task
+    among them, or replace all by a summary that only OpenAI can read (`compaction`): neither clears results.
     """
     limit = policy.limit(policy.window or window)
     make = _NATIVE.get(dialect)
@@ -231,7 +234,7 @@ _NATIVE: dict[str, Callable[[Clearing, int], _Native]] = {"anthropic": _messages
 
 
 def _results(messages: Sequence[Message]) -> list[_Result]:
-    """Find the results of a history; one without a name has that of its call."""
+    """Return the results of a history. A result without a name gets that of its call."""
     names: dict[str | None, str] = {}
     results = []
     for number, message in enumerate(messages):
@@ -244,48 +247,48 @@ def _results(messages: Sequence[Message]) -> list[_Result]:
 
 
 def _unanswered(messages: Sequence[Message]) -> int:
-    """Find where that begins which the model has not answered yet."""
+    """Return the index of the first message that the model has not answered yet."""
     return next((n for n in range(len(messages), 0, -1) if messages[n - 1].role == "assistant"), 0)
 
 
-def _freed(one: _Result, policy: Clearing) -> int:
-    """Count the characters that are gone when a result is cleared; none where it has to stay."""
+def _freed_characters(one: _Result, policy: Clearing) -> int:
+    """Return the number of characters that clearing a result frees; 0 if it has to stay."""
     if one.result.is_error or one.name in policy.exclude:
         return 0
-    return max(0, _size(one.result) - len(_stand_in(one)))
+    return max(0, _size(one.result) - len(_placeholder(one)))
 
 
-def _stand_in(one: _Result) -> str:
+def _placeholder(one: _Result) -> str:
     content = one.result.content
     if isinstance(content, str):
         return f"[{one.name} gave {len(content)} characters, which were cleared to make room]"
     media = sum(isinstance(part, Image | Document | Audio) for part in content)
-    words = sum(_size(part) for part in content) - _MEDIUM * media
-    return f"[{one.name} gave {words} characters and {media} media, which were cleared to make room]"
+    characters = sum(_size(part) for part in content) - _MEDIUM * media
+    return f"[{one.name} gave {characters} characters and {media} media, which were cleared to make room]"
 
 
 def _view(
-    messages: Sequence[Message], old: list[_Result], cut: Clearance, *, bound: bool
+    messages: Sequence[Message], old: list[_Result], clearance: Clearance, *, bound: bool
 ) -> tuple[list[Message], Clearance]:
     view = list(messages)
     losses = []
     for one in old:
         message = view[one.message]
         parts: list[Part] = list(message.content)  # type: ignore[arg-type]
-        parts[one.part] = replace(one.result, content=_stand_in(one))
+        parts[one.part] = replace(one.result, content=_placeholder(one))
         view[one.message] = replace(message, content=parts)
         path = f"messages[{one.message}].content[{one.part}]"
         losses.append(Loss(path, "old_result", "dropped", f"the result of {one.name} was cleared to make room"))
     if bound:
-        for index in range(old[0].message + 1, cut.messages):
-            view[index] = _unbound(view[index], index, losses)
-    # A message that was nothing but a thought is not there any more.
+        for index in range(old[0].message + 1, clearance.messages):
+            view[index] = _without_bound_thinking(view[index], index, losses)
+    # A message that contained nothing but removed thinking is removed.
     kept = [message for index, message in enumerate(view) if message.content != [] or messages[index].content == []]
-    return kept, replace(cut, losses=tuple(losses))
+    return kept, replace(clearance, losses=tuple(losses))
 
 
-def _unbound(message: Message, index: int, losses: list[Loss]) -> Message:
-    """Leave out the thoughts of a message that are bound to what was before it."""
+def _without_bound_thinking(message: Message, index: int, losses: list[Loss]) -> Message:
+    """Return a message without thinking that is bound to earlier content."""
     if not isinstance(message.content, list):
         return message
     kept = [part for part in message.content if not _is_bound(part)]
@@ -305,23 +308,23 @@ def _is_bound(part: Part) -> bool:
     )
 
 
-def _length(messages: Iterable[Message]) -> int:
-    return sum(len(m.content) if isinstance(m.content, str) else _sum(m.parts) for m in messages)
+def _messages_size(messages: Iterable[Message]) -> int:
+    return sum(len(m.content) if isinstance(m.content, str) else _total_size(m.parts) for m in messages)
 
 
-def _sum(parts: Iterable[Any]) -> int:
+def _total_size(parts: Iterable[Any]) -> int:
     return sum(map(_size, parts))
 
 
 def _size(part: Any) -> int:
-    """Count the characters of a part, or what it is worth in them."""
+    """Return the characters of a part, or an equivalent for media."""
     match part:
         case Image() | Audio():
             return _MEDIUM
         case Document(text=text):
             return _MEDIUM if text is None else len(text)
         case ToolResult(content=content):
-            return len(content) if isinstance(content, str) else _sum(content)
+            return len(content) if isinstance(content, str) else _total_size(content)
         case ToolCall(raw=raw, plain_arguments=arguments):
             return len(raw if raw is not None else str(arguments))
         case Opaque(value=value):
@@ -329,7 +332,7 @@ def _size(part: Any) -> int:
     return len(getattr(part, "text", None) or str(getattr(part, "content", None) or ""))
 
 
-def _declared(tool: Any) -> int:
+def _tool_size(tool: Any) -> int:
     if isinstance(tool, Tool):
         return len(tool.name) + len(tool.description or "") + len(str(tool.plain_parameters or ""))
     return len(str(tool.value))

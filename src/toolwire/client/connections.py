@@ -1,13 +1,13 @@
-"""Connections to providers, for httpcore2 (so for httpx2): each answer goes to the request that it belongs to.
+"""Connections to providers, for httpcore2 (and so for httpx2): each answer goes to the request that it belongs to.
 
-HTTP/1.1 has no number that ties an answer to its request: only their order does. A server that sends an answer nobody
-asked for (a 408 to an idle client, the same answer twice) shifts all later ones, unless the client notices.
+HTTP/1.1 has no number that ties an answer to its request: only their order does. A server that sends an unrequested
+answer (a 408 to an idle client, the same answer twice) shifts all later ones, unless the client notices.
 
 Rules of this file:
 - Bytes that arrive while no request is open close the connection. So do bytes beyond the end of an answer.
-- A connection is used again only after it was silent for as long as its longest answer took. If an answer that nobody
-  asked for was taken for the real one, the real one arrives in that time, and closes the connection.
-- What is closed is closed at once, whatever is still to be written.
+- A connection is used again only after it was silent for as long as its longest answer took. If an unrequested answer
+  was taken for the real one, the real one arrives in that time, and closes the connection.
+- A closed connection is aborted at once, even if data is still to be written.
 """
 
 import asyncio
@@ -74,18 +74,18 @@ class Exchanges:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the connection is not used again: an answer too many has arrived, or it was retired."""
+        """True if the connection must not be used again: an unrequested answer has arrived, or it was retired."""
         return self.retired or self.received.size > 0
 
     @property
     def may_follow(self) -> bool:
-        """Whether the connection was silent for long enough after its last answer."""
+        """True if the connection was silent for long enough after its last answer."""
         self._longest = max(self._longest, _SHORTEST_REST, self._last_read - self._began)
         return not self.is_spent and time.monotonic() - self._last_read >= self._longest
 
 
 class Guard:
-    """A deadline for the blocking calls of one exchange, and somebody who may stop it."""
+    """A deadline for the blocking calls of one exchange, and a `stop` that can interrupt them."""
 
     def __init__(self, stop: Stop | None) -> None:
         self.stop: Stop | None = stop
@@ -131,7 +131,7 @@ _present = _Present()
 
 
 class _BlockingStream(httpcore2.NetworkStream):
-    """A connection of sync code, whose reads and writes keep to the guard of their thread."""
+    """A connection of sync code. Its reads and writes obey the guard of their thread."""
 
     def __init__(self, stream: httpcore2.NetworkStream) -> None:
         self._stream = stream
@@ -194,7 +194,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; asyncio calls this."""
+        """Set up the connection; asyncio calls this."""
         self._transport = transport  # type: ignore[assignment] # a stream has this kind
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
@@ -202,7 +202,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SYSTEM_BUFFER)
 
     def data_received(self, data: bytes) -> None:
-        """Keep what arrives for the open request; without one, close. asyncio calls this."""
+        """Store the data for the open request; without one, close. asyncio calls this."""
         if self.exchanges.is_idle:
             self.abort()
             return
@@ -226,7 +226,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         self._wake()
 
     def fail(self, failure: Exception) -> None:
-        """End the connection; whoever reads gets `failure`."""
+        """End the connection; a pending read raises `failure`."""
         self._failure = self._failure or failure
         self._ended = True
         self.abort()
@@ -265,7 +265,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
                 timer.cancel()
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002, ASYNC109 - httpcore2's interface
-        """Write; an answer that comes before all is written is read meanwhile."""
+        """Write. An answer that arrives before everything is written is read meanwhile."""
         self.exchanges.write()
         if self._ended:
             raise httpcore2.WriteError("the connection is closed")
@@ -277,11 +277,11 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
 
     @property
     def is_writing(self) -> bool:
-        """Whether bytes of the request wait to be sent."""
+        """True if bytes of the request still wait to be sent."""
         return bool(self._unsent or self._transport.get_write_buffer_size())
 
     def abort(self) -> None:
-        """Close at once, whatever is still to be sent."""
+        """Close at once, even if data is still to be sent."""
         self.exchanges.retired = True
         self._transport.abort()
 
@@ -348,7 +348,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
 
 
 def _connect_error(problem: BaseException) -> BaseException:
-    """Return what httpcore2 raises for `problem`; whatever is no failure of the network stays what it is."""
+    """Return httpcore2's exception for `problem`; an exception that is not a network failure is returned unchanged."""
     if isinstance(problem, TimeoutError):
         return httpcore2.ConnectTimeout(LATE)
     return httpcore2.ConnectError(str(problem)) if isinstance(problem, OSError) else problem

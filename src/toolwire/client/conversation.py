@@ -1,11 +1,11 @@
-"""A conversation with a provider and its tools, as steps: what both faces lead, each in its own way.
+"""A conversation with a provider and its tools, as steps that sync and async code drive.
 
 Rules of this file:
-- What a caller gives becomes a `Request` and what runs its tools; strings are the user's, OpenAI's maps are
-  taken as they are.
-- A run that may take so many seconds is stopped when they have passed, whatever it does then.
-- The history that a run adds is in `Done.messages`, valid to be sent again, whatever ended the run. Where a
-  run is stopped by an exception, its end is still told and kept.
+- The caller's values become a `Request` and a resolver of its tools. Strings are user messages, and OpenAI's maps are
+  accepted unchanged.
+- A run with a time limit is stopped when the time has passed, whatever it does at that moment.
+- `Done.messages` is the history that a run added. It can be sent again, whatever ended the run. If an exception stops
+  the run, its end is still reported and stored.
 """
 
 import logging
@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from toolwire.client.budget import Account, Clock, check_price
 from toolwire.client.clearing import ConversationClearing
-from toolwire.client.exchange import Sent, Upstream, exchanging
-from toolwire.client.options import checked_settings
-from toolwire.errors import InvalidField, ToolwireError, meant
+from toolwire.client.exchange import ExchangeState, ProviderConnection, exchange_steps
+from toolwire.client.options import check_settings
+from toolwire.errors import InvalidField, ToolwireError, did_you_mean
 from toolwire.loop import AskModel, Broken, Cancelled, Done, Loop, LoopLimits, LoopStep, Outcome, RunTools, tool_loop
 from toolwire.providers.catalogue import cost
 from toolwire.resolvers import AgentResolver, Composition, RunSecrets, offers_tools, resolver_of, tools_of
@@ -49,15 +49,15 @@ from toolwire.waiting.results import CallRecord, Ran, format_traceback
 from toolwire.waiting.steps import Abandoned, Ask, Emit, Work, handle_emits
 
 logger: logging.Logger = logging.getLogger("toolwire")
-_NOT_TAKEN = "it repeats what the model was given, or stands in a form that is not read here"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
+_NOT_PARSED = "it repeats the input, or has a format that is not parsed here"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a single letter is a Windows drive
 _MODES = ("auto", "none", "required")
-_Tell = Callable[[Any], Any]
+_Callback = Callable[[Any], Any]
 OnEnd = Callable[[Done], None]
 
 
 class RunSetup(Struct, frozen=True):
-    """What is asked for: a request, what runs its tools, and how the run is led; `begun` is when (monotonic)."""
+    """A run's request, the resolver of its tools and its settings. `started` is the start time (monotonic)."""
 
     request: Request
     resolve: Any = None
@@ -66,17 +66,17 @@ class RunSetup(Struct, frozen=True):
     running: Limits = Limits()
     terminal_tool: str | None = None
     cancel: Cancel | None = None
-    form: Any = None
+    output_plan: Any = None
     clearing: ConversationClearing | None = None
     recording: Any = None
-    journal: Any = None
-    begun: float | None = None
+    call_log: Any = None
+    started: float | None = None
 
 
 class _Listener(Struct, frozen=True):
-    """Who is told of events, and what no log of its failures may say."""
+    """The listener of a run's events, and the secrets that its error log must not contain."""
 
-    tell: _Tell
+    callback: _Callback
     secrecy: RunSecrets
 
 
@@ -89,21 +89,24 @@ def request_of(
     tool_choice: Any = None,
     **settings: Any,
 ) -> tuple[Request, Any]:
-    """Make a request of what a caller gave, and a resolver of those tools that can be run."""
+    """Return the request for the caller's values, and a resolver of those tools that can run.
+
+    Raise InvalidField for a value that cannot be used.
+    """
     if isinstance(prompt, Request):
         raise InvalidField("prompt", "is a Request, which `Client.send` takes", path="settings")
-    settings = checked_settings(settings)
+    settings = check_settings(settings)
     state = settings.pop("provider_state", None)
     context = prompt if isinstance(prompt, Context) else None
-    declared, resolver = _tools_given(_with_handlers(_listed(tools), context))
+    declared, resolver = _sort_tools(_with_handlers(_tool_list(tools), context))
     if context is None:
         context = Context(
             messages=[] if prompt is None else list(prompt) if isinstance(prompt, list | tuple) else [prompt]
         )
     context = Context(
         context.system if system is None else _system_of(system),
-        [*_messages_given(messages), *context.messages],
-        _first_of_each([*context.tools, *declared]),
+        [*_message_list(messages), *context.messages],
+        _unique_tools([*context.tools, *declared]),
         context.provider_state if state is None else state,
     )
     check_media(context.messages)
@@ -113,19 +116,19 @@ def request_of(
 
 
 def _check_offered(choice: ToolChoice | None, tools: Iterable[Tool | ServerTool]) -> None:
-    """Refuse to ask for a tool that is not offered: a misspelt `required` would be one."""
+    """Raise InvalidField if the choice names a tool that is not offered, as a misspelt `required` would."""
     if choice is None or choice.names is None or any(isinstance(tool, ServerTool) for tool in tools):
-        return  # the names of a server's own tools are its own
+        return  # a server tool may have any name
     offered = [tool.name for tool in tools if isinstance(tool, Tool)]
     for name in choice.names:
         if name not in offered:
             known = (*_MODES, *offered)
-            detail = f"{name!r} is not a tool of this request; there are: {', '.join(known)}{meant(name, known)}"
+            detail = f"{name!r} is not a tool of this request; there are: {', '.join(known)}{did_you_mean(name, known)}"
             raise InvalidField("tool_choice", detail, path="settings")
 
 
-def _listed(tools: Any) -> Any:
-    """Give tools as they were given; one alone is a list of one."""
+def _tool_list(tools: Any) -> Any:
+    """Return the tools as an iterable; a single tool is a list of one."""
     if tools is None or hasattr(tools, "available_tools"):
         return tools or ()
     if isinstance(tools, Tool | ServerTool | Mapping) or callable(tools):
@@ -135,8 +138,8 @@ def _listed(tools: Any) -> Any:
     return tools
 
 
-def _messages_given(messages: Any) -> Iterable[Any]:
-    """Give messages as they were given; one alone is a list of one."""
+def _message_list(messages: Any) -> Iterable[Any]:
+    """Return the messages as an iterable; a single message is a list of one."""
     if isinstance(messages, str | Message | Mapping):
         return [messages]
     if not isinstance(messages, Iterable):
@@ -145,7 +148,7 @@ def _messages_given(messages: Any) -> Iterable[Any]:
 
 
 def _system_of(system: Any) -> str | list[Part]:
-    """Give a system prompt: a string, or its parts, of which strings are texts."""
+    """Return a system prompt: a string, or a list of parts, in which strings are texts."""
     if isinstance(system, str):
         return system
     parts = [Text(part) if isinstance(part, str) else part for part in system] if isinstance(system, list) else []
@@ -157,26 +160,28 @@ def _system_of(system: Any) -> str | list[Part]:
 
 
 def check_media(messages: Iterable[Message]) -> None:
-    """Refuse a picture, a file or a sound of a user's own whose URL is none: a path on this machine, for example."""
-    for place, message in enumerate(messages):
-        for index, part in enumerate(message.content if isinstance(message.content, list) else ()):
+    """Raise InvalidField if the URL of a user's image, document or audio is none, for example a local path."""
+    for index, message in enumerate(messages):
+        for part_index, part in enumerate(message.content if isinstance(message.content, list) else ()):
             if not isinstance(part, Image | Document | Audio) or part.opaque is not None or part.url is None:
                 continue
             if not _SCHEME.match(part.url):
-                kind, at = type(part).__name__, f"messages[{place}].content[{index}]"
-                what = f"is not a URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
-                raise InvalidField("url", what, path=at)
+                kind, path = type(part).__name__, f"messages[{index}].content[{part_index}]"
+                problem = (
+                    f"is not a URL: {part.url!r}; of a file, pass its content: {kind}(data=BASE64, media_type=TYPE)"
+                )
+                raise InvalidField("url", problem, path=path)
 
 
 def _with_handlers(tools: Any, context: Context | None) -> Any:
-    """Give the tools with those that came with a context, and can be run."""
+    """Return the tools together with the handlers that the context holds."""
     if context is None or not context.handlers:
         return tools
     return [*context.handlers, *([tools] if offers_tools(tools) else tools or ())]
 
 
-def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
-    """Sort what was given as tools: declarations, and what can be run as well."""
+def _sort_tools(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
+    """Return the declarations, and a resolver of the tools that can run."""
     if offers_tools(tools):
         tools = [tools]
     declared: list[Tool | ServerTool] = []
@@ -198,8 +203,8 @@ def _tools_given(tools: Any) -> tuple[list[Tool | ServerTool], Any]:
     return [*declared, *tools_of(resolver)], resolver
 
 
-def _first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
-    """Give the first tool of each name, for providers refuse a name that is declared twice."""
+def _unique_tools(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool]:
+    """Return the first tool of each name: providers reject a name that is declared twice."""
     first: dict[object, Tool | ServerTool] = {}
     for index, tool in enumerate(tools):
         first.setdefault(tool.name if isinstance(tool, Tool) else index, tool)
@@ -207,7 +212,7 @@ def _first_of_each(tools: Iterable[Tool | ServerTool]) -> list[Tool | ServerTool
 
 
 def _choice_of(choice: Any) -> ToolChoice | None:
-    """Read a tool choice: a value of ours, `auto`, `none`, `required`, a tool's name, or OpenAI's map."""
+    """Return the tool choice of `auto`, `none`, `required`, a tool's name, OpenAI's map, or a ToolChoice."""
     match choice:
         case None | ToolChoice():
             return choice
@@ -220,160 +225,166 @@ def _choice_of(choice: Any) -> ToolChoice | None:
     raise InvalidField("tool_choice", f"must be auto, none, required or a tool by its name, not {choice!r}")
 
 
-def conversing(
-    upstream: Upstream, setup: RunSetup, tell: _Tell | None = None, on_end: OnEnd | None = None
+def conversation_steps(
+    upstream: ProviderConnection, setup: RunSetup, callback: _Callback | None = None, on_end: OnEnd | None = None
 ) -> Work[Done]:
-    """Lead a conversation to its end; events of the model, results and the end are emitted.
+    """Run a conversation until it ends and return its `Done`. Events, results and the end are emitted.
 
-    `tell` is told each of them first. `on_end` is given the end whatever happens, also where it cannot be
-    emitted any more because everything is stopped by an exception.
+    `callback` is called with each of them first. `on_end` is called with the end in any case, also if an exception
+    stops everything and the end can no longer be emitted.
     """
-    above = Account.of_the_run_around()
-    if above is not None:
-        setup = replace(setup, limits=above.limited(setup.limits))
+    parent = Account.current()
+    if parent is not None:
+        setup = replace(setup, limits=parent.nested_limits(setup.limits))
     check_price(setup.limits, setup.request.model)
-    upstream = upstream.apart()
-    account = Account(setup.limits, setup.cancel, above, setup.begun)
+    upstream = upstream.for_conversation()
+    account = Account(setup.limits, setup.cancel, parent, setup.started)
     loop = _loop_of(upstream, setup, account)
     step = next(loop)
     losses: dict[Loss, None] = {}
     secrecy = RunSecrets(setup.resolve, [upstream.provider.key])
-    listener = None if tell is None else _Listener(tell, secrecy)
+    listener = None if callback is None else _Listener(callback, secrecy)
     while not isinstance(step, Done):
-        sent = Sent(digest=None if setup.recording is None else setup.recording.new_digest())
+        state = ExchangeState(digest=None if setup.recording is None else setup.recording.new_digest())
         ran: list[Ran] = []
         try:
             secrecy.observe(step)
-            yield from _told(listener, step)
-            yield from _recorded(setup, step)
+            yield from _report(listener, step)
+            yield from _record(setup, step)
             with account.clock:
-                steps = _outcome(upstream, setup, step, sent, ran, account, secrecy)
-                outcome = yield from steps if tell is None else handle_emits(steps, partial(_telling, listener))
+                steps = _do_step(upstream, setup, step, state, ran, account, secrecy)
+                outcome = (
+                    yield from steps if callback is None else handle_emits(steps, partial(_report_and_emit, listener))
+                )
         except GeneratorExit:
             raise
-        except BaseException as problem:  # whatever it is, the history is made whole, and it goes on
+        except BaseException as problem:  # any exception: complete the history, then raise it again
             results = [one.result for one in ran]
-            step = loop.send(Cancelled(_words_of(problem), sent.partial, results))
-            step = _with_losses(step, losses, sent)
-            done = _finished(setup, step, on_end, above)
-            yield from _recorded_in_a_storm(setup, step)
-            yield from _told(listener, done)
+            step = loop.send(Cancelled(_stop_reason(problem), state.partial, results))
+            step = _with_losses(step, losses, state)
+            done = _finish(setup, step, on_end, parent)
+            yield from _record_despite_error(setup, step)
+            yield from _report(listener, done)
             raise
-        step = _with_losses(loop.send(outcome), losses, sent)
-    done = _finished(setup, step, on_end, above)
-    yield from _ending(setup, step, done, listener)
+        step = _with_losses(loop.send(outcome), losses, state)
+    done = _finish(setup, step, on_end, parent)
+    yield from _report_end(setup, step, done, listener)
     return done
 
 
-def _words_of(problem: BaseException) -> str:
+def _stop_reason(problem: BaseException) -> str:
     return "the stream was closed" if isinstance(problem, Abandoned) else f"stopped by {type(problem).__name__}"
 
 
-def _loop_of(upstream: Upstream, setup: RunSetup, account: Account) -> Loop:
-    begun = upstream.now()
+def _loop_of(upstream: ProviderConnection, setup: RunSetup, account: Account) -> Loop:
+    start_time = upstream.now()
     return tool_loop(
         setup.request,
         limits=setup.limits,
         auto_tools=setup.auto_tools,
         terminal_tool=setup.terminal_tool,
         price=cost,
-        elapsed=lambda: upstream.now() - begun,
-        accept=None if setup.form is None else setup.form.mended,
-        beside=account.taken,
+        elapsed=lambda: upstream.now() - start_time,
+        accept=None if setup.output_plan is None else setup.output_plan.correction,
+        beside=account.take_added,
     )
 
 
-def _ending(setup: RunSetup, step: Done, done: Done, listener: _Listener | None) -> Work[None]:
-    """Record the last calls, and tell the end, also where an exception stops the recording."""
+def _report_end(setup: RunSetup, step: Done, done: Done, listener: _Listener | None) -> Work[None]:
+    """Record the last calls and report the end, also if an exception stops the recording."""
     try:
-        yield from _recorded(setup, step)
+        yield from _record(setup, step)
     except GeneratorExit:
         raise
     except BaseException:
-        yield from _told(listener, done)
+        yield from _report(listener, done)
         raise
-    yield from _telling(listener, done)
+    yield from _report_and_emit(listener, done)
 
 
-def _finished(setup: RunSetup, done: Done, on_end: OnEnd | None, above: Account | None) -> Done:
-    """Give the end in its last form, keep it, and add what it used to the run that it is a part of."""
-    if above is not None:
-        above.add(done.usage, done.cost)
+def _finish(setup: RunSetup, done: Done, on_end: OnEnd | None, parent: Account | None) -> Done:
+    """Return the final `Done`, pass it to `on_end`, and add its usage to the run that this run is part of."""
+    if parent is not None:
+        parent.add(done.usage, done.cost)
     if setup.clearing is not None:
-        done = replace(done, losses=(*done.losses, *setup.clearing.cut.losses))
+        done = replace(done, losses=(*done.losses, *setup.clearing.clearance.losses))
     done = _with_hint(setup, done)
-    done = done if setup.form is None else setup.form.finished(done)
+    done = done if setup.output_plan is None else setup.output_plan.finish(done)
     if on_end is not None:
         on_end(done)
     return done
 
 
-def _recorded_in_a_storm(setup: RunSetup, done: Done) -> Work[None]:
-    """Record what there is while an exception is on its way: it is the one to be raised."""
+def _record_despite_error(setup: RunSetup, done: Done) -> Work[None]:
+    """Record the calls while an exception is propagating: a failure here must not replace it."""
     try:
-        yield from _recorded(setup, done)
+        yield from _record(setup, done)
     except ToolwireError:
         logger.exception("the last calls could not be recorded")
 
 
-def _recorded(setup: RunSetup, step: LoopStep) -> Work[None]:
+def _record(setup: RunSetup, step: LoopStep) -> Work[None]:
     if setup.recording is not None:
-        yield from setup.recording.settling(step, len(setup.request.messages))
+        yield from setup.recording.record_steps(step, len(setup.request.messages))
 
 
-def _with_losses(step: LoopStep, losses: dict[Loss, None], sent: Sent) -> Any:
-    """Note what an exchange could not say, and put all of it into the end."""
-    losses.update(dict.fromkeys(sent.losses))
+def _with_losses(step: LoopStep, losses: dict[Loss, None], state: ExchangeState) -> Any:
+    """Collect the losses of an exchange, and put all of them into the end."""
+    losses.update(dict.fromkeys(state.losses))
     return replace(step, losses=tuple(losses)) if isinstance(step, Done) else step
 
 
-def _outcome(
-    upstream: Upstream,
+def _do_step(
+    upstream: ProviderConnection,
     setup: RunSetup,
     step: AskModel | RunTools,
-    sent: Sent,
+    state: ExchangeState,
     ran: list[Ran],
     account: Account,
     secrecy: RunSecrets,
 ) -> Work[Outcome]:
-    """Give the steps that do what the loop wants; what comes of it is emitted."""
+    """Return the steps that do what the loop asks for. Events and results are emitted."""
     if isinstance(step, RunTools):
-        return _ran(setup, step, ran, account, secrecy)
-    return _answered(upstream, setup, step, sent, account.clock)
+        return _run_tools(setup, step, ran, account, secrecy)
+    return _ask_model(upstream, setup, step, state, account.clock)
 
 
-def _answered(upstream: Upstream, setup: RunSetup, step: AskModel, sent: Sent, clock: Clock) -> Work[Outcome]:
+def _ask_model(
+    upstream: ProviderConnection, setup: RunSetup, step: AskModel, state: ExchangeState, clock: Clock
+) -> Work[Outcome]:
     if clock.is_over():
         return clock.end()
     request = step.request
-    sent.tokens, sent.cost = step.tokens, step.cost
+    state.tokens, state.cost = step.tokens, step.cost
     if setup.clearing is not None:
-        sent.given = texts_given(request)
-        request = setup.clearing.asked(request)
-    if setup.form is not None:
-        request = setup.form.asked(request)
-    steps = exchanging(upstream, request, sent, clock.stop)
-    outcome = yield from steps if setup.journal is None else setup.journal.ask_model(sent, steps)
+        state.earlier_texts = texts_given(request)
+        request = setup.clearing.clear_request(request)
+    if setup.output_plan is not None:
+        request = setup.output_plan.prepare_request(request)
+    steps = exchange_steps(upstream, request, state, clock.stop)
+    outcome = yield from steps if setup.call_log is None else setup.call_log.ask_model(state, steps)
     if setup.clearing is not None and type(outcome) is Response:
-        setup.clearing.answered(outcome.usage)
+        setup.clearing.note_usage(outcome.usage)
     if setup.recording is not None:
-        setup.recording.answered(step, sent)
-    told = outcome if type(outcome) is not Error else _broken(outcome, sent, clock)
-    yield Emit(told)
-    return told
+        setup.recording.note_exchange(step, state)
+    result = outcome if type(outcome) is not Error else _failure_outcome(outcome, state, clock)
+    yield Emit(result)
+    return result
 
 
-def _broken(error: Error, sent: Sent, clock: Clock) -> Outcome:
-    """Say what a failure is to the loop: the run may have been stopped, or the answer begun."""
-    if sent.over:
-        return Cancelled(sent.over, sent.partial, ending="budget")
+def _failure_outcome(error: Error, state: ExchangeState, clock: Clock) -> Outcome:
+    """Return the outcome of a failed exchange: the run was stopped, the answer is partial, or only the error."""
+    if state.over_budget:
+        return Cancelled(state.over_budget, state.partial, ending="budget")
     if clock.is_over():
-        return clock.end(sent.partial)
-    return error if sent.partial is None else Broken(sent.partial, error)
+        return clock.end(state.partial)
+    return error if state.partial is None else Broken(state.partial, error)
 
 
-def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: RunSecrets) -> Work[Outcome]:
-    """Run the calls; what became of each is emitted, and its result."""
+def _run_tools(
+    setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, secrecy: RunSecrets
+) -> Work[Outcome]:
+    """Run the calls. The record of each call is emitted, and its result."""
     if account.clock.is_over():
         return account.clock.end()
     if setup.recording is not None:
@@ -383,16 +394,16 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
         "cancel": account.clock.stop,
         "record": CallRecord(ran.append, secrecy),
     }
-    resolve = setup.resolve or (lambda call: ("error", f"nothing here runs {call.name!r}"))
+    resolve = setup.resolve or (lambda call: ("error", f"no resolver runs {call.name!r}"))
     execute = Ask(account.execute, (tools, resolve), options, account.aexecute)
     try:
-        if setup.journal is None:
+        if setup.call_log is None:
             results = yield execute
         else:
-            results = yield from setup.journal.run_calls(tools, setup.resolve, execute, ran)
+            results = yield from setup.call_log.run_calls(tools, setup.resolve, execute, ran)
     finally:
         if setup.recording is not None:
-            setup.recording.keep(ran)
+            setup.recording.add_records(ran)
     for one in ran:
         yield Emit(one)
     for result in results:
@@ -401,26 +412,26 @@ def _ran(setup: RunSetup, tools: RunTools, ran: list[Ran], account: Account, sec
 
 
 def _with_hint(setup: RunSetup, done: Done) -> Done:
-    """Say of an answer that looks like a call, and was not taken for one, that it does."""
+    """Add a reason to an answer that looks like a call and was not taken for one."""
     looks = look_of_call(done.message.text) if done.ending == "answer" and setup.request.tools else None
     if looks is None:
         return done
     names = [name for name in detect(done.message.text, tools=setup.request.tools).names if name != "tagged"]
-    reads = f"; it is read with {' or '.join(f'format={name!r}' for name in names)}" if names else ""
-    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_TAKEN}{reads}")
+    hint = f"; to parse it, pass {' or '.join(f'format={name!r}' for name in names)}" if names else ""
+    return replace(done, reason=f"the answer looks like a call ({looks}), but nothing was run: {_NOT_PARSED}{hint}")
 
 
-def _telling(listener: _Listener | None, event: Any) -> Work[None]:
-    yield from _told(listener, event)
+def _report_and_emit(listener: _Listener | None, event: Any) -> Work[None]:
+    yield from _report(listener, event)
     yield Emit(event)
 
 
-def _told(listener: _Listener | None, event: Any) -> Work[None]:
-    """Tell an event; what the listener raises is its own affair, and is logged."""
+def _report(listener: _Listener | None, event: Any) -> Work[None]:
+    """Call the listener with an event. An exception of the listener is logged and does not stop the run."""
     if listener is None:
         return
     try:
-        yield Ask(listener.tell, (event,))
-    except Exception as problem:  # noqa: BLE001 - it may raise anything
+        yield Ask(listener.callback, (event,))
+    except Exception as problem:  # noqa: BLE001 - a listener may raise anything
         why = format_traceback(problem, listener.secrecy(event))
         logger.error("on_event failed at %s\n%s", type(event).__name__, why)  # noqa: TRY400 - scrubbed

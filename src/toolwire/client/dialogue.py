@@ -1,8 +1,9 @@
-"""What both faces have in common: a client of one provider, and what a stream shows.
+"""The common base of the sync and the async client, and of their streams.
 
 Rules of this file:
-- A stream shows words, complete calls, results and the end; `on_event` gets every event of the wire as well.
-- An error of the provider is raised where nothing was given yet; else it is in the end, with what had come.
+- A stream yields text, complete calls, results and the end. `on_event` receives every event of the wire as well.
+- A provider's error is raised if no part of an answer was emitted yet. Otherwise it is in the `Done`, with the partial
+  answer.
 """
 
 import time
@@ -14,11 +15,11 @@ from typing import Any, ClassVar, Generic, TypeVar, Unpack
 from msgspec.structs import replace
 
 from toolwire.client.budget import Account
-from toolwire.client.clearing import Clearing, ConversationClearing, native, window_of
-from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversing, request_of
-from toolwire.client.exchange import Retries, Retrying, Sent, Upstream, exchanging
+from toolwire.client.clearing import Clearing, ConversationClearing, context_window, native_clearing
+from toolwire.client.conversation import OnEnd, RunSetup, check_media, conversation_steps, request_of
+from toolwire.client.exchange import ExchangeState, ProviderConnection, Retries, Retrying, exchange_steps
 from toolwire.client.failures import AllFailed, ChoiceIgnored, ProviderError, exception_of
-from toolwire.client.options import RunOptions, check_able, check_kinds, check_options, names_of, value_of
+from toolwire.client.options import RunOptions, check_methods, check_options, check_types, names_of, struct_of
 from toolwire.client.settings import ClientOptions, OnChunk, OnEvent, Prompt, Providers, StreamItem
 from toolwire.dialects import traits_of
 from toolwire.errors import InvalidField
@@ -46,92 +47,96 @@ from toolwire.waiting.steps import Ask, Emit, Work, filter_emits, handle_emits
 from toolwire.wire.transport import Bounds, Timeouts, Transport
 
 T = TypeVar("T")
-_Begin = Callable[["Dialogue", dict[str, Any], bool], Work[T]]
-_REACHED = ("timeouts", "retries", "bounds", "fallback", "readers")
+_StartSteps = Callable[["BaseClient", dict[str, Any], bool], Work[T]]
+_CONNECTION_OPTIONS = ("timeouts", "retries", "bounds", "fallback", "readers")
 for _kind in (Timeouts, Retries, Bounds, LoopLimits, Limits):
     readable(_kind)
 
 
-class Dialogue:
-    """A client of one provider; both faces drive its steps.
+class BaseClient:
+    """A client of one provider; the sync and the async client drive its steps.
 
-    With `fallback`, calls that a model writes into its text are read there, and it is told of its tools there
-    from then on; `readers` name the forms that are read besides the protocol (`text_tagged.READERS`).
-    Where a list of providers is given, the next one is asked when one fails before it has said anything.
+    With `fallback`, calls that a model writes into its text are parsed, and later requests describe the tools as text.
+    `readers` are the forms that are parsed besides the protocol (`text_tagged.READERS`). If `provider` is a list, the
+    next one is asked when one fails before its answer has begun.
     """
 
     def __init__(self, provider: Providers = None, model: str | None = None, **options: Unpack[ClientOptions]) -> None:
         given: dict[str, Any] = dict(options)
-        check_kinds({"model": model, "fallback": given.get("fallback")})
+        check_types({"model": model, "fallback": given.get("fallback")})
         providers: Any = provider if isinstance(provider, list) and provider else [provider]
         first, *others = providers
-        reached: dict[str, Any] = _taken(given, _REACHED)
+        connection_options: dict[str, Any] = _pop_options(given, _CONNECTION_OPTIONS)
         transport = given.pop("transport", None)
         check_options(given, first if isinstance(first, str) else "")
         self.provider: Provider
         self.model: str | None
         self.provider, self.model = provider_of(first, model, **given)
-        check_able(transport, "transport", "send" if hasattr(transport, "send") else "asend")
-        self.transport: Transport = transport or _usual_transport()
-        fallback = reached.get("fallback")
-        reached |= {
-            "timeouts": value_of(Timeouts, reached.get("timeouts"), "timeouts", "total"),
-            "retries": value_of(Retries, reached.get("retries"), "retries", "attempts"),
-            "bounds": value_of(Bounds, reached.get("bounds"), "bounds"),
+        check_methods(transport, "transport", "send" if hasattr(transport, "send") else "asend")
+        self.transport: Transport = transport or _default_transport()
+        fallback = connection_options.get("fallback")
+        connection_options |= {
+            "timeouts": struct_of(Timeouts, connection_options.get("timeouts"), "timeouts", "total"),
+            "retries": struct_of(Retries, connection_options.get("retries"), "retries", "attempts"),
+            "bounds": struct_of(Bounds, connection_options.get("bounds"), "bounds"),
             "fallback": True if fallback is None else fallback,
-            "readers": names_of(reached.get("readers"), "readers"),
+            "readers": names_of(connection_options.get("readers"), "readers"),
         }
-        self.upstream: Upstream = Upstream(self.provider, self.provider.speaks(), self.transport, **reached)
-        self.others: list[Dialogue] = [Dialogue(other, transport=self.transport, **reached) for other in others]
+        self.upstream: ProviderConnection = ProviderConnection(
+            self.provider, self.provider.speaks(), self.transport, **connection_options
+        )
+        self.others: list[BaseClient] = [
+            BaseClient(other, transport=self.transport, **connection_options) for other in others
+        ]
         for other in self.others:
             other.model = other.model or model
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.provider.name!r}, model={self.model!r})"
 
-    def asking(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
-        """One round: send the messages, and give the answer; an error of the provider is raised."""
-        return self._first(lambda one, options, _last: one.asking_once(messages, options), settings)
+    def chat_steps(self, messages: Prompt, settings: Mapping[str, Any]) -> Work[Response]:
+        """Send the messages once and return the answer. Raise ProviderError if the provider fails."""
+        return self._ask_in_turn(lambda one, options, _last: one.chat_once_steps(messages, options), settings)
 
-    def _first(self, begin: _Begin[T], settings: Mapping[str, Any]) -> Work[T]:
-        """Ask this provider, and the others in turn where one fails before it has said anything."""
-        return self._first_of_all(begin, settings) if self.others else begin(self, dict(settings), True)
+    def _ask_in_turn(self, begin: _StartSteps[T], settings: Mapping[str, Any]) -> Work[T]:
+        """Ask this provider, and then the others in turn while each fails before its answer has begun."""
+        return self._ask_others_too(begin, settings) if self.others else begin(self, dict(settings), True)
 
-    def _first_of_all(self, begin: _Begin[T], settings: Mapping[str, Any]) -> Work[T]:
-        """Ask each in turn until one has said something."""
+    def _ask_others_too(self, begin: _StartSteps[T], settings: Mapping[str, Any]) -> Work[T]:
+        """Ask each provider in turn until one has begun an answer."""
         causes: list[Exception] = []
         settings = {name: list(one) if isinstance(one, Iterator) else one for name, one in settings.items()}
-        rest = {name: value for name, value in settings.items() if name != "model"}
+        without_model = {name: value for name, value in settings.items() if name != "model"}
         for one in (self, *self.others):
             try:
-                options = dict(settings if one is self or one.model is None else rest)
+                options = dict(settings if one is self or one.model is None else without_model)
                 return (yield from begin(one, options, len(causes) == len(self.others)))
             except ProviderError as problem:
                 causes.append(problem)
         raise causes[0] if len(causes) == 1 else AllFailed(causes)
 
-    def asking_once(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
-        """One round with this very provider."""
+    def chat_once_steps(self, messages: Any, settings: dict[str, Any]) -> Work[Response]:
+        """Send the messages once, to this provider only."""
         upstream = self._upstream(settings)
         request, _ = self._request(messages, settings)
-        return (yield from _answered(upstream, request))
+        return (yield from _answer_steps(upstream, request))
 
-    def sending(self, request: Request, *, stream: bool = False) -> Work[Response]:
-        """Send a request as it was decoded; with `stream`, emit the events of its answer as they come."""
+    def send_steps(self, request: Request, *, stream: bool = False) -> Work[Response]:
+        """Send a decoded request. With `stream`, emit the events of its answer as they arrive."""
         if not isinstance(request, Request):
             kind = type(request).__name__
             raise InvalidField("request", f"must be a Request, not {kind}; `chat` takes messages", path="send")
         check_media(request.messages)
 
-        def begin(one: Dialogue, options: dict[str, Any], _last: bool) -> Work[Response]:
-            asked = replace(request, model=one._model(options))
+        def begin(one: BaseClient, options: dict[str, Any], _last: bool) -> Work[Response]:
+            prepared = replace(request, model=one._model(options))
             if not stream:
-                return (yield from _answered(one.upstream, asked))
-            return (yield from _streamed(one.upstream, replace(asked, stream=True)))
+                return (yield from _answer_steps(one.upstream, prepared))
+            return (yield from _stream_steps(one.upstream, replace(prepared, stream=True)))
 
-        return self._first(begin, {"model": request.model})
+        return self._ask_in_turn(begin, {"model": request.model})
 
-    def leading(
+    def run_steps(
         self,
         prompt: Prompt,
         settings: Mapping[str, Any],
@@ -139,46 +144,50 @@ class Dialogue:
         *,
         stream: bool = False,
         value: bool = False,
-        journal: Any = None,
+        call_log: Any = None,
     ) -> Work[Any]:
-        """Lead a conversation, and give its end; with `value`, that of the answer where a form of it was wanted.
+        """Run the tool loop until it ends, and return `Done`.
 
-        A `journal` keeps what became of each question and call, and gives it again where the run goes on.
+        If `value` is true and `output=` was given, return the parsed output instead. A `call_log` records the outcome
+        of each exchange and call, and replays it when the run is resumed.
         """
         settings = dict(settings)
-        options = RunOptions.take(settings)
+        options = RunOptions.pop_from(settings)
         on_chunk = options.on_chunk
         if stream or on_chunk is not None:
             settings["stream"] = True
-        since: list[float] = []
+        started: list[float] = []
 
-        def begin(one: Dialogue, asked: dict[str, Any], last: bool) -> Work[Any]:
-            since.append(time.monotonic())
-            upstream, setup = one.prepared(prompt, options, asked, covered=getattr(journal, "files", ()))
-            setup = replace(setup, begun=since[0])
-            if journal is not None:
-                upstream, setup = journal.bind(upstream, setup)
+        def begin(one: BaseClient, request_settings: dict[str, Any], last: bool) -> Work[Any]:
+            started.append(time.monotonic())
+            upstream, setup = one.prepared(prompt, options, request_settings, covered=getattr(call_log, "files", ()))
+            setup = replace(setup, started=started[0])
+            if call_log is not None:
+                upstream, setup = call_log.bind(upstream, setup)
             done = yield from _conversation(upstream, setup, options.on_event, on_end, last=last)
-            if done.error is not None and _failed(done):
+            if done.error is not None and _failed_early(done):
                 raise exception_of(done.error, upstream.provider.name)
-            return setup.form.value(done) if value and setup.form is not None else done
+            return setup.output_plan.value(done) if value and setup.output_plan is not None else done
 
-        steps = self._first(begin, settings)
-        return steps if on_chunk is None else handle_emits(steps, partial(_showing, on_chunk))
+        steps = self._ask_in_turn(begin, settings)
+        return steps if on_chunk is None else handle_emits(steps, partial(_show_chunk, on_chunk))
 
     def prepared(
         self, prompt: Prompt, options: RunOptions, settings: dict[str, Any], *, covered: Sequence[str | Path] = ()
-    ) -> tuple[Upstream, RunSetup]:
-        """Return whom a run asks and how: `settings` are its requests', `covered` are files that no tool may touch."""
+    ) -> tuple[ProviderConnection, RunSetup]:
+        """Return the connection and the setup of a run.
+
+        `settings` are those of its requests, `covered` are files that no tool may touch.
+        """
         upstream = self._upstream(settings)
-        given = None if options.resolver is None else runner_of(options.resolver, "resolver")
-        if offers_tools(given) and not (settings.get("tools") or getattr(prompt, "tools", None)):
-            settings["tools"] = given  # a resolver that lists its tools declares them, where nothing else does
-        request, own = self._request(prompt, settings)
-        resolver = own if given is None else _instead_of(own, given)
+        resolver_option = None if options.resolver is None else runner_of(options.resolver, "resolver")
+        if offers_tools(resolver_option) and not (settings.get("tools") or getattr(prompt, "tools", None)):
+            settings["tools"] = resolver_option  # without other tools, a resolver declares those that it lists
+        request, tool_resolver = self._request(prompt, settings)
+        resolver = tool_resolver if resolver_option is None else _replace_resolver(tool_resolver, resolver_option)
         setup = RunSetup(
             request,
-            _resolving(resolver, request, options),
+            _bind_resolver(resolver, request, options),
             auto_tools=options.auto_tools,
             limits=options.limits,
             running=options.running,
@@ -186,7 +195,7 @@ class Dialogue:
             cancel=options.cancel,
         )
         if options.output is not None:
-            setup = _formed(setup, upstream, options.output)
+            setup = _with_output(setup, upstream, options.output)
         if options.clearing is not None:
             upstream, setup = _with_clearing(upstream, setup, options.clearing)
         if options.traces is not None:
@@ -195,8 +204,8 @@ class Dialogue:
         cover_files(resolver, covered)
         return upstream, setup
 
-    def _upstream(self, settings: dict[str, Any]) -> Upstream:
-        """Give the line with what this call says of the server; what is learnt of models is the client's."""
+    def _upstream(self, settings: dict[str, Any]) -> ProviderConnection:
+        """Return the connection with the `capabilities` of this call. Observations about models stay the client's."""
         capabilities = settings.pop("capabilities", None)
         if capabilities is None:
             return self.upstream
@@ -207,7 +216,7 @@ class Dialogue:
         return request_of(prompt, **{**settings, "model": self._model(settings)})
 
     def _model(self, settings: dict[str, Any]) -> str | None:
-        """Take the model that a call names, or the client's."""
+        """Return the model that a call names, else the client's. Raise InvalidField if there is none."""
         model: str | None = settings.get("model") or self.model
         if model is None and not traits_of(self.provider.dialect).names_model_in_path:
             raise InvalidField(
@@ -216,18 +225,18 @@ class Dialogue:
         return model
 
 
-def _usual_transport() -> Transport:
+def _default_transport() -> Transport:
     from toolwire.client.httpx import HttpxTransport  # noqa: PLC0415 - HTTP is loaded for the first client
 
     return HttpxTransport()
 
 
-def _taken(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _pop_options(settings: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: settings.pop(name) for name in names if name in settings}
 
 
-def _resolving(resolver: Any, request: Any, options: RunOptions) -> Any:
-    """Give what runs the calls: bound to the tools that are declared and to the context, and approved."""
+def _bind_resolver(resolver: Any, request: Any, options: RunOptions) -> Any:
+    """Return the resolver of the calls, bound to the declared tools and the context, and with approval."""
     ask = options.approve
     if hasattr(resolver, "available_tools"):
         from toolwire.resolvers.session import Session, prepare  # noqa: PLC0415 - only where there is a resolver
@@ -240,39 +249,39 @@ def _resolving(resolver: Any, request: Any, options: RunOptions) -> Any:
     return resolver
 
 
-def _instead_of(own: Any, given: Any) -> Any:
-    """Give what runs the calls instead of the tools themselves; a resolver has to have each of them."""
-    if own is not None and offers_tools(given):
-        known = [tool.name for tool in tools_of(given)]
-        if lacking := [tool.name for tool in tools_of(own) if tool.name not in known]:
+def _replace_resolver(tool_resolver: Any, resolver: Any) -> Any:
+    """Return the resolver that replaces the tools' own. Raise InvalidField if it lacks one of them."""
+    if tool_resolver is not None and offers_tools(resolver):
+        known = [tool.name for tool in tools_of(resolver)]
+        if lacking := [tool.name for tool in tools_of(tool_resolver) if tool.name not in known]:
             detail = f"does not have {lacking[0]!r}, which can be run; pass them together: tools=[..., resolver]"
             raise InvalidField("resolver", detail, path="settings")
-    return given
+    return resolver
 
 
-def _formed(setup: RunSetup, upstream: Upstream, output: Any) -> RunSetup:
-    """Give the turn with the form that its answer must have."""
-    from toolwire.client.structured import AnswerForm  # noqa: PLC0415 - only where a form is wanted
+def _with_output(setup: RunSetup, upstream: ProviderConnection, output: Any) -> RunSetup:
+    """Return the setup with the plan for the form of its answer."""
+    from toolwire.client.structured import OutputPlan  # noqa: PLC0415 - only where a form is wanted
 
     if setup.terminal_tool is not None:
         raise InvalidField("terminal_tool", "cannot be used with `output`: the answer ends the run")
-    return replace(setup, form=AnswerForm.of(output, upstream.provider, setup.request), terminal_tool=ANSWER)
+    return replace(setup, output_plan=OutputPlan.of(output, upstream.provider, setup.request), terminal_tool=ANSWER)
 
 
-def _with_clearing(upstream: Upstream, setup: RunSetup, clearing: Any) -> tuple[Upstream, RunSetup]:
-    """Have old results cleared: by the provider where it can, else by the run; `True` is the usual way."""
+def _with_clearing(upstream: ProviderConnection, setup: RunSetup, clearing: Any) -> tuple[ProviderConnection, RunSetup]:
+    """Set up the clearing of old results, by the provider if it can. `True` is the default policy."""
     policy = Clearing() if clearing is True else clearing
     if not isinstance(policy, Clearing):
         raise InvalidField("clearing", "must be a Clearing, or True for the default one")
-    provider, window = upstream.provider, window_of(setup.request.model)
-    own = native(policy, provider.dialect, window) if provider.capabilities.clearing else None
-    if own is None:
+    provider, window = upstream.provider, context_window(setup.request.model)
+    native_settings = native_clearing(policy, provider.dialect, window) if provider.capabilities.clearing else None
+    if native_settings is None:
         return upstream, replace(setup, clearing=ConversationClearing(policy))
-    provider = provider.with_options(headers=own.beside(provider.headers))
-    return replace(upstream, provider=provider, extra={**own.body, **upstream.extra}), setup
+    provider = provider.with_options(headers=native_settings.merge_headers(provider.headers))
+    return replace(upstream, provider=provider, extra={**native_settings.body, **upstream.extra}), setup
 
 
-def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
+def _recording(setup: RunSetup, upstream: ProviderConnection, traces: Any) -> Any:
     from toolwire.client.tracing import Recording  # noqa: PLC0415 - only where calls are recorded
     from toolwire.traces.trace import Scope  # noqa: PLC0415 - the same
 
@@ -280,87 +289,90 @@ def _recording(setup: RunSetup, upstream: Upstream, traces: Any) -> Any:
 
 
 def _conversation(
-    upstream: Upstream, setup: RunSetup, on_event: OnEvent | None, on_end: OnEnd | None, *, last: bool
+    upstream: ProviderConnection, setup: RunSetup, on_event: OnEvent | None, on_end: OnEnd | None, *, last: bool
 ) -> Work[Done]:
-    """Give the steps of a conversation; an error before any answer is told where nobody else is asked."""
-    if callable(know := getattr(on_event, "know", None)):
-        know(RunSecrets(setup.resolve, [upstream.provider.key]))
+    """Return the steps of a conversation. If another provider is left, an error before any answer is not reported."""
+    if callable(set_secrets := getattr(on_event, "know", None)):
+        set_secrets(RunSecrets(setup.resolve, [upstream.provider.key]))
     if last:
-        return conversing(upstream, setup, on_event, on_end)
-    tell = None if on_event is None else lambda event: None if _failed(event) else on_event(event)
-    return handle_emits(conversing(upstream, setup, tell, on_end), _emit_unless_failed)
+        return conversation_steps(upstream, setup, on_event, on_end)
+    report = None if on_event is None else lambda event: None if _failed_early(event) else on_event(event)
+    return handle_emits(conversation_steps(upstream, setup, report, on_end), _emit_unless_failed)
 
 
-def _failed(event: Any) -> bool:
-    """Whether a run ended before it had any answer, be it a thought."""
+def _failed_early(event: Any) -> bool:
+    """Return True if a run ended with an error before any part of an answer, thinking included."""
     if not isinstance(event, Done) or event.error is None:
         return False
     return not event.messages and not event.message.parts
 
 
-def _showing(on_chunk: OnChunk, event: Any) -> Work[None]:
-    shown = _shown(event)
-    if shown is not None:
-        yield Ask(on_chunk, (shown,))
+def _show_chunk(on_chunk: OnChunk, event: Any) -> Work[None]:
+    item = _stream_item(event)
+    if item is not None:
+        yield Ask(on_chunk, (item,))
     yield Emit(event)
 
 
 def _emit_unless_failed(event: Any) -> Work[None]:
-    if not _failed(event):
+    if not _failed_early(event):
         yield Emit(event)
 
 
-def _answered(upstream: Upstream, request: Request) -> Work[Response]:
-    """Send a request, and give its answer; an error of the provider is raised."""
+def _answer_steps(upstream: ProviderConnection, request: Request) -> Work[Response]:
+    """Send a request and return its answer. Raise ProviderError if the provider fails."""
     choice = request.tool_choice
     if choice is not None and choice.mode == "required" and not upstream.provider.capabilities.tool_choice:
-        return (yield from _insisting(upstream, request))
-    outcome = yield from _apart(upstream, request, Sent())
+        return (yield from _ask_until_called(upstream, request))
+    outcome = yield from _single_exchange(upstream, request, ExchangeState())
     if isinstance(outcome, Error):
         raise exception_of(outcome, upstream.provider.name)
     return outcome
 
 
-def _apart(upstream: Upstream, request: Request, sent: Sent) -> Work[Response | Error]:
-    """Send a request that no run of its own leads; if a tool does, it is a part of the run around it."""
-    above = Account.of_the_run_around()
-    stop = None if above is None else above.clock.stop
-    outcome = yield from exchanging(upstream.apart(), request, sent, stop)
-    if above is not None and isinstance(outcome, Response):
-        above.add(outcome.usage, cost(outcome.usage, request.model))
+def _single_exchange(upstream: ProviderConnection, request: Request, state: ExchangeState) -> Work[Response | Error]:
+    """Send a request outside of a run. If a tool of a run sends it, its usage counts for that run."""
+    parent = Account.current()
+    stop = None if parent is None else parent.clock.stop
+    outcome = yield from exchange_steps(upstream.for_conversation(), request, state, stop)
+    if parent is not None and isinstance(outcome, Response):
+        parent.add(outcome.usage, cost(outcome.usage, request.model))
     return outcome
 
 
-def _streamed(upstream: Upstream, request: Request) -> Work[Response]:
-    """Send a request, and emit the events of its answer; an error is raised before the first, and is one after it."""
-    sent, ends = Sent(), list[MessageEnd]()
-    given = failed = False
+def _stream_steps(upstream: ProviderConnection, request: Request) -> Work[Response]:
+    """Send a request and emit the events of its answer.
+
+    An error is raised before the first event, and emitted after it.
+    """
+    state, ends = ExchangeState(), list[MessageEnd]()
+    emitted = failed = False
 
     def pick(event: Event | Retrying) -> Event | None:
-        nonlocal given, failed
+        nonlocal emitted, failed
         if isinstance(event, Retrying):
             return None
         if type(event) is MessageEnd:
             ends.append(event)
             return None
-        given, failed = True, failed or type(event) is ErrorEnd
+        emitted, failed = True, failed or type(event) is ErrorEnd
         return event
 
-    outcome = yield from filter_emits(_apart(upstream, request, sent), pick)
+    outcome = yield from filter_emits(_single_exchange(upstream, request, state), pick)
     if isinstance(outcome, Error):
-        if not given:
+        if not emitted:
             raise exception_of(outcome, upstream.provider.name)
         if not failed:
             yield Emit(ErrorEnd(outcome))
         yield Emit(MessageEnd(complete=False))
-        return replace(sent.partial or Response(), losses=sent.losses)
+        return replace(state.partial or Response(), losses=state.losses)
     yield Emit(ends[-1] if ends else MessageEnd())
     return outcome
 
 
-def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
-    """Ask until a tool is called that has to be, as often as a loop does; nothing is run."""
-    done = yield from conversing(upstream, RunSetup(request, auto_tools=False))
+def _ask_until_called(upstream: ProviderConnection, request: Any) -> Work[Response]:
+    """Ask until a required tool is called, as often as the loop does. No tool runs."""
+    done = yield from conversation_steps(upstream, RunSetup(request, auto_tools=False))
     if done.error is not None:
         raise exception_of(done.error, upstream.provider.name)
     if done.response is None or done.ending == "error":
@@ -369,57 +381,57 @@ def _insisting(upstream: Upstream, request: Any) -> Work[Response]:
 
 
 class ConversationStream(Generic[T_co]):
-    """A conversation that is shown while it happens: what the streams of both faces have in common.
+    """A conversation that is shown while it runs: the common base of the sync and the async stream.
 
-    A face says how it drives steps that emit. `close` ends the client, where that ends with the stream.
+    A subclass defines how emitting steps are driven. `close` closes the client, if it belongs to the stream.
     """
 
     _drive: ClassVar[Any]
 
     def __init__(
-        self, client: Dialogue, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], object] | None = None
+        self, client: BaseClient, prompt: Prompt, settings: Mapping[str, Any], close: Callable[[], object] | None = None
     ) -> None:
-        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+        # The steps refer to this list and not to the stream, so that an unused stream is collected and ends.
         self._ends: list[Done[T_co]] = []
-        steps = filter_emits(client.leading(prompt, settings, self._ends.append, stream=True), _shown)
-        self._items = self._drive(steps if close is None else _closing(steps, close))
+        steps = filter_emits(client.run_steps(prompt, settings, self._ends.append, stream=True), _stream_item)
+        self._items = self._drive(steps if close is None else _close_after(steps, close))
 
     @property
     def done(self) -> Done[T_co] | None:
-        """The end, once there is one."""
+        """The end of the conversation, or None before that."""
         return self._ends[-1] if self._ends else None
 
     @property
     def response(self) -> Response | None:
-        """The last answer of the model, once the stream has ended."""
+        """The model's last answer, after the stream has ended."""
         return self.done.response if self.done is not None else None
 
 
 class AnswerStream:
-    """One answer while it comes: what the event streams of both faces have in common."""
+    """One answer while it arrives: the common base of the sync and the async event stream."""
 
     _drive: ClassVar[Any]
 
-    def __init__(self, client: Dialogue, request: Request) -> None:
-        # The steps hold this list, and not the stream: so a stream that is dropped ends.
+    def __init__(self, client: BaseClient, request: Request) -> None:
+        # The steps refer to this list and not to the stream, so that an unused stream is collected and ends.
         self._answers: list[Response] = []
         self._held: list[Event] = []
-        self._items: Any = self._drive(_keeping(client.sending(request, stream=True), self._answers.append))
+        self._items: Any = self._drive(_pass_result(client.send_steps(request, stream=True), self._answers.append))
 
     @property
     def response(self) -> Response | None:
-        """The answer, once it has ended; of one that broke off, what had come."""
+        """The answer, after it has ended; if it broke off, the part that arrived."""
         return self._answers[-1] if self._answers else None
 
 
-def _keeping(steps: Work[T], keep: Callable[[T], None]) -> Work[T]:
+def _pass_result(steps: Work[T], store: Callable[[T], None]) -> Work[T]:
     value = yield from steps
-    keep(value)
+    store(value)
     return value
 
 
-def _closing(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
-    """Do the steps, and close at their end, whatever it is."""
+def _close_after(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
+    """Do the steps, and call `close` when they end, for any reason."""
     try:
         done = yield from steps
     except GeneratorExit:
@@ -431,13 +443,13 @@ def _closing(steps: Work[Done], close: Callable[[], object]) -> Work[Done]:
     return done
 
 
-def _shown(event: Any) -> StreamItem | None:
-    """Give what an event shows: words, a call that is complete, a result, the end."""
-    if type(event) in _SHOWN_AS_IT_IS:
+def _stream_item(event: Any) -> StreamItem | None:
+    """Return what a stream yields for an event: text, a complete call, a result, the end; None for all others."""
+    if type(event) in _YIELDED:
         return event  # type: ignore[no-any-return]
     if type(event) is CallEnd and event.call.runs and event.call.name != ANSWER:
         return event.call
     return None
 
 
-_SHOWN_AS_IT_IS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})
+_YIELDED = frozenset({TextDelta, ThinkingDelta, RefusalDelta, ToolResult, Done})

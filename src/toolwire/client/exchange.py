@@ -1,17 +1,16 @@
-"""One exchange with a provider, as steps for sync and async code: a request out, a response or an error back.
+"""One exchange with a provider, as steps for sync and async code: send a request, return a response or an error.
 
 Rules of this file:
-- It is tried again only before anything of an answer was given, only for errors that pass, and never more
-  often than said. `Retry-After` counts, up to a limit.
-- A stream is read by its decoder; an error inside of it is an error as well. What had come of an answer that
-  broke off is kept, beside its error.
-- A model that writes its calls into its text is told of its tools there from then on, in the same conversation,
-  unless its thoughts are bound to its tools; one whose provider names a format is read in it. A block that the
-  model was given is a quotation, and no call.
-- Thoughts that a server refuses, for they are bound to something else, are left out, and the request is sent again at
-  once.
-- An answer has a bound: one that goes on and on is given up, and not asked for again.
-- A key goes into one header and nowhere else. Whatever ends an exchange, its connection is let go of.
+- A request is retried only if no part of an answer was emitted yet, only for temporary errors, and at most as often as
+  configured. `Retry-After` is obeyed up to a limit.
+- A stream is parsed by its dialect's decoder; an error inside it is an error as well. The partial answer of a broken
+  stream is stored beside its error.
+- If a model writes its calls into its text, later requests of the same conversation describe the tools as text, unless
+  the model's thinking is bound to its tools. If the provider sets a `format`, the text is parsed in that format. A
+  block that also occurs in the input is a quotation, and not a call.
+- If a server rejects thinking blocks of another origin, they are removed, and the request is sent again at once.
+- An answer has a size limit. A longer one is aborted, and not retried.
+- The key goes into one header and nowhere else. The connection is released whatever ends the exchange.
 """
 
 import asyncio
@@ -71,9 +70,9 @@ from toolwire.wire.transport import Bounds, HttpRequest, HttpResponse, Stop, Tim
 
 logger: logging.Logger = logging.getLogger("toolwire")
 _SHOWN_LOSSES = 5
-_OK, _FIRST_ELSE, _FIRST_ERROR = 200, 300, 400
+_OK, _FIRST_OTHER, _FIRST_ERROR = 200, 300, 400
 _LONGEST_WAIT = 60.0
-_BODY_OF_ERROR = 1024 * 1024
+_ERROR_BODY_BYTES = 1024 * 1024
 _KINDS: dict[str, ErrorKind] = {
     "timeout": "timeout",
     "connect": "server",
@@ -82,17 +81,17 @@ _KINDS: dict[str, ErrorKind] = {
     "cancelled": "unknown",
     "too_long": "server",
 }
-# No tokenizer packs more characters into a token than this, but for long runs of blanks: a count that is too low.
-_CHARACTERS_OF_A_TOKEN = 8
-_SAID_OF_AN_ERROR = ("message", "type", "code", "param", "request_id", "opaque")
-_LOOKED_AT, _EXCERPT = 4096, 100
-_BLOCKED = "promptFeedback"
-_WORDS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
-_AROUND = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
+# No tokenizer packs more characters into a token, except long runs of blanks, for which the estimate is too low.
+_CHARACTERS_PER_TOKEN = 8
+_ERROR_FIELDS = ("message", "type", "code", "param", "request_id", "opaque")
+_INSPECTED, _EXCERPT = 4096, 100
+_BLOCKED_FIELD = "promptFeedback"
+_DELTAS = frozenset({TextDelta, ThinkingDelta, RefusalDelta, CallDelta})
+_SURROUNDING = (MessageStart, MessageDelta, UsageDelta, OpaqueDelta, ChoiceEnd, ErrorEnd, MessageEnd)
 
 
 class Retries(Struct, frozen=True):
-    """How often a request is tried in all, and how long the pauses are: `base` seconds, doubled each time."""
+    """The number of attempts of a request, and the pauses: `base` seconds, doubled each time, at most `longest`."""
 
     attempts: int = 3
     base: float = 0.5
@@ -100,20 +99,22 @@ class Retries(Struct, frozen=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A request failed with this error, and is sent again in so many seconds; `on_event` gets this."""
+    """A request failed with `error`, and is sent again in `seconds`. `on_event` receives this."""
 
     error: Error
     seconds: float
 
 
-class Upstream(Struct):
-    """A provider, and how it is reached; `now` is a clock, and `jitter` gives a number from 0 to 1.
+class ProviderConnection(Struct):
+    """A provider and how it is reached. `now` is a clock, and `jitter` returns a number from 0 to 1.
 
-    With `fallback`, calls are read in the text of a model that should not have to write them there; `in_text`
-    are the models that did in this conversation, and `readers` the forms that are read besides the protocol. `unread`
-    are the thoughts that the server refused to read again in this conversation.
-    `extra` is in each body, where the request itself says nothing. `warned` are the sets of losses that were logged,
-    and `warns` says whether they are: who shows them need not.
+    - `fallback`: also parse calls in the text of a model that has native calls.
+    - `text_call_models`: the models that wrote calls into their text in this conversation.
+    - `readers`: the forms of such calls that are parsed besides the protocol.
+    - `rejected_thoughts`: the thinking blocks that the server rejected in this conversation.
+    - `extra`: fields of each body, unless the request sets them.
+    - `logged_losses`: the sets of losses that were logged. With `warn_losses` false, losses are not logged, because the
+      caller shows them.
     """
 
     provider: Provider
@@ -126,131 +127,135 @@ class Upstream(Struct):
     jitter: Callable[[], float] = random.random
     fallback: bool = True
     readers: tuple[str, ...] = ()
-    in_text: set[str | None] = set()
-    unread: set[str] = set()
-    warned: set[frozenset[tuple[str, ...]]] = set()
-    warns: bool = True
+    text_call_models: set[str | None] = set()
+    rejected_thoughts: set[str] = set()
+    logged_losses: set[frozenset[tuple[str, ...]]] = set()
+    warn_losses: bool = True
     extra: dict[str, Any] = {}
 
-    def apart(self) -> Self:
-        """Give it for one conversation: what that shows of a model and its thoughts is that conversation's alone."""
-        return replace(self, in_text=set(), unread=set())
+    def for_conversation(self) -> Self:
+        """Return a copy with fresh per-conversation state (`text_call_models`, `rejected_thoughts`)."""
+        return replace(self, text_call_models=set(), rejected_thoughts=set())
 
 
-class Sent(Struct):
-    """What an exchange was so far: its body as it went out, what that could not say, and what came of its answer.
+class ExchangeState(Struct):
+    """The progress of an exchange: the body as it was sent, its losses, and the state of the answer.
 
-    `digest` is fed with the bytes of the answer, where somebody wants to know them again. `tokens` and `cost` are what
-    may still be used; `over` says that an answer was given up because it used more. `given` are texts that the model
-    was given before, and that the request does not repeat.
+    - `digest` is fed with the bytes of the answer, if it is set.
+    - `tokens` and `cost` are what the answer may still use; `over_budget` is the reason if it used more.
+    - `earlier_texts` are texts that the model received before and that the request does not repeat.
     """
 
     body: bytes | None = None
     losses: tuple[Loss, ...] = ()
     attempts: int = 0
     status: int | None = None
-    heard: Accumulator | None = None
+    accumulator: Accumulator | None = None
     digest: Any = None
     tokens: int | None = None
     cost: float | None = None
-    given: Iterable[str] = ()
-    over: str = ""
+    earlier_texts: Iterable[str] = ()
+    over_budget: str = ""
 
     @property
     def partial(self) -> Response | None:
-        """What had come of an answer that is given as it comes."""
-        response = self.heard.response if self.heard is not None else None
+        """The part of a streamed answer that has arrived, or None."""
+        response = self.accumulator.response if self.accumulator is not None else None
         return response if response is not None and response.choices else None
 
 
-def exchanging(
-    upstream: Upstream, request: Request, sent: Sent | None = None, stop: Stop | None = None
+def exchange_steps(
+    upstream: ProviderConnection, request: Request, state: ExchangeState | None = None, stop: Stop | None = None
 ) -> Work[Response | Error]:
-    """Send a request, again where that may help, and give what came of it; a stream's events are emitted."""
-    sent = Sent() if sent is None else sent
+    """Send a request, with retries, and return its response or error. The events of a stream are emitted."""
+    state = ExchangeState() if state is None else state
     if upstream.provider.lacks_key():
         return _no_key(upstream.provider)
-    upstream = _wording(upstream, request, sent.given)
-    http_request = _prepared(upstream, request, sent)
+    upstream = _with_text_format(upstream, request, state.earlier_texts)
+    http_request = _prepare(upstream, request, state)
     deadline = None if upstream.timeouts.total is None else upstream.now() + upstream.timeouts.total
     while True:
-        sent.attempts += 1
-        outcome, pause = yield from _once(upstream, request, http_request, sent, deadline, stop)
-        if type(outcome) is Error and _refuses_thoughts(upstream, request, outcome):
-            http_request = _prepared(upstream, request, sent)
+        state.attempts += 1
+        outcome, pause = yield from _attempt(upstream, request, http_request, state, deadline, stop)
+        if type(outcome) is Error and _rejects_new_thoughts(upstream, request, outcome):
+            http_request = _prepare(upstream, request, state)
             yield Emit(Retrying(outcome, 0.0))
             continue
-        if type(outcome) is not Error or pause is None or sent.attempts >= upstream.retries.attempts:
-            return outcome if isinstance(outcome, Error) else _noted(upstream, request, sent.losses, outcome)
-        seconds = _pause(upstream, sent.attempts, pause)
+        if type(outcome) is not Error or pause is None or state.attempts >= upstream.retries.attempts:
+            return outcome if isinstance(outcome, Error) else _finish_response(upstream, request, state.losses, outcome)
+        seconds = _pause(upstream, state.attempts, pause)
         if deadline is not None and upstream.now() + seconds >= deadline:
             return outcome
         yield Emit(Retrying(outcome, seconds))
-        yield Ask(_rest, (seconds, stop), awaited=_arest)
+        yield Ask(_sleep, (seconds, stop), awaited=_asleep)
         if stop is not None and stop.is_set():
             return outcome
 
 
-def _prepared(upstream: Upstream, request: Request, sent: Sent) -> HttpRequest:
+def _prepare(upstream: ProviderConnection, request: Request, state: ExchangeState) -> HttpRequest:
     encoded = _encoded(upstream, request)
     _warn(upstream, request, encoded.losses)
     http_request = http_request_of(upstream.provider, encoded)
-    sent.body, sent.losses = http_request.body, encoded.losses
+    state.body, state.losses = http_request.body, encoded.losses
     return http_request
 
 
-def _refuses_thoughts(upstream: Upstream, request: Request, error: Error) -> bool:
-    """Whether a server refuses thoughts that it has not refused yet: they are not sent again in this conversation."""
-    refused = refused_thoughts(request, error, upstream.provider.dialect) - upstream.unread
-    upstream.unread.update(refused)
+def _rejects_new_thoughts(upstream: ProviderConnection, request: Request, error: Error) -> bool:
+    """Return True if the server rejected thinking blocks that it had not rejected before; they are not sent again."""
+    refused = refused_thoughts(request, error, upstream.provider.dialect) - upstream.rejected_thoughts
+    upstream.rejected_thoughts.update(refused)
     return bool(refused)
 
 
 def _no_key(provider: Provider) -> Error:
-    """Refuse to ask without a key, before anything is sent."""
+    """Return the error for a provider without a key; nothing is sent."""
     where = f"set {' or '.join(provider.env)}, or pass api_key"
-    return Error("authentication", f"there is no key: {where} (api_key='' where the server wants none)", code="no_key")
+    return Error("authentication", f"there is no key: {where} (api_key='' if the server needs none)", code="no_key")
 
 
-def _noted(upstream: Upstream, request: Request, losses: tuple[Loss, ...], response: Response) -> Response:
-    """Note what the answer shows of its model, and in it what its request could not say."""
+def _finish_response(
+    upstream: ProviderConnection, request: Request, losses: tuple[Loss, ...], response: Response
+) -> Response:
+    """Note if the model wrote calls into its text, and return the response with the losses of its request."""
     if calls_in_text(response.message) and not family_of(request.model).thoughts_bound:
-        upstream.in_text.add(request.model)
+        upstream.text_call_models.add(request.model)
     return replace(response, losses=losses) if losses else response
 
 
-def _warn(upstream: Upstream, request: Request, losses: Sequence[Loss]) -> None:
-    """Log what the provider is not told and the model would have minded, once for what is lost in the same way.
+def _warn(upstream: ProviderConnection, request: Request, losses: Sequence[Loss]) -> None:
+    """Log the semantic losses of a request, once for each set of equal losses.
 
-    A rule of a schema is left out: it holds all the same, for arguments are validated before a tool runs.
+    Rules of a schema are left out: they apply all the same, because arguments are validated before a tool runs.
     """
-    lost = [loss for loss in losses if loss.severity == "semantic" and not loss.concept.startswith("schema_")]
-    kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in lost)
-    if not kinds or not upstream.warns or kinds in upstream.warned:
+    semantic = [loss for loss in losses if loss.severity == "semantic" and not loss.concept.startswith("schema_")]
+    kinds = frozenset((loss.concept, loss.action, loss.detail) for loss in semantic)
+    if not kinds or not upstream.warn_losses or kinds in upstream.logged_losses:
         return
-    upstream.warned.add(kinds)
-    said = "; ".join(map(str, lost[:_SHOWN_LOSSES])) + ("; ..." if len(lost) > _SHOWN_LOSSES else "")
-    logger.warning("%s/%s is not told: %s", upstream.provider.name, request.model, said)
+    upstream.logged_losses.add(kinds)
+    text = "; ".join(map(str, semantic[:_SHOWN_LOSSES])) + ("; ..." if len(semantic) > _SHOWN_LOSSES else "")
+    logger.warning("%s/%s: losses of the request: %s", upstream.provider.name, request.model, text)
 
 
-def _wording(upstream: Upstream, request: Request, given: Iterable[str]) -> Upstream:
-    """Say how the model is told of its tools, and how it is read."""
+def _with_text_format(
+    upstream: ProviderConnection, request: Request, earlier_texts: Iterable[str]
+) -> ProviderConnection:
+    """Return `upstream` with the dialect that describes the tools to the model and parses calls in its text."""
     tools = [tool for tool in request.tools if type(tool) is Tool]
-    native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.in_text
-    form = upstream.provider.format if tools else ""
-    if native and not form and not upstream.provider.completions and not (upstream.fallback and tools):
+    native = upstream.provider.capabilities.native_tool_calls and request.model not in upstream.text_call_models
+    format_name = upstream.provider.format if tools else ""
+    if native and not format_name and not upstream.provider.completions and not (upstream.fallback and tools):
         return upstream
-    said: Any = {"given": chain(given, texts_given(request)), "earlier": call_ids(request)}
+    options: Any = {"given": chain(earlier_texts, texts_given(request)), "earlier": call_ids(request)}
     if upstream.provider.completions:
-        return replace(upstream, dialect=raw_completions(upstream.provider, tools, **said))
-    said |= {"format": form or "tagged", "readers": upstream.readers, "native": native}
-    return replace(upstream, dialect=over(upstream.dialect, tools, **said))
+        return replace(upstream, dialect=raw_completions(upstream.provider, tools, **options))
+    options |= {"format": format_name or "tagged", "readers": upstream.readers, "native": native}
+    return replace(upstream, dialect=over(upstream.dialect, tools, **options))
 
 
-def _encoded(upstream: Upstream, request: Request) -> Encoded:
-    request, unread = without_thoughts(request, upstream.unread, upstream.provider.dialect)
+def _encoded(upstream: ProviderConnection, request: Request) -> Encoded:
+    request, dropped = without_thoughts(request, upstream.rejected_thoughts, upstream.provider.dialect)
     request, losses = adapted(request, upstream.provider)
-    losses = (*unread, *losses)
+    losses = (*dropped, *losses)
     encoded: Encoded = upstream.dialect.encode_request(request, **quirks_for(request, upstream.provider))
     encoded = replace(encoded, losses=(*losses, *encoded.losses)) if losses else encoded
     for loss in encoded.losses:
@@ -260,111 +265,113 @@ def _encoded(upstream: Upstream, request: Request) -> Encoded:
     return replace(encoded, body={**extra, **encoded.body}) if extra else encoded
 
 
-def _rest(seconds: float, stop: Stop | None) -> None:
+def _sleep(seconds: float, stop: Stop | None) -> None:
     stopped = threading.Event()
     with contextlib.nullcontext() if stop is None else stop.telling(stopped.set):
         stopped.wait(seconds)
 
 
-async def _arest(seconds: float, stop: Stop | None) -> None:
+async def _asleep(seconds: float, stop: Stop | None) -> None:
     with stop_future(stop) as stopped:
         await asyncio.wait([stopped], timeout=seconds)
 
 
-def _pause(upstream: Upstream, attempt: int, asked: float) -> float:
-    """Give the seconds to wait: what the server asked for, else longer each time, not all clients at once."""
+def _pause(upstream: ProviderConnection, attempt: int, asked: float) -> float:
+    """Return the seconds to wait: what the server asked for, else a growing time with jitter."""
     grown = upstream.retries.base * 2 ** (attempt - 1) * (0.5 + upstream.jitter() / 2)
     return min(asked if asked > 0 else grown, upstream.retries.longest)
 
 
-_Once = tuple[Response | Error, float | None]
+_AttemptResult = tuple[Response | Error, float | None]
 
 
-def _once(
-    upstream: Upstream,
+def _attempt(
+    upstream: ProviderConnection,
     request: Request,
     http_request: HttpRequest,
-    sent: Sent,
+    state: ExchangeState,
     deadline: float | None,
     stop: Stop | None,
-) -> Work[_Once]:
-    """Try once; the seconds beside an error say that it may be tried again."""
-    sent.status, sent.heard = None, None
+) -> Work[_AttemptResult]:
+    """Try once. The seconds beside an error mean that a retry is worthwhile."""
+    state.status, state.accumulator = None, None
     timeouts = upstream.timeouts
     if deadline is not None:
         timeouts = replace(timeouts, total=max(0.0, deadline - upstream.now()))
     try:
-        answer = yield _asked(upstream.transport, "send", http_request, timeouts, stop)
+        answer = yield _call_transport(upstream.transport, "send", http_request, timeouts, stop)
     except TransportError as problem:
-        return _failed(problem)
-    sent.status = answer.status
+        return _failed_attempt(problem)
+    state.status = answer.status
     try:
-        once = yield from _read_answer(upstream, request, answer, sent, deadline)
+        result = yield from _read_answer(upstream, request, answer, state, deadline)
     except GeneratorExit:
         raise
     except BaseException:
-        yield _asked(answer, "close")
+        yield _call_transport(answer, "close")
         raise
-    if type(once[0]) is Response:
-        yield _asked(answer, "finish")
+    if type(result[0]) is Response:
+        yield _call_transport(answer, "finish")
     else:
-        yield _asked(answer, "close")
-    return once
+        yield _call_transport(answer, "close")
+    return result
 
 
-def _asked(holder: Any, name: str, *arguments: Any) -> Ask:
-    """Ask a transport or its answer; one of sync code alone, or that needs no closing, lacks some of the names."""
+def _call_transport(holder: Any, name: str, *arguments: Any) -> Ask:
+    """Call a method of a transport or its response. A sync-only transport, or one that needs no closing, lacks some."""
     return Ask(getattr(holder, name, lambda: None), arguments, awaited=getattr(holder, f"a{name}", None))
 
 
 def _read_answer(
-    upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
-) -> Work[_Once]:
+    upstream: ProviderConnection, request: Request, answer: HttpResponse, state: ExchangeState, deadline: float | None
+) -> Work[_AttemptResult]:
     data = b""
     try:
-        if not _OK <= answer.status < _FIRST_ELSE:
+        if not _OK <= answer.status < _FIRST_OTHER:
             return (yield from _read_error(upstream, answer))
         if request.stream:
-            return (yield from _read_stream(upstream, request, answer, sent, deadline))
+            return (yield from _read_stream(upstream, request, answer, state, deadline))
         data = yield from _read(upstream, answer, upstream.bounds.bytes, deadline)
-        if sent.digest is not None:
-            sent.digest.update(data)
+        if state.digest is not None:
+            state.digest.update(data)
         body = read_body(data)
         response = Settling(request).response(upstream.dialect.decode_response(body))
-        return _error_in(upstream, response, body, answer, sent) or (response, None)
+        return _error_in(upstream, response, body, answer, state) or (response, None)
     except TransportError as problem:
-        return _failed(problem)
+        return _failed_attempt(problem)
     except InvalidBody as problem:
-        message = f"the answer is not a JSON object: {problem}{_elsewhere(upstream, data, answer)}"
+        message = f"the answer is not a JSON object: {problem}{_describe_body(upstream, data, answer)}"
         return _scrubbed(upstream, Error("server", message, answer.status)), None
 
 
-def _elsewhere(upstream: Upstream, data: bytes, answer: HttpResponse) -> str:
-    """Say what came in the place of an object, without the key, and why that may be."""
-    text = scrub(data[:_LOOKED_AT].decode(errors="replace"), (), [key_of(upstream.provider)])[:_EXCERPT].strip()
+def _describe_body(upstream: ProviderConnection, data: bytes, answer: HttpResponse) -> str:
+    """Return what arrived instead of a JSON object, without the key, and a likely reason."""
+    text = scrub(data[:_INSPECTED].decode(errors="replace"), (), [key_of(upstream.provider)])[:_EXCERPT].strip()
     if not text or text.startswith("{"):
         return ""
-    kind = answer.headers.get("content-type", "no type")
-    return f"; it is {text!r} ({kind[:_EXCERPT]}): does base_url lead to the API?"
+    content_type = answer.headers.get("content-type", "no type")
+    return f"; it is {text!r} ({content_type[:_EXCERPT]}): does base_url lead to the API?"
 
 
 def _error_in(
-    upstream: Upstream, response: Response, body: dict[str, Any], answer: HttpResponse, sent: Sent
-) -> _Once | None:
-    """Give the error that a server tells under a good status, in the place of an answer or beside what came of one.
+    upstream: ProviderConnection, response: Response, body: dict[str, Any], answer: HttpResponse, state: ExchangeState
+) -> _AttemptResult | None:
+    """Return the error that a server reports under a success status, instead of an answer or beside a partial one.
 
-    A body without an answer is one, but for that of a prompt that Gemini blocked.
+    A body without an answer is an error as well, except that of a prompt that Gemini blocked.
     """
-    said = body.get("error")
-    if (response.choices and (not said or response.finish_reason != "error")) or (not said and _BLOCKED in body):
+    reported = body.get("error")
+    if (response.choices and (not reported or response.finish_reason != "error")) or (
+        not reported and _BLOCKED_FIELD in body
+    ):
         return None
     if response.choices:
-        body, sent.heard = {"error": said}, Accumulator()
+        body, state.accumulator = {"error": reported}, Accumulator()
         for event in events_of(response):
-            sent.heard.feed(event)
+            state.accumulator.feed(event)
     error = upstream.dialect.decode_error(None, body, answer.headers)
-    if not said and error.kind == "unknown":
-        error = replace(error, kind="server", message=f"there is no answer in what came: {error.message}")
+    if not reported and error.kind == "unknown":
+        error = replace(error, kind="server", message=f"the body contains no answer: {error.message}")
     error = replace(error, request_id=error.request_id or _request_id(upstream, answer.headers))
     return _scrubbed(upstream, error), (error.retry_after or 0.0) if error.retryable else None
 
@@ -373,26 +380,26 @@ def _error_of(problem: TransportError) -> Error:
     return Error(_KINDS[problem.kind], str(problem), code=f"transport_{problem.kind}")
 
 
-def _failed(problem: TransportError) -> _Once:
+def _failed_attempt(problem: TransportError) -> _AttemptResult:
     error = _error_of(problem)
     return error, 0.0 if _may_pass(error) else None
 
 
 def _may_pass(error: Error) -> bool:
-    """Whether the same request may have another outcome; an answer without an end would only be longer."""
+    """Return True if a retry may succeed. An answer that was too long would be too long again."""
     return error.retryable and error.code != "transport_too_long"
 
 
-def _request_id(upstream: Upstream, headers: dict[str, str]) -> str | None:
-    """Give what a server calls a request, without the key, which it may repeat there as well."""
+def _request_id(upstream: ProviderConnection, headers: dict[str, str]) -> str | None:
+    """Return the server's id of a request, without the key, which a server may repeat there."""
     names = ("x-request-id", "request-id", "x-goog-request-id")
     request_id = next((headers[name] for name in names if name in headers), None)
     return None if request_id is None else scrub(request_id, (), [key_of(upstream.provider)])
 
 
-def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
+def _read(upstream: ProviderConnection, answer: HttpResponse, limit: int, deadline: float | None) -> Work[bytes]:
     data = bytearray()
-    while piece := (yield _asked(answer, "read")):
+    while piece := (yield _call_transport(answer, "read")):
         data += piece
         if len(data) > limit:
             raise TransportError("too_long", f"the answer has more than {limit} bytes")
@@ -401,20 +408,20 @@ def _read(upstream: Upstream, answer: HttpResponse, limit: int, deadline: float 
 
 
 def _read_beginning(answer: HttpResponse) -> Work[bytes]:
-    """Read the body of an error; of a long one, its beginning."""
+    """Return the body of an error; of a long one, its beginning."""
     data = bytearray()
-    while len(data) < _BODY_OF_ERROR and (piece := (yield _asked(answer, "read"))):
+    while len(data) < _ERROR_BODY_BYTES and (piece := (yield _call_transport(answer, "read"))):
         data += piece
-    return bytes(data[:_BODY_OF_ERROR])
+    return bytes(data[:_ERROR_BODY_BYTES])
 
 
-def _check_time(upstream: Upstream, deadline: float | None) -> None:
-    """Hold a transport to the time that does not do it by itself."""
+def _check_time(upstream: ProviderConnection, deadline: float | None) -> None:
+    """Raise TransportError after the deadline, for transports that do not enforce it."""
     if deadline is not None and upstream.now() > deadline:
         raise TransportError("timeout", f"the answer took longer than {upstream.timeouts.total:g} s")
 
 
-def _read_error(upstream: Upstream, answer: HttpResponse) -> Work[_Once]:
+def _read_error(upstream: ProviderConnection, answer: HttpResponse) -> Work[_AttemptResult]:
     data = yield from _read_beginning(answer)
     try:
         body: Any = read_body(data)
@@ -422,44 +429,46 @@ def _read_error(upstream: Upstream, answer: HttpResponse) -> Work[_Once]:
         body = data.decode(errors="replace")
     error = upstream.dialect.decode_error(answer.status, body, answer.headers)
     error = replace(error, status=answer.status, request_id=error.request_id or _request_id(upstream, answer.headers))
-    if _FIRST_ELSE <= answer.status < _FIRST_ERROR:
-        error = replace(error, message=f"redirected, and no redirect is followed: {error.message}".rstrip(": "))
+    if _FIRST_OTHER <= answer.status < _FIRST_ERROR:
+        error = replace(
+            error, message=f"the server redirected, and redirects are not followed: {error.message}".rstrip(": ")
+        )
     return _scrubbed(upstream, error), (error.retry_after or 0.0) if _is_passing(error, answer.headers) else None
 
 
 def _is_passing(error: Error, headers: dict[str, str]) -> bool:
-    """Whether a request is worth sending again: as the server says, else by the kind of its error."""
+    """Return True if a retry is worthwhile: the server's header decides, else the kind of the error."""
     # openai 3.52.0 and anthropic 2.11.0, `_should_retry`, 2026-11-26
-    said = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
-    return error.retryable if said is None else said
+    advice = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
+    return error.retryable if advice is None else advice
 
 
-def _scrubbed(upstream: Upstream, error: Error) -> Error:
-    """Take the key, which a server may repeat, out of an error."""
+def _scrubbed(upstream: ProviderConnection, error: Error) -> Error:
+    """Return an error without the key, which a server may repeat."""
     secrets = [key_of(upstream.provider)]
-    return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in _SAID_OF_AN_ERROR})
+    return replace(error, **{name: scrub(getattr(error, name), (), secrets) for name in _ERROR_FIELDS})
 
 
-class _Reading:
-    """A stream as it is read: what it told, and whether a reader has got anything of it.
+class _StreamReader:
+    """The state of a stream that is read: its events so far, and whether any were emitted.
 
-    What only surrounds an answer is held back until there is some of the answer itself, so that an error
-    before it can still be tried again.
+    Events that only surround an answer are held until the answer itself begins, so that an error before it can be
+    retried.
     """
 
-    def __init__(self, upstream: Upstream, request: Request) -> None:
-        self.upstream: Upstream = upstream
+    def __init__(self, upstream: ProviderConnection, request: Request) -> None:
+        self.upstream: ProviderConnection = upstream
         self.settling = Settling(request)
         self.model = request.model
         self.accumulator = Accumulator()
-        self.held: list[Any] = []
-        self.begun = False
+        self.held_events: list[Any] = []
+        self.has_emitted = False
         self.complete = False
         self.error: Error | None = None
         self.bytes = self.events = self.characters = 0
 
     def check(self, piece: bytes) -> None:
-        """Give up an answer that is longer than an answer may be."""
+        """Raise TransportError if the answer is longer than allowed."""
         self.bytes += len(piece)
         bounds = self.upstream.bounds
         if self.bytes > bounds.bytes:
@@ -467,74 +476,74 @@ class _Reading:
         if self.events > bounds.events:
             raise TransportError("too_long", f"the answer has more than {bounds.events} events")
 
-    def check_budget(self, sent: Sent) -> None:
-        """Give up an answer that has used all that was left, by its own count or by its length."""
-        if self.complete or (sent.tokens is None and sent.cost is None):
+    def check_budget(self, state: ExchangeState) -> None:
+        """Abort an answer that has used its whole budget, by its reported usage or by its length."""
+        if self.complete or (state.tokens is None and state.cost is None):
             return
-        told = self.accumulator.usage or Usage()
-        said = max(told["output_tokens"], self.characters // _CHARACTERS_OF_A_TOKEN)
-        used = replace(told, input_tokens=told["input_tokens"], output_tokens=said)
-        if sent.tokens is not None and used.total_tokens > sent.tokens:
-            sent.over = f"the answer has used more than the {max(0, sent.tokens)} tokens that were left"
-        elif sent.cost is not None and (cost(used, self.model) or 0.0) > sent.cost:
-            sent.over = f"the answer has used more than the {max(0.0, sent.cost):.4f} USD that were left"
-        if sent.over:
-            raise TransportError("cancelled", sent.over)
+        usage = self.accumulator.usage or Usage()
+        output = max(usage["output_tokens"], self.characters // _CHARACTERS_PER_TOKEN)
+        used = replace(usage, input_tokens=usage["input_tokens"], output_tokens=output)
+        if state.tokens is not None and used.total_tokens > state.tokens:
+            state.over_budget = f"the answer has used more than the {max(0, state.tokens)} tokens that were left"
+        elif state.cost is not None and (cost(used, self.model) or 0.0) > state.cost:
+            state.over_budget = f"the answer has used more than the {max(0.0, state.cost):.4f} USD that were left"
+        if state.over_budget:
+            raise TransportError("cancelled", state.over_budget)
 
-    def take(self, events: Iterable[Any]) -> Work[None]:
+    def feed(self, events: Iterable[Any]) -> Work[None]:
         for event in events:
             kind = type(event)
             if kind is ErrorEnd:
-                event = replace(event, error=_scrubbed(self.upstream, event.error))  # noqa: PLW2901 - less the key
+                event = replace(event, error=_scrubbed(self.upstream, event.error))  # noqa: PLW2901 - without the key
                 self.error = self.error or event.error
             elif kind is MessageEnd:
                 self.complete = event.complete
             elif kind is CallStart or kind is CallEnd:
-                event = self.settling.event(event)  # noqa: PLW2901 - as the conversation takes it
-            elif kind in _WORDS:
+                event = self.settling.event(event)  # noqa: PLW2901 - normalized for the conversation
+            elif kind in _DELTAS:
                 self.characters += len(event.fragment if kind is CallDelta else event.text)
             self.events += 1
             self.accumulator.feed(event)
-            if self.begun:
+            if self.has_emitted:
                 yield Emit(event)
                 continue
-            self.held.append(event)
-            if kind not in _AROUND:
-                self.begun = True
-                yield from self.give()
+            self.held_events.append(event)
+            if kind not in _SURROUNDING:
+                self.has_emitted = True
+                yield from self.release()
 
-    def give(self) -> Work[None]:
-        held, self.held = self.held, []
-        for event in held:
+    def release(self) -> Work[None]:
+        events, self.held_events = self.held_events, []
+        for event in events:
             yield Emit(event)
 
-    def broken(self) -> Error | None:
-        """Say what is wrong with the answer, if it is not whole."""
+    def failure(self) -> Error | None:
+        """Return the error of the answer, or None if it is complete."""
         reason = self.accumulator.response.finish_reason
         return self.error or ending(reason, complete=self.complete, failed=False)
 
 
 def _read_stream(
-    upstream: Upstream, request: Request, answer: HttpResponse, sent: Sent, deadline: float | None
-) -> Work[_Once]:
-    decoder, reading = upstream.dialect.decode_stream(), _Reading(upstream, request)
-    sent.heard = reading.accumulator
+    upstream: ProviderConnection, request: Request, answer: HttpResponse, state: ExchangeState, deadline: float | None
+) -> Work[_AttemptResult]:
+    decoder, reader = upstream.dialect.decode_stream(), _StreamReader(upstream, request)
+    state.accumulator = reader.accumulator
     try:
         piece = b"-"
         while piece and not decoder.over:
-            piece = yield _asked(answer, "read")
-            if sent.digest is not None:
-                sent.digest.update(piece)
-            reading.check(piece)
-            yield from reading.take(decoder.feed(piece) if piece else decoder.close())
+            piece = yield _call_transport(answer, "read")
+            if state.digest is not None:
+                state.digest.update(piece)
+            reader.check(piece)
+            yield from reader.feed(decoder.feed(piece) if piece else decoder.close())
             _check_time(upstream, deadline)
-            reading.check_budget(sent)
+            reader.check_budget(state)
     except TransportError as problem:
-        reading.error = _error_of(problem)
-        yield from reading.take(decoder.close())
-    error = reading.broken()
+        reader.error = _error_of(problem)
+        yield from reader.feed(decoder.close())
+    error = reader.failure()
     if error is None:
-        yield from reading.give()
-        return reading.accumulator.response, None
-    again = error.retry_after or 0.0 if _may_pass(error) and not reading.begun else None
-    return replace(error, request_id=error.request_id or _request_id(upstream, answer.headers)), again
+        yield from reader.release()
+        return reader.accumulator.response, None
+    retry_after = error.retry_after or 0.0 if _may_pass(error) and not reader.has_emitted else None
+    return replace(error, request_id=error.request_id or _request_id(upstream, answer.headers)), retry_after

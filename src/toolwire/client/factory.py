@@ -1,10 +1,10 @@
-"""Clients by the names that others give them: a provider, a model, or one of several that works.
+"""Clients by the names that other libraries use: a provider, a model, or a list of models to try.
 
 Rules of this file:
 - A name is a provider, a model of a provider (`anthropic/...`), or a model that the catalogue knows.
-- A model goes by its own name to its server, whatever alias was said.
-- Without a name, the environment says it, and else it is the catalogue's first provider with its default model.
-- `ollama` is asked in the format of OpenAI, as its users know it.
+- A server receives the model's own name, also for an alias.
+- Without a name, the environment decides, and else it is the catalogue's first provider with its default model.
+- `ollama` is used in OpenAI's format, which its users expect.
 """
 
 import os
@@ -22,7 +22,7 @@ _SERVED_BY = {"ollama": "ollama-v1"}
 
 
 class _AnyResponse(type(Response)):  # type: ignore[misc]
-    """Makes every `Response` an instance, and a `Response` of the few fields that others have."""
+    """Makes every `Response` an instance, and constructs a `Response` from the few fields that other libraries have."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, Response)
@@ -35,61 +35,68 @@ class _AnyResponse(type(Response)):  # type: ignore[misc]
         model: str = "",
         usage: Usage | Mapping[str, Any] | None = None,
     ) -> Response:
-        words = [] if content is None else [Text(content)]
-        message = Message("assistant", [*words, *tool_calls])
+        texts = [] if content is None else [Text(content)]
+        message = Message("assistant", [*texts, *tool_calls])
         return Response.of(message, finish_reason, model=model, usage=Usage.of(usage))
 
 
 class LLMResponse(Response, frozen=True, metaclass=_AnyResponse):
-    """A `Response` by another name: every `Response` is an instance of it."""
+    """A `Response` under another name: every `Response` is an instance of it."""
 
     @staticmethod
     def from_openai(body: dict[str, Any]) -> Response:
-        """Read a body of Chat Completions."""
+        """Return the response of a Chat Completions body."""
         return dialect("openai-chat").decode_response(body)
 
     @staticmethod
     def from_anthropic(body: dict[str, Any]) -> Response:
-        """Read a body of Messages."""
+        """Return the response of a Messages body."""
         return dialect("anthropic").decode_response(body)
 
 
 LLMProvider = Client
-"""`Client` by another name."""
+"""`Client` under another name."""
 
 
 class LLMFactory:
-    """Makes clients."""
+    """Creates clients."""
 
     @staticmethod
     def create(name: str | None = None, /, *, model: str | None = None, **options: Unpack[ClientOptions]) -> Client:
-        """Make a client of a provider and a model, or of those in the environment; `model=` names another model."""
-        provider, usual = _meant(name)
-        if model or not usual:
+        """Return a client for the provider or model `name`, or the one of the environment; `model` names another model.
+
+        Raise UnknownProvider if the name is unknown.
+        """
+        provider, default_model = _resolve_name(name)
+        if model or not default_model:
             return Client(provider, _model_of(model) if model else None, **options)
-        return Client(f"{provider}/{usual}", **options)
+        return Client(f"{provider}/{default_model}", **options)
 
     @staticmethod
     def create_with_fallback(names: Sequence[str], **options: Unpack[ClientOptions]) -> Client:
-        """Make a client that asks the next of these models when one fails before its answer has begun.
+        """Return a client that asks the next of these models when one fails before its answer has begun.
 
-        Options of the server hold for each of them; a key without an address holds for its own provider alone.
+        Options of the server apply to each of them. A key without an address applies to its own provider only.
         """
-        given: dict[str, Any] = dict(options)
-        of_server = {name: given.pop(name) for name in Provider.__struct_fields__ if name in given}
-        meant = [_meant(name) for name in names]
-        others = {name: of_server[name] for name in of_server if name != "api_key" or "base_url" in of_server}
+        client_options: dict[str, Any] = dict(options)
+        server_options = {
+            name: client_options.pop(name) for name in Provider.__struct_fields__ if name in client_options
+        }
+        targets = [_resolve_name(name) for name in names]
+        others = {
+            name: server_options[name] for name in server_options if name != "api_key" or "base_url" in server_options
+        }
         return Client(
             [
-                (f"{provider}/{model}" if model else provider, of_server if provider == meant[0][0] else others)
-                for provider, model in meant
+                (f"{provider}/{model}" if model else provider, server_options if provider == targets[0][0] else others)
+                for provider, model in targets
             ],
-            **given,
+            **client_options,
         )
 
 
-def _meant(name: str | None) -> tuple[str, str | None]:
-    """Say which provider and which model a name means."""
+def _resolve_name(name: str | None) -> tuple[str, str | None]:
+    """Return the provider and the model that a name means."""
     name = name or next(filter(None, map(os.environ.get, _ENVIRONMENT)), None) or catalogue.providers()[0].name
     provider, slash, model = name.partition("/")
     if named(name) is not None:
@@ -97,7 +104,7 @@ def _meant(name: str | None) -> tuple[str, str | None]:
         return _SERVED_BY.get(name, name), traits.default_model if traits is not None else None
     if slash and named(provider) is not None:
         return _SERVED_BY.get(provider, provider), _model_of(model, provider)
-    known = _known(name)
+    known = _find_model(name)
     owner = next((one for one in known.providers if one in PROVIDERS), None) if known is not None else None
     if owner is None:
         raise UnknownProvider(name)
@@ -105,13 +112,13 @@ def _meant(name: str | None) -> tuple[str, str | None]:
 
 
 def _model_of(name: str, provider: str | None = None) -> str:
-    """Give a model's own name for an alias; any other name goes out as it is."""
+    """Return a model's own name for an alias; return any other name unchanged."""
     known = catalogue.model(name)
     return known.name if known is not None and (provider is None or provider in known.providers) else name
 
 
-def _known(name: str) -> Any:
-    """Find a model by its name, an alias, or its name and one of its sizes: `llama3.1:70b`."""
+def _find_model(name: str) -> Any:
+    """Return the model of a name, an alias, or a name with one of its sizes: `llama3.1:70b`."""
     known = catalogue.model(name)
     stem, _, size = name.partition(":")
     if known is None and (family := catalogue.model(stem)) is not None and size.upper() in family.parameter_sizes:

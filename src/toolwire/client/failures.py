@@ -1,4 +1,4 @@
-"""What a provider's error is as an exception: typed, with its provider, status and request id."""
+"""A provider's errors as exceptions: typed, with the provider, the status and the request id."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from toolwire.types import Error
 
 
 class ProviderError(ToolwireError):
-    """A provider refused a request, or could not be reached; `error` says why."""
+    """A provider rejected a request, or could not be reached; `error` holds the details."""
 
     def __init__(self, error: Error, provider: str = "") -> None:
         self.error: Error = error
@@ -23,11 +23,11 @@ class ProviderError(ToolwireError):
 
 
 class AuthenticationFailed(ProviderError):
-    """The key is missing, wrong, or may not do this."""
+    """The key is missing, wrong, or lacks the permission."""
 
 
 class RateLimited(ProviderError):
-    """Too many requests, or nothing left to pay them."""
+    """Too many requests, or the account has no credit left."""
 
 
 class ContextTooLong(ProviderError):
@@ -35,7 +35,7 @@ class ContextTooLong(ProviderError):
 
 
 class RequestRefused(ProviderError):
-    """The provider does not take the request as it is."""
+    """The provider rejects the request as invalid."""
 
 
 class ProviderUnavailable(ProviderError):
@@ -47,7 +47,7 @@ class ProviderTimeout(ProviderUnavailable):
 
 
 class AllFailed(ToolwireError):
-    """Several providers were tried in turn, and each failed; `causes` say how."""
+    """Several providers were tried in turn, and each failed; `causes` are their exceptions."""
 
     def __init__(self, causes: Sequence[Exception]) -> None:
         self.causes: tuple[Exception, ...] = tuple(causes)
@@ -55,12 +55,14 @@ class AllFailed(ToolwireError):
 
 
 class ChoiceIgnored(ToolwireError):
-    """A model did not call, although the request required a call; it was asked again in vain; `done` is the end."""
+    """A model did not call a tool, although the request required it and retries followed; `done` is the end."""
 
     def __init__(self, provider: str, done: Any) -> None:
         self.provider: str = provider
         self.done: Any = done
-        super().__init__(f"the model did not call, although the request required a call: {done.reason}", path=provider)
+        super().__init__(
+            f"the model called no tool, although the request required a call: {done.reason}", path=provider
+        )
 
 
 _KINDS: dict[str, type[ProviderError]] = {
@@ -81,5 +83,5 @@ _KINDS: dict[str, type[ProviderError]] = {
 
 
 def exception_of(error: Error, provider: str = "") -> ProviderError:
-    """Give the exception of an error."""
+    """Return the exception for an error."""
     return _KINDS.get(error.kind, ProviderError)(error, provider)

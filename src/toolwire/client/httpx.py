@@ -1,11 +1,11 @@
-"""The transport of httpx2: pools of connections for sync and async code, or clients of the caller's own.
+"""The transport that uses httpx2: connection pools for sync and async code, or the caller's own clients.
 
 Rules of this file:
-- Nothing of this machine's environment is used (proxies, netrc), but what the caller's own client says.
-- A connection of ours is given up at once when the time is over or somebody says stop, in the middle of a
-  read as well. A client of the caller's own is asked between two pieces.
-- What httpx2 raises holds the request with its key: none of it is kept, not even as a context.
-- A forked process leaves the connections of its parent alone, and opens its own.
+- The machine's environment is not used (proxies, netrc), except by the caller's own client.
+- Our own connections are aborted at once at a deadline or a cancellation, also during a read. A caller's own client is
+  checked between two pieces.
+- httpx2's exceptions hold the request with its key. They are replaced, also as the context of ours.
+- A forked process does not touch its parent's connections, and opens its own.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _KINDS: tuple[tuple[type[Exception], FailureKind], ...] = (
     (httpx2.NetworkError, "reset"),
     (httpx2.DecodingError, "reset"),
 )
-_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError)  # the last of a name that no host can have
+_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError)  # UnicodeError: a name that no host can have
 _CORE_FAILURES = (
     httpcore2.TimeoutException,
     httpcore2.NetworkError,
@@ -46,18 +46,21 @@ _CORE_FAILURES = (
     httpcore2.ProxyError,
     httpcore2.UnsupportedProtocol,
 )
-_MOMENT = 0.05
+_FINISH_SECONDS = 0.05
 
 
 @functools.cache
 def trusted() -> ssl.SSLContext:
-    """Read the certificates that are trusted, once: it takes longer than a request."""
+    """Return the context with the trusted certificates.
+
+    It is cached, because reading them takes longer than a request.
+    """
     return httpx2.create_ssl_context(trust_env=False)
 
 
 @contextlib.contextmanager
 def _as_httpx() -> Iterator[None]:
-    """Raise what httpcore2 raises as the exception of the same name that httpx2 has."""
+    """Raise httpcore2's exceptions as httpx2's exceptions of the same name."""
     try:
         yield
     except _CORE_FAILURES as problem:
@@ -85,7 +88,7 @@ class _BlockingBody(httpx2.SyncByteStream):
 
 
 class _BlockingPool(httpx2.BaseTransport):
-    """The connections of sync code."""
+    """The connection pool of sync code."""
 
     def __init__(self) -> None:
         self._pool = httpcore2.ConnectionPool(**_POOL, ssl_context=trusted(), network_backend=BlockingBackend())
@@ -118,7 +121,7 @@ class _AsyncioBody(httpx2.AsyncByteStream):
 
 
 class _AsyncioPool(httpx2.AsyncBaseTransport):
-    """The connections of an event loop."""
+    """The connection pool of an event loop."""
 
     def __init__(self) -> None:
         self._pool = httpcore2.AsyncConnectionPool(**_POOL, ssl_context=trusted(), network_backend=AsyncioBackend())
@@ -153,7 +156,7 @@ class _HttpxResponse:
         self._apieces: AsyncGenerator[bytes, None] | None = None
         response.request.extensions["timeout"] = {"read": between}
         guard.stream = response.extensions.get("network_stream")
-        # A caller's own client has streams of its own.
+        # The streams of a caller's own client have no such attribute.
         self._exchanges: Exchanges | None = getattr(guard.stream, "exchanges", None)
         if self._exchanges is not None:
             self._exchanges.see_status(self.status)
@@ -184,57 +187,60 @@ class _HttpxResponse:
         raise failure
 
     def _note_end(self, piece: bytes) -> None:
-        """Note the end of the answer, if `piece` is it."""
+        """Note that the answer has ended if `piece` is empty."""
         self._is_over = not piece
         if self._is_over and self._exchanges is not None:
             self._exchanges.end(self._number)
 
     def finish(self) -> None:
-        """Read what is on its way, for a moment; then let go of the connection."""
-        self._guard.deadline = time.monotonic() + _MOMENT
+        """Read bytes that are about to arrive, for a moment; then release the connection."""
+        self._guard.deadline = time.monotonic() + _FINISH_SECONDS
         with contextlib.suppress(TransportError):
             while not self._is_over:
                 self.read()
         self.close()
 
     async def afinish(self) -> None:
-        self._guard.deadline = time.monotonic() + _MOMENT
+        self._guard.deadline = time.monotonic() + _FINISH_SECONDS
         with contextlib.suppress(TransportError):
             while not self._is_over:
                 await self.aread()
         await self.aclose()
 
     def close(self) -> None:
-        """Let go of the connection: it is given back if all was read, else closed."""
+        """Release the connection: it returns to the pool if everything was read, otherwise it is closed."""
         self._response.close()
 
     async def aclose(self) -> None:
         try:
             if self._apieces is not None:
-                # Python would close it in a task of its own, which whoever ends the event loop would cut off.
+                # Otherwise Python closes it in a separate task, which is cut off when the event loop ends.
                 await self._apieces.aclose()
         finally:
             await self._response.aclose()
 
 
 class HttpxTransport:
-    """httpx2, with pools of its own for sync code and for each event loop, or with a caller's own clients."""
+    """A transport that uses httpx2, with its own pools or the caller's clients.
+
+    There is one pool for sync code and one for each event loop.
+    """
 
     def __init__(self, client: httpx2.Client | None = None, async_client: httpx2.AsyncClient | None = None) -> None:
         self._client, self._async_given = client, async_client
         self._parents: list[object] = []
-        self._begin()
+        self._reset()
         _transports.add(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._own: httpx2.Client | None = None
         self._async: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """Begin anew; what was open stays so, for it is somebody else's."""
+        """Start with new pools. The old connections stay open, because they belong to the parent process."""
         self._parents.append((self._own, self._async))
-        self._begin()
+        self._reset()
 
     def _sync_client(self) -> httpx2.Client:
         if self._client is not None:
@@ -245,7 +251,7 @@ class HttpxTransport:
             return self._own
 
     def _async_client(self) -> httpx2.AsyncClient:
-        """Give the client of the running event loop: a connection belongs to one loop."""
+        """Return the client of the running event loop: a connection belongs to one loop."""
         if self._async_given is not None:
             return self._async_given
         loop = asyncio.get_running_loop()
@@ -257,34 +263,34 @@ class HttpxTransport:
             return self._async[loop]
 
     def send(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
-        """Send a request, and give the head of the answer."""
+        """Send a request and return the head of its answer. Raise TransportError if that fails."""
         client, guard = self._sync_client(), Guard(stop)
-        over = _deadlines(guard, timeouts)
+        deadline = _deadlines(guard, timeouts)
         try:
             with guard.watching():
-                response = client.send(_built(client, request, timeouts), stream=True, follow_redirects=False)
-                guard.deadline = over
+                response = client.send(_build_request(client, request, timeouts), stream=True, follow_redirects=False)
+                guard.deadline = deadline
                 return _HttpxResponse(response, guard, timeouts.between)
         except _FAILURES as problem:
-            failure = _transport_error(problem, _where(request))
+            failure = _transport_error(problem, _describe_request(request))
         raise TransportError("cancelled", STOPPED) if guard.stopped else failure
 
     async def asend(self, request: HttpRequest, timeouts: Timeouts, stop: Stop | None = None) -> _HttpxResponse:
-        """Send a request, and give the head of the answer."""
+        """Send a request and return the head of its answer. Raise TransportError if that fails."""
         client, guard = self._async_client(), Guard(stop)
-        over = _deadlines(guard, timeouts)
+        deadline = _deadlines(guard, timeouts)
 
         async def sending() -> _HttpxResponse:
-            built = _built(client, request, timeouts)
+            built = _build_request(client, request, timeouts)
             response = await client.send(built, stream=True, follow_redirects=False)
             return _HttpxResponse(response, guard, timeouts.between)
 
         try:
             answer = await _guarded(sending(), guard)
         except _FAILURES as problem:
-            failure = _transport_error(problem, _where(request))
+            failure = _transport_error(problem, _describe_request(request))
         else:
-            guard.deadline = over
+            guard.deadline = deadline
             return answer
         raise failure
 
@@ -306,64 +312,64 @@ class HttpxTransport:
 _transports: weakref.WeakSet[HttpxTransport] = weakref.WeakSet()
 
 
-def _forget() -> None:
+def _forget_connections() -> None:
     for transport in _transports:
         transport.forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_forget_connections)
 
 
 def _deadlines(guard: Guard, timeouts: Timeouts) -> float | None:
-    """Set the time until the answer begins, and give the one for all of it."""
+    """Set the guard's deadline for the beginning of the answer, and return the one for all of it."""
     now = time.monotonic()
-    over = None if timeouts.total is None else now + timeouts.total
-    begin = None if timeouts.first is None else now + timeouts.first + (timeouts.connect or 0.0)
-    guard.deadline = min([moment for moment in (over, begin) if moment is not None], default=None)
-    return over
+    end = None if timeouts.total is None else now + timeouts.total
+    first = None if timeouts.first is None else now + timeouts.first + (timeouts.connect or 0.0)
+    guard.deadline = min([moment for moment in (end, first) if moment is not None], default=None)
+    return end
 
 
 async def _guarded(work: Awaitable[T], guard: Guard) -> T:
-    """Await something for as long as the guard lets it."""
-    left = None if guard.deadline is None else max(0.0, guard.deadline - time.monotonic())
+    """Await `work` until the guard's deadline or cancellation."""
+    remaining = None if guard.deadline is None else max(0.0, guard.deadline - time.monotonic())
     try:
-        async with asyncio.timeout(left):
-            return await (work if guard.stop is None else _unless(guard.stop, work))
+        async with asyncio.timeout(remaining):
+            return await (work if guard.stop is None else _await_unless_stopped(guard.stop, work))
     except TimeoutError:
-        late = TransportError("timeout", LATE)
-    raise late
+        problem = TransportError("timeout", LATE)
+    raise problem
 
 
-async def _unless(stop: Stop, work: Awaitable[T]) -> T:
-    """Await something, unless somebody says stop."""
+async def _await_unless_stopped(stop: Stop, work: Awaitable[T]) -> T:
+    """Await `work` unless `stop` is set. Raise TransportError if it is."""
     task: asyncio.Future[Any] = asyncio.ensure_future(work)
     try:
         with stop_future(stop) as stopped:
             await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
             is_stopped = stopped.done()
     except BaseException:
-        await _drop(task)
+        await _cancel_and_close(task)
         raise
     if not is_stopped:
         return task.result()  # type: ignore[no-any-return]
-    await _drop(task)
+    await _cancel_and_close(task)
     raise TransportError("cancelled", STOPPED)
 
 
-async def _drop(task: "asyncio.Future[Any]") -> None:
-    """End a task, and let go of an answer that it has got meanwhile."""
+async def _cancel_and_close(task: "asyncio.Future[Any]") -> None:
+    """Cancel a task, and close the response if it has received one meanwhile."""
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled() and task.exception() is None and isinstance(task.result(), _HttpxResponse):
         await task.result().aclose()
 
 
-def _where(request: HttpRequest) -> str:
+def _describe_request(request: HttpRequest) -> str:
     return f"{request.method} {url_without_secrets(request.url)}"
 
 
-def _built(client: Any, request: HttpRequest, timeouts: Timeouts) -> httpx2.Request:
+def _build_request(client: Any, request: HttpRequest, timeouts: Timeouts) -> httpx2.Request:
     limits = httpx2.Timeout(timeouts.first, connect=timeouts.connect)
     built: httpx2.Request = client.build_request(
         request.method, request.url, headers=request.headers, content=request.body, timeout=limits

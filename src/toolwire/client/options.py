@@ -1,9 +1,9 @@
-"""What a client and a run can be asked for: the names of options and settings, and values in a short form.
+"""The options and settings of clients and runs: their names, their checks, and their short forms.
 
 Rules of this file:
-- An option says how a server is reached, and belongs to the client; a setting says what is asked, and belongs to
-  the call. A name that is neither is refused with the list of them, and with the one that may have been meant.
-- Where a value of ours is wanted, a map of its fields will do.
+- An option says how a server is reached, and belongs to the client. A setting belongs to the call. An unknown name is
+  rejected with the list of known names, and the nearest one.
+- A map of its fields is accepted in place of each struct.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,36 +14,36 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from toolwire.client.settings import OnChunk, OnEvent
-from toolwire.errors import InvalidField, meant
+from toolwire.errors import InvalidField, did_you_mean
 from toolwire.loop import LoopLimits
 from toolwire.providers import Provider
 from toolwire.resolvers.execution import Cancel, Limits
 from toolwire.types import Output, Request
 
 T = TypeVar("T", bound=msgspec.Struct)
-# Of a provider, what a caller of `generate` may say of it.
-OF_A_SERVER = ("base_url", "api_key", "headers", "query", "quirks", "format", "completions")
-OF_A_CLIENT = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
-_ABLE = {
+# The fields of a provider that a caller of `generate` may set.
+SERVER_OPTIONS = ("base_url", "api_key", "headers", "query", "quirks", "format", "completions")
+CLIENT_OPTIONS = ("transport", "timeouts", "retries", "bounds", "fallback", "readers")
+_EXPECTED = {
     "cancel": "a Cancel",
     "transport": "a Transport, with `send` or `asend`",
     "approve": "a function of a call and its preview",
     "on_event": "a function of an event",
     "on_chunk": "a function of what a stream shows",
 }
-_OTHER_KINDS = {
+_OTHER_TYPES = {
     "provider_state": dict[str, Any] | None,
     "auto_tools": bool | None,
     "terminal_tool": str | None,
     "max_iterations": int | None,
     "fallback": bool | None,
 }
-_GIVEN = ("messages", "system", "tools", "provider_state", "capabilities")
-_SETTINGS = (*_GIVEN, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))
+_CONTEXT_SETTINGS = ("messages", "system", "tools", "provider_state", "capabilities")
+_SETTINGS = (*_CONTEXT_SETTINGS, *(name for name in Request.__struct_fields__ if name not in ("context", "opaque")))
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was asked for, apart from the settings of its requests."""
+    """The options of a run, without the settings of its requests."""
 
     auto_tools: bool = True
     limits: LoopLimits
@@ -60,127 +60,135 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     on_chunk: OnChunk | None = None
 
     @classmethod
-    def take(cls, settings: dict[str, Any]) -> "RunOptions":
-        """Take the options of a run out of `settings`, and check them. An `Output` stays: it is a request's setting."""
-        names = set(OPTIONS_OF_A_RUN)
+    def pop_from(cls, settings: dict[str, Any]) -> "RunOptions":
+        """Remove the run's options from `settings`, check them and return them.
+
+        An `Output` stays in `settings`, because it is a setting of a request. Raise InvalidField for a wrong option.
+        """
+        names = set(RUN_OPTIONS)
         if isinstance(settings.get("output"), Output):
             names.remove("output")
-        given = {name: settings.pop(name) for name in names & settings.keys()}
-        check_kinds(given)
-        check_able(given.get("cancel"), "cancel", "is_set", "telling")
+        values = {name: settings.pop(name) for name in names & settings.keys()}
+        check_types(values)
+        check_methods(values.get("cancel"), "cancel", "is_set", "telling")
         for function in ("approve", "on_event", "on_chunk"):
-            check_able(given.get(function), function, "__call__")
-        turns, limits = given.pop("max_iterations", None), given.get("limits")
-        named = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
-        given["limits"] = value_of(LoopLimits, *named)
-        given["running"] = value_of(Limits, given.get("running"), "running")
-        return cls(**given)
+            check_methods(values.get(function), function, "__call__")
+        turns, limits = values.pop("max_iterations", None), values.get("limits")
+        source = (limits, "limits") if limits or turns is None else ({"turns": turns}, "max_iterations")
+        values["limits"] = struct_of(LoopLimits, *source)
+        values["running"] = struct_of(Limits, values.get("running"), "running")
+        return cls(**values)
 
 
-OPTIONS_OF_A_RUN = (*RunOptions.__struct_fields__, "max_iterations")
-_ONLY_OF_A_RUN = tuple(name for name in OPTIONS_OF_A_RUN if name != "output")
+RUN_OPTIONS = (*RunOptions.__struct_fields__, "max_iterations")
+_RUN_OPTIONS_ONLY = tuple(name for name in RUN_OPTIONS if name != "output")
 
 
-def options_among(settings: dict[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Take the client's options out of what a call was given, and add them to those that it was given as such."""
+def pop_client_options(settings: dict[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Remove the client's options from the settings of a call, and return them merged with `options`."""
     if not isinstance(options, Mapping | None):
         raise InvalidField("options", f"must be a map of what a client takes, not {options!r}", path="settings")
-    among = {name: settings.pop(name) for name in (*OF_A_SERVER, *OF_A_CLIENT) if name in settings}
-    return {**(options or {}), **among}
+    found = {name: settings.pop(name) for name in (*SERVER_OPTIONS, *CLIENT_OPTIONS) if name in settings}
+    return {**(options or {}), **found}
 
 
-def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the settings of a request; refuse one that no request has, or of a wrong kind."""
+def check_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a request. Raise InvalidField for an unknown one, or one of a wrong type."""
     if unknown := next((name for name in settings if name not in _SETTINGS), None):
         raise _unknown_setting(unknown)
     if type(settings.get("stop")) is str:
         settings = {**settings, "stop": [settings["stop"]]}
-    check_kinds(settings)
+    check_types(settings)
     return dict(settings)
 
 
-def check_kinds(settings: Mapping[str, Any]) -> None:
-    """Refuse a setting, or an option, of a wrong kind."""
-    kinds = _kinds()
+def check_types(settings: Mapping[str, Any]) -> None:
+    """Raise InvalidField for a setting, or an option, of a wrong type."""
+    types = _plain_types()
     for name, value in settings.items():
         if isinstance(value, float) and not isfinite(value):
             raise InvalidField(name, f"must be a finite number, not {value}", path="settings")
-        if value is not None and name in kinds:
+        if value is not None and name in types:
             try:
-                msgspec.convert(value, kinds[name])
+                msgspec.convert(value, types[name])
             except msgspec.ValidationError as problem:
                 raise InvalidField(name, f"has the wrong type: {problem}", path="settings") from None
 
 
 @cache
-def _kinds() -> dict[str, Any]:
-    """Give the kinds of those settings that are plain values; of which words there are, servers say more than we."""
+def _plain_types() -> dict[str, Any]:
+    """Return the types of the settings that are plain values. Literal words count as str, because servers add words."""
     hints = get_type_hints(Request)
     plain = (name for name in _SETTINGS if name in hints and name not in ("output", "tool_choice"))
-    return {name: str | None if _is_word(hints[name]) else hints[name] for name in plain} | _OTHER_KINDS
+    return {name: str | None if _is_literal(hints[name]) else hints[name] for name in plain} | _OTHER_TYPES
 
 
-def _is_word(hint: Any) -> bool:
+def _is_literal(hint: Any) -> bool:
     return any(get_origin(one) is Literal for one in get_args(hint))
 
 
 def _unknown_setting(unknown: str) -> InvalidField:
-    if unknown in (*OF_A_SERVER, *OF_A_CLIENT):
+    if unknown in (*SERVER_OPTIONS, *CLIENT_OPTIONS):
         return InvalidField(unknown, f"is an option of the client: Client(..., {unknown}=...)", path="settings")
-    if unknown in _ONLY_OF_A_RUN:
+    if unknown in _RUN_OPTIONS_ONLY:
         return InvalidField(unknown, "is a setting of `run`, `stream` and `generate`, not of `chat`", path="settings")
-    known = (*_SETTINGS, *_ONLY_OF_A_RUN)
-    hint = meant(unknown, (*known, *OF_A_SERVER, *OF_A_CLIENT))
+    known = (*_SETTINGS, *_RUN_OPTIONS_ONLY)
+    hint = did_you_mean(unknown, (*known, *SERVER_OPTIONS, *CLIENT_OPTIONS))
     return InvalidField(unknown, f"is not a setting; there are: {', '.join(known)}{hint}", path="settings")
 
 
-def check_able(given: Any, name: str, *abilities: str) -> None:
-    """Refuse what cannot do what is wanted of it."""
-    if given is not None and not all(callable(getattr(given, ability, None)) for ability in abilities):
-        raise InvalidField(name, f"must be {_ABLE[name]}, not {given!r}", path="settings")
+def check_methods(value: Any, name: str, *methods: str) -> None:
+    """Raise InvalidField if `value` lacks one of the methods `abilities`."""
+    if value is not None and not all(callable(getattr(value, ability, None)) for ability in methods):
+        raise InvalidField(name, f"must be {_EXPECTED[name]}, not {value!r}", path="settings")
 
 
 def check_options(options: Mapping[str, Any], provider: str) -> None:
-    """Refuse an option that neither a provider nor a client has."""
+    """Raise InvalidField for an option that neither a provider nor a client has."""
     fields = Provider.__struct_fields__
     unknown = next((name for name in options if name not in fields), None)
     if unknown is not None:
-        known = (*fields, *OF_A_CLIENT)
-        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(OF_A_CLIENT)}"
-        raise InvalidField(unknown, f"is not an option of a provider; {listed}{meant(unknown, known)}", path=provider)
+        known = (*fields, *CLIENT_OPTIONS)
+        listed = f"there are: {', '.join(fields)}; and of a client: {', '.join(CLIENT_OPTIONS)}"
+        raise InvalidField(
+            unknown, f"is not an option of a provider; {listed}{did_you_mean(unknown, known)}", path=provider
+        )
 
 
-def names_of(given: Any, name: str) -> tuple[str, ...]:
-    """Give a list of names; None is an empty one."""
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable | None):
-        raise InvalidField(name, f"must be a list of names, not {given!r}", path="settings")
-    return tuple(given or ())
+def names_of(value: Any, name: str) -> tuple[str, ...]:
+    """Return a tuple of names; empty for None. Raise InvalidField if it is not a list of names."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable | None):
+        raise InvalidField(name, f"must be a list of names, not {value!r}", path="settings")
+    return tuple(value or ())
 
 
-def value_of(kind: type[T], given: Any, name: str, number: str = "") -> T:
-    """Give a value of ours, of itself, of a map of its fields, of the one `number` in it; None is the usual one."""
+def struct_of(kind: type[T], value: Any, name: str, number: str = "") -> T:
+    """Return a struct of type `kind` from itself, from a map of its fields, or from the number of its field `number`.
+
+    None gives the defaults. Raise InvalidField if the value cannot be used.
+    """
     fields = kind.__struct_fields__
-    if given is None:
+    if value is None:
         return kind()
-    if isinstance(given, kind):
-        given = msgspec.structs.asdict(given)
-    if number and isinstance(given, int | float) and not isinstance(given, bool):
-        given = {number: given}
-    if not isinstance(given, Mapping):
-        also = f", or the number of `{number}`" if number else ""
-        what = f"must be a {kind.__name__}, or a map of {', '.join(fields)}{also}, not {given!r}"
-        raise InvalidField(name, what, path="settings")
-    for field in given:
+    if isinstance(value, kind):
+        value = msgspec.structs.asdict(value)
+    if number and isinstance(value, int | float) and not isinstance(value, bool):
+        value = {number: value}
+    if not isinstance(value, Mapping):
+        alternative = f", or the number of `{number}`" if number else ""
+        problem = f"must be a {kind.__name__}, or a map of {', '.join(fields)}{alternative}, not {value!r}"
+        raise InvalidField(name, problem, path="settings")
+    for field in value:
         if field not in fields:
             raise InvalidField(
-                str(field), f"is not a field; there are: {', '.join(fields)}{meant(field, fields)}", path=name
+                str(field), f"is not a field; there are: {', '.join(fields)}{did_you_mean(field, fields)}", path=name
             )
     try:
-        made = msgspec.convert(dict(given), kind)
+        result = msgspec.convert(dict(value), kind)
     except msgspec.ValidationError as problem:
         raise InvalidField(name, f"cannot be used: {problem}", path="settings") from None
     for field in fields:
-        amount = getattr(made, field)
-        if amount is not None and not amount >= 0:  # nan is not, either
+        amount = getattr(result, field)
+        if amount is not None and not amount >= 0:  # written so that nan is rejected as well
             raise InvalidField(field, f"must be 0 or more, not {amount}", path=name)
-    return made
+    return result

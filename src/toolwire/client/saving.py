@@ -1,10 +1,10 @@
-"""Conversations as JSON: saved, loaded, and gone on with at the same provider or at another one.
+"""Conversations as JSON: saved, loaded, and continued with the same provider or another one.
 
 Rules of this file:
-- What is loaded equals what was saved; what JSON cannot hold is refused when it is saved, by name.
-- What a provider keeps itself (`provider_state`) is of use to that provider alone: another one is sent the
-  messages, and the state is named in a loss, as is all else that its wire cannot say.
-- What runs the tools is no part of a conversation: it is given again where it is gone on with.
+- A loaded conversation equals the saved one. A value that JSON cannot hold is rejected when it is saved, by name.
+- State that a provider stores itself (`provider_state`) is usable by that provider only. Another one is sent the
+  messages, and the state is named in a loss, like everything else that its wire cannot express.
+- The resolver of the tools is not part of a conversation: pass it again to continue.
 - No key is ever saved: a provider is saved by its name.
 """
 
@@ -24,7 +24,7 @@ from toolwire.wire.framing import BOM
 
 @readable
 class Saved(Struct, frozen=True, kw_only=True):
-    """A conversation, and where it was led; `conversation` is its id in traces, if it has one."""
+    """A conversation and its provider and model; `conversation` is its id in traces, if it has one."""
 
     version: Literal[1] = 1
     provider: str | None = None
@@ -33,7 +33,7 @@ class Saved(Struct, frozen=True, kw_only=True):
     context: Context
 
     def at(self, provider: Any = None, model: str | None = None) -> tuple[Context, tuple[Loss, ...]]:
-        """Give the conversation as another provider can go on with it, and what it cannot be told."""
+        """Return the conversation for another provider, and the losses of sending it there."""
         target, _ = provider_of(provider, model)
         context, losses = self.context, tuple[Loss, ...]()
         if context.provider_state is not None and target.name != self.provider:
@@ -51,39 +51,39 @@ S = TypeVar("S", bound=Saved)
 def save(
     context: Context, provider: str | None = None, model: str | None = None, conversation: str | None = None
 ) -> str:
-    """Write a conversation as JSON."""
-    return written(Saved(provider=provider, model=model, conversation=conversation, context=context))
+    """Return a conversation as JSON. Raise InvalidField if JSON cannot hold one of its values."""
+    return to_json(Saved(provider=provider, model=model, conversation=conversation, context=context))
 
 
-def written(saved: Saved) -> str:
-    """Write a conversation with all that is said of it."""
+def to_json(saved: Saved) -> str:
+    """Return a conversation with all its fields as JSON. Raise InvalidField if it does not load again as it was."""
     context = saved.context
     saved = replace(saved, context=replace(context, messages=list(context.messages), tools=list(context.tools)))
     text = write_json(saved).decode()
-    read = load_as(text, type(saved))
-    if read != saved:
-        raise InvalidField(_difference(saved, read), "cannot be written as JSON and read again", path="save")
+    loaded = load_as(text, type(saved))
+    if loaded != saved:
+        raise InvalidField(_difference(saved, loaded), "cannot be written as JSON and read again", path="save")
     return text
 
 
 def load(text: str | bytes) -> Saved:
-    """Read a conversation that was saved."""
+    """Return the conversation of a saved text. Raise InvalidBody or InvalidField if it is none."""
     return load_as(text, Saved)
 
 
 def load_as(text: str | bytes, form: type[S]) -> S:
-    """Read a conversation that was saved with more than a `Saved` says."""
+    """Return a saved conversation of type `form`, which may have more fields than `Saved`."""
     try:
         text = text.removeprefix("\ufeff") if isinstance(text, str) else bytes(text).removeprefix(BOM)
         return msgspec.json.decode(text, type=form)
     except msgspec.ValidationError as problem:
-        raise InvalidField("conversation", f"is not as it was saved: {problem}", path="load") from None
+        raise InvalidField("conversation", f"is not a saved conversation: {problem}", path="load") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as problem:
         raise InvalidBody(f"is not JSON: {problem}", path="load") from None
 
 
 def _difference(one: Saved, other: Saved) -> str:
-    """Say where two conversations differ, first."""
+    """Return the path of the first difference between two conversations."""
     for name in ("messages", "tools"):
         pairs = zip(getattr(one.context, name), getattr(other.context, name), strict=True)
         for index, (this, that) in enumerate(pairs):

@@ -1,9 +1,9 @@
-"""The settings of what a model is asked, by name: checkers, editors and the reference read them here.
+"""The settings of requests, runs and clients, by name, for type checkers, editors and the reference.
 
 Rules of this file:
-- A setting stands here once, with one sentence. What is None is not said to the provider.
-- `RequestSettings` are those of one request, `RunSettings` those of a conversation with tools, `ClientOptions` those
-  of a client. The classes at the end only join them: what `output` is says what comes back.
+- Each setting is defined once, with one sentence. A setting that is None is not sent to the provider.
+- `RequestSettings` are those of one request, `RunSettings` those of a conversation with tools, `ClientOptions` those of
+  a client. The classes at the end only combine them: the type of `output` decides the type of the result.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,13 +53,13 @@ AnyChoice = ToolChoice | str | Mapping[str, Any] | None
 Providers = AnyProvider | Sequence[AnyProvider] | None
 """A provider, or a list of them that are asked in turn where one fails."""
 StreamItem = TextDelta | ThinkingDelta | RefusalDelta | ToolCall | ToolResult | Done
-"""What a stream yields: words, complete calls, results, and the end."""
+"""An item of a stream: text, complete calls, results, and the end."""
 RunEvent = LoopStep | Event | Ran | ToolResult | Outcome
-"""The events that `on_event` gets: steps, events of the wire, what became of calls, and the end."""
+"""An event that `on_event` receives: steps, events of the wire, records of calls, and the end."""
 OnEvent = Callable[[RunEvent], object]
-"""A listener, sync or async; what it returns is ignored."""
+"""A listener, sync or async; its result is ignored."""
 OnChunk = Callable[[StreamItem], object]
-"""A function that gets what a stream yields, sync or async; what it returns is ignored."""
+"""A sync or async function that receives the items of a stream; its result is ignored."""
 
 
 class RequestSettings(TypedDict, total=False):
@@ -78,7 +78,7 @@ class RequestSettings(TypedDict, total=False):
     max_tokens: int | None
     """How many tokens the answer may have."""
     temperature: float | None
-    """How random the choice of words is: 0 is the least random."""
+    """How random the answer is: 0 is the least random."""
     top_p: float | None
     """The model chooses among the likeliest tokens that together have this probability, from 0 to 1."""
     top_k: float | None
@@ -110,7 +110,7 @@ class RequestSettings(TypedDict, total=False):
     verbosity: str | None
     """How long the answer should be: `low`, `medium` or `high`."""
     metadata: dict[str, Any] | None
-    """The caller's own notes, which the provider keeps beside the request."""
+    """The caller's own notes, which the provider stores with the request."""
     user: str | None
     """The caller's name for the user who asks."""
     safety_identifier: str | None
@@ -118,7 +118,7 @@ class RequestSettings(TypedDict, total=False):
     service_tier: str | None
     """The speed and the price of the request, in the provider's own word."""
     store: bool | None
-    """Whether the provider keeps the answer."""
+    """Whether the provider stores the answer."""
     cache_key: str | None
     """A key that requests with the same beginning share, for the provider's prompt cache."""
 
@@ -133,11 +133,11 @@ class RunSettings(RequestSettings, total=False):
     tool_choice: AnyChoice
     """Whether the model may, must or must not call: `auto`, `required`, `none`, or the name of a tool."""
     context: object
-    """The context that the tools get; no model sees it."""
+    """The context that is passed to the tools; it is not sent to the model."""
     resolver: AnyResolver | Callable[[ToolCall], object] | None
     """Runs the calls, instead of the tools themselves; without other tools, it declares those that it lists."""
     approve: Approve | None
-    """Is asked before each call, with the call and its preview: True lets it run, a text is the reason why not."""
+    """Approves each call: called with the call and its preview, it returns True, or a text that says why not."""
     auto_tools: bool
     """Whether calls run (`True`, the default), or the run ends with them."""
     limits: LoopLimits | Mapping[str, Any] | None
@@ -151,54 +151,56 @@ class RunSettings(RequestSettings, total=False):
     cancel: Cancel | None
     """Stops the run, from any thread."""
     traces: "Store | Scope | None"
-    """The store that records each call: the one that `traces.open` gave, or its `of(...)`."""
+    """The store that records each call: the result of `traces.open`, or of its `of(...)`."""
     clearing: Clearing | Literal[True] | None
-    """When requests leave out old tool results; `True` is the default way."""
+    """When old tool results are left out of requests; `True` is the default policy."""
     on_event: OnEvent | None
-    """Gets each step, each event of the wire, what became of each call, and the end."""
+    """Receives each step, each event of the wire, the record of each call, and the end."""
     on_chunk: OnChunk | None
-    """Gets what a stream yields, as it arrives: words, complete calls, results, and the end."""
+    """Receives the items of a stream as they arrive: text, complete calls, results, and the end."""
 
 
 class LineOptions(TypedDict, total=False):
-    """How a provider is reached, and how its answers are read."""
+    """The options of reaching a provider and parsing its answers."""
 
     transport: Transport | None
     """Sends the HTTP requests; without one, httpx2 does."""
     timeouts: Timeouts | Mapping[str, Any] | float | None
     """The seconds that an exchange may take; a number is the total."""
     retries: Retries | Mapping[str, Any] | int | None
-    """How often a request is tried, and how long the pauses are; a number is the attempts."""
+    """How often a request is attempted, and how long the pauses are; a number is the attempts."""
     bounds: Bounds | Mapping[str, Any] | None
     """How large one answer may be."""
     fallback: bool
-    """Whether to read calls in the text of a model that has native calls (`True`, the default)."""
+    """Whether to parse calls in the text of a model that has native calls (`True`, the default)."""
     readers: Iterable[str]
-    """The forms of calls in text that are read besides the protocol: names of `text_tagged.READERS`."""
+    """The forms of calls in text that are parsed besides the protocol: names of `text_tagged.READERS`."""
 
 
 class ClientOptions(ProviderOptions, LineOptions, total=False):
-    """How a client reaches its provider, and how it reads the answers."""
+    """The options of a client: how to reach its provider, and how to parse the answers."""
 
 
 class _Model(TypedDict, total=False):
     model: str | None
-    """The model that is asked, instead of the client's own."""
+    """The model to use instead of the client's own."""
 
 
 class _Options(ServerOptions, LineOptions, total=False):
     options: ClientOptions | Mapping[str, object] | None
-    """How to reach the provider: what `Client` takes beside the provider and the model."""
+    """How to reach the provider: the options of `Client` beside the provider and the model."""
 
 
 class _Plain(TypedDict, total=False):
     output: Output | None
-    """The form of the answer, in the wire's own words; the answer stays text."""
+    """The form of the answer, as the wire expresses it; the answer stays text."""
 
 
 class _Typed(TypedDict, Generic[T_co], total=False):
+    """The settings whose `output` is a type."""
+
     output: Required["TypeForm[T_co]"]
-    """The type of the answer's value: asked for natively, by a tool or in words, and again if it does not fit."""
+    """The type of the answer's value, requested natively, by a tool or by instruction, and corrected if necessary."""
 
 
 class _Schema(TypedDict, total=False):

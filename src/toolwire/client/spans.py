@@ -1,11 +1,11 @@
 """OpenTelemetry spans of a conversation, by the conventions for generative AI: a listener for `on_event`.
 
 Rules of this file:
-- One span for the conversation, in it one for each exchange with the model and one for each call. Each is
-  ended, whatever ends the conversation.
-- What was said is in a span only if that is asked for. Every text is scrubbed, also names and errors; what
-  stood in a sensitive field is taken out of all that comes after.
-- Listening changes nothing: what has no place in a span is passed over.
+- There is one span for the conversation, and in it one for each exchange with the model and one for each call. Each
+  span is ended, whatever ends the conversation.
+- Messages, arguments and results are in a span only with `content`. Every text is scrubbed, also names and errors. A
+  value of a sensitive field is removed from everything that follows.
+- Listening changes nothing: an event that has no place in a span is ignored.
 """
 
 import json
@@ -36,7 +36,7 @@ from toolwire.types.answer import is_count
 from toolwire.waiting.results import Ran
 from toolwire.wire.arguments import input_of
 
-# Providers whose name in the conventions is not ours.
+# Providers whose name in the conventions differs from ours.
 _PROVIDERS = {
     "azure": "azure.ai.openai",
     "gemini": "gcp.gemini",
@@ -72,9 +72,8 @@ _Fields = Collection[str] | Callable[[str], Collection[str]]
 class Spans:
     """Makes spans of the events of one conversation at a time: `client.run(prompt, on_event=Spans())`.
 
-    `content` says that messages, arguments and results are told as well. `fields` are sensitive, for every
-    tool or by the name of a tool; `secrets` are hidden wherever they stand. A client adds what its tools
-    declare, and its key (`know`).
+    With `content`, spans contain messages, arguments and results. `fields` are sensitive, for every tool or by the name
+    of a tool; `secrets` are hidden wherever they occur. A client adds what its tools declare, and its key (`know`).
     """
 
     def __init__(
@@ -100,12 +99,12 @@ class Spans:
         }
         self._conversation: Any = None
         self._exchange: Any = None
-        self._heard: Accumulator | None = None
+        self._accumulator: Accumulator | None = None
         self._error: Error | None = None
         self._calls: list[tuple[ToolCall, Any]] = []
 
     def __call__(self, event: Any) -> None:
-        """Take an event."""
+        """Record an event."""
         match event:
             case AskModel():
                 self._ask(event)
@@ -124,20 +123,20 @@ class Spans:
             case Done():
                 self._done(event)
             case _ if isinstance(event, Event):
-                self._hear(event)
+                self._observe(event)
 
     def know(self, secrets: RunSecrets) -> None:
-        """Take what the client of the next conversation knows to be sensitive."""
+        """Set the secrets of the next conversation; a client calls this."""
         self._run_secrets = secrets
 
     def close(self) -> None:
-        """End what is still open, of a conversation whose end nobody told."""
+        """End all open spans, of a conversation whose end was not reported."""
         self._close("abandoned")
 
     def _ask(self, step: AskModel) -> None:
         if step.turn == 0 and self._conversation is not None:
             self.close()
-        self._settle("cancelled")
+        self._end_open_spans("cancelled")
         request = step.request
         if self._conversation is None:
             of_the_run = () if self._run_secrets is None else self._run_secrets.given
@@ -148,24 +147,24 @@ class Spans:
         if self._content:
             self._set(self._exchange, self._content_of(request))
 
-    def _hear(self, event: Event) -> None:
-        """Follow a stream: it may be begun again, after an error."""
+    def _observe(self, event: Event) -> None:
+        """Follow a stream, which may start again after an error."""
         if self._exchange is None:
             return
-        if self._heard is None or isinstance(event, MessageStart):
-            self._heard, self._error = Accumulator(), None
+        if self._accumulator is None or isinstance(event, MessageStart):
+            self._accumulator, self._error = Accumulator(), None
         if isinstance(event, ErrorEnd):
             self._error = event.error
-        self._heard.feed(event)
+        self._accumulator.feed(event)
 
     def _end_exchange(self, response: Response | None = None, error: Error | str | None = None) -> None:
-        """End the span of an exchange, if one is open; without an answer, by what was heard of its stream."""
+        """End the open span of an exchange. Without a response, use the part of its stream that was observed."""
         span, self._exchange = self._exchange, None
-        heard, self._heard = self._heard, None
+        accumulator, self._accumulator = self._accumulator, None
         if span is None:
             return
-        if response is None and heard is not None:
-            response = heard.response
+        if response is None and accumulator is not None:
+            response = accumulator.response
         if response is not None:
             self._set(span, _attributes_of(response))
             self._learn(part for choice in response.choices for part in choice.message.parts)
@@ -178,7 +177,7 @@ class Spans:
         self._error = None
 
     def _run(self, step: RunTools) -> None:
-        self._settle("cancelled")
+        self._end_open_spans("cancelled")
         self._learn(step.calls)
         self._calls = [(call, self._tool(call)) for call in step.calls]
 
@@ -189,7 +188,7 @@ class Spans:
         return self._start("execute_tool", call.name, attributes)
 
     def _ran(self, ran: Ran) -> None:
-        """End the span of a call when it ended, which may be long before the others of its turn."""
+        """End the span of a call at the time when it ended, which may be long before the others of its turn."""
         for index, (call, span) in enumerate(self._calls):
             if call is ran.call:
                 del self._calls[index]
@@ -213,8 +212,8 @@ class Spans:
             self._set(span, {"gen_ai.tool.call.result": self._scrubbed({"result": content}, call)})
         self._end(span, error, ended)
 
-    def _settle(self, why: str) -> None:
-        """End what the next step shows to be over."""
+    def _end_open_spans(self, why: str) -> None:
+        """End the spans that the next step shows to be over."""
         self._end_exchange()
         calls, self._calls = self._calls, []
         for _, span in calls:
@@ -230,17 +229,17 @@ class Spans:
 
     def _close(self, error: Error | str | None) -> None:
         self._end_exchange(None, error)
-        self._settle("cancelled")
+        self._end_open_spans("cancelled")
         span, self._conversation = self._conversation, None
         if span is not None:
             self._end(span, error)
 
-    def _start(self, operation: str, of: str, attributes: Mapping[str, Any], *, kind: str = "INTERNAL") -> Any:
-        """Begin a span in that of the conversation, or that one itself."""
-        above = self._conversation
+    def _start(self, operation: str, subject: str, attributes: Mapping[str, Any], *, kind: str = "INTERNAL") -> Any:
+        """Start a span within that of the conversation, or that one itself."""
+        parent = self._conversation
         span = self._tracer.start_span(
-            self._clean(f"{operation} {of}".strip()),
-            context=None if above is None else self._api.set_span_in_context(above),
+            self._clean(f"{operation} {subject}".strip()),
+            context=None if parent is None else self._api.set_span_in_context(parent),
             kind=self._api.SpanKind[kind],
         )
         self._set(span, {"gen_ai.operation.name": operation, **self._common, **attributes})
@@ -263,8 +262,8 @@ class Spans:
 
     def _end(self, span: Any, error: Error | str | None, ended: float | None = None) -> None:
         if error is not None:
-            kind, why = (error.kind, error.message) if isinstance(error, Error) else (error, None)
-            span.set_attribute("error.type", kind)
+            error_type, why = (error.kind, error.message) if isinstance(error, Error) else (error, None)
+            span.set_attribute("error.type", error_type)
             span.set_status(self._api.Status(self._api.StatusCode.ERROR, why and self._clean(why)))
         span.end() if ended is None else span.end(int(ended * _NANOSECONDS))
 
@@ -272,8 +271,8 @@ class Spans:
         return scrub_text(text, self._secrets)
 
     def _fields_of(self, tool: str) -> Collection[str]:
-        own = self._fields(tool) if callable(self._fields) else self._fields
-        return own if self._run_secrets is None else [*own, *self._run_secrets.fields_of(tool)]
+        fields = self._fields(tool) if callable(self._fields) else self._fields
+        return fields if self._run_secrets is None else [*fields, *self._run_secrets.fields_of(tool)]
 
     def _learn(self, parts: Iterable[Any]) -> None:
         for call in parts:
@@ -308,12 +307,12 @@ def _opentelemetry() -> Any:
 
 
 def _named(value: Any, names: Mapping[str, str]) -> dict[str, Any]:
-    """Give the fields of a value by their names in the conventions; nothing where there is no value."""
+    """Return the fields of `value` under their names in the conventions; empty for None."""
     return {} if value is None else {name: getattr(value, field) for field, name in names.items()}
 
 
 def _tokens(usage: Usage | None) -> dict[str, Any]:
-    """Give the counts of a usage, as far as they count anything."""
+    """Return the counts of a usage that are numbers."""
     return {name: count for name, count in _named(usage, _TOKENS).items() if is_count(count)}
 
 

@@ -1,23 +1,22 @@
-"""An answer in the form of a type, from every provider: natively, by a tool, or by instruction.
+"""Structured output: an answer as the value of a type, with every provider: natively, by a tool, or by instruction.
 
 Rules of this file:
-- Schema and reading are those of tool parameters: what may stand in a `@tool` may be wanted as an answer. A JSON Schema
-  is taken as it is: full Draft 2020-12; its answer stays JSON.
-- An answer is an object of named fields, so that it tells where it ends, and every wire can ask for it. What is no such
-  object stands in its one field `value`, and is taken out of it again.
-- The first way counts that the server offers and whose dialect can say the whole of it: natively and held to the
-  schema, natively, by a forced tool, by instruction. The last one is always there. What a dialect can say, its own
-  encoder tells: a way is taken only where nothing that it rests on is lost.
-- The tools of the caller come first. With them, the answer's own tool is one more, and some call is required at each
-  turn: so the model goes on with tools for as long as it wants to, and ends with the answer.
-- JSON is the whole text or its only fenced block, exactly; it is looked for nowhere else, and never repaired. A value
-  is given only after the full validation, whichever way it came.
-- An answer that was refused, cut off or is not the last one is not read at all. One that was refused or cut off ends
-  the run: the next one would be the same again.
-- The model reads each problem with its place, and nothing of its answer at length: it has written that.
-- Requests of the loop stay plain: what asks for the form is added to each when it is sent. In the end the answer's tool
-  was never there: an answer that came by it is the JSON of its arguments, and what was wrong with one is words of the
-  user.
+- Schemas and parsing are those of tool parameters: each annotation that a `@tool` accepts is accepted as `output`. A
+  JSON Schema is used unchanged, as Draft 2020-12, and its answer stays JSON.
+- An answer is an object with named fields: its end is recognisable, and every wire can ask for it. Any other type is
+  wrapped in an object with the single field `value`, and unwrapped again.
+- The methods, in order: native with a strict schema, native, a forced tool, an instruction. The first one counts that
+  the server offers and whose dialect can express it without a loss; the dialect's own encoder decides that. The
+  instruction is always possible.
+- The caller's tools stay usable. With them, the answer's tool is one more, and every turn requires a call. So the model
+  calls tools for as long as it wants, and ends with the answer.
+- The JSON is the whole text or its only fenced block. It is not searched for elsewhere, and never repaired. A value is
+  returned only after full validation, whatever the method.
+- An answer that was refused or cut off is not parsed, and neither is one with further calls. A refused or cut-off
+  answer ends the run, because a retry would have the same outcome.
+- The model receives each problem with its path, but not its own answer again.
+- Requests of the loop do not contain the output request: it is added when a request is sent. The final history does not
+  contain the answer's tool: a call of it becomes its JSON as text, and a rejection becomes a user message.
 """
 
 import json
@@ -58,8 +57,8 @@ from toolwire.types.frozen import copied
 from toolwire.wire.arguments import argument_text, parse_arguments
 
 PATH = "output"
-_Kind = Literal["native", "tool", "instruction"]
-_OF_TOOL = (
+_MethodKind = Literal["native", "tool", "instruction"]
+_TOOL_DESCRIPTION = (
     "Gives the final answer: its arguments are the answer. Call it once and alone, as the last thing, when "
     "nothing else is left to do; answer in no other way."
 )
@@ -72,10 +71,10 @@ JSON Schema:
 {schema}"""
 _MAX_PROBLEM = 600
 _REFUSED = frozenset({"refusal", "content_filter"})
-_NOT_CALLED = f"the answer must be given by calling {ANSWER}, not in words"
-_MENDABLE = frozenset({"empty", "no_json", "invalid"})
+_NOT_CALLED_TEXT = f"the answer must be given by calling {ANSWER}, not in words"
+_CORRECTABLE = frozenset({"empty", "no_json", "invalid"})
 _THOUGHT = re.compile(r"\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_AGAIN = "Give the whole answer again, in the form that was asked for."
+_RETRY_TEXT = "Give the whole answer again, in the form that was asked for."
 TOO_EARLY = (
     "not taken: other tools were called together with it. Give the answer again, alone, when you have read "
     "their results."
@@ -83,8 +82,8 @@ TOO_EARLY = (
 _ANSWERED: frozenset[Ending] = frozenset({"answer", "terminal"})
 
 
-class WantedForm(Struct, frozen=True):
-    """The form of an answer: the model is shown `schema`; if it is `wrapped`, the value is its one field."""
+class OutputForm(Struct, frozen=True):
+    """The form of an answer. The model gets `schema`; if it is `wrapped`, the value is its only field."""
 
     schema: dict[str, Any]
     wrapped: bool
@@ -93,10 +92,15 @@ class WantedForm(Struct, frozen=True):
 
     @classmethod
     def of(cls, output: Any) -> Self:
-        """Read what is wanted: a type, any annotation of a tool's parameter, or a JSON Schema."""
-        made = None if isinstance(output, Mapping) else json_type_of(output, path=PATH)
+        """Return the form for `output`: a type, any annotation of a tool's parameter, or a JSON Schema.
+
+        Raise InvalidSchema if the schema is not valid.
+        """
+        parameter = None if isinstance(output, Mapping) else json_type_of(output, path=PATH)
         try:
-            schema, convert = (_own_copy(output), copied) if made is None else (made.schema, made.read)
+            schema, convert = (
+                (_copy_schema(output), copied) if parameter is None else (parameter.schema, parameter.read)
+            )
             wrapped = not has_named_fields(schema)
             if wrapped:
                 schema = wrap(schema)
@@ -107,11 +111,11 @@ class WantedForm(Struct, frozen=True):
             raise InvalidSchema(message, path=path) from None
 
     def problems(self, answer: dict[str, Any]) -> list[str]:
-        """Say what is wrong with an answer; nothing if it is valid."""
+        """Return the problems of an answer; empty if it is valid."""
         return self.validator.problems(answer)
 
     def value(self, answer: dict[str, Any]) -> Any:
-        """Make the value of a valid answer; one that cannot be read all the same is InvalidField."""
+        """Return the value of a valid answer. Raise InvalidField if it cannot be converted all the same."""
         try:
             return self.convert(answer[VALUE] if self.wrapped else answer)
         except UnreadableValue as problem:
@@ -121,84 +125,94 @@ class WantedForm(Struct, frozen=True):
             raise InvalidField("answer", "is nested too deeply") from None
 
 
-def _own_copy(schema: Mapping[Any, Any]) -> dict[str, Any]:
-    """Copy a schema of the caller's; one that is too deep to be walked is refused first."""
-    given = dict(schema)
-    measure(given)
-    return copied(given)  # type: ignore[no-any-return]
+def _copy_schema(schema: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return a copy of the caller's schema. Raise InvalidSchema if it is too deep to be walked."""
+    copy = dict(schema)
+    measure(copy)
+    return copied(copy)  # type: ignore[no-any-return]
 
 
-class Way(Struct, frozen=True):
-    """How the form of an answer is asked for; `strict` holds the model to a schema that can be said whole."""
+class OutputMethod(Struct, frozen=True):
+    """A method of requesting an answer's form; `strict` makes the server enforce the schema."""
 
-    kind: _Kind
+    kind: _MethodKind
     strict: bool = False
 
 
-_WAYS = (Way("native", strict=True), Way("native"), Way("tool"), Way("instruction"))
+_METHODS = (
+    OutputMethod("native", strict=True),
+    OutputMethod("native"),
+    OutputMethod("tool"),
+    OutputMethod("instruction"),
+)
 
 
-def way_of(provider: Provider, wanted: WantedForm, request: Request, kind: _Kind | None = None) -> Way:
-    """Choose the way; `kind` is one that the caller insists on, whatever is known of the server."""
-    ways = [way for way in _WAYS if kind in (None, way.kind)]
-    if not ways:
-        raise InvalidField("way", f"must be native, tool or instruction, not {kind!r}", path="output")
-    offered = (way for way in ways[:-1] if kind is not None or _offers(provider, way, request))
-    return next((way for way in offered if _says(provider, way, wanted, request)), ways[-1])
+def choose_method(
+    provider: Provider, form: OutputForm, request: Request, kind: _MethodKind | None = None
+) -> OutputMethod:
+    """Return the method for a request; `kind` is one that the caller requires, whatever is known of the server."""
+    methods = [method for method in _METHODS if kind in (None, method.kind)]
+    if not methods:
+        raise InvalidField("method", f"must be native, tool or instruction, not {kind!r}", path="output")
+    offered = (method for method in methods[:-1] if kind is not None or _server_offers(provider, method, request))
+    return next((method for method in offered if _dialect_expresses(provider, method, form, request)), methods[-1])
 
 
-def _offers(provider: Provider, way: Way, request: Request) -> bool:
-    """Whether the server has a way for this model, beside the tools of the request."""
-    can, family = provider.capabilities, family_of(request.model)
+def _server_offers(provider: Provider, method: OutputMethod, request: Request) -> bool:
+    """Return True if the server supports a method for this model, beside the tools of the request."""
+    capabilities, family = provider.capabilities, family_of(request.model)
     if provider.completions:
         return False
-    if way.kind == "tool":
+    if method.kind == "tool":
         # A server that keeps the conversation would wait for the result of the call.
-        return can.native_tool_calls and can.tool_choice and request.provider_state is None
-    if not can.structured_output or family.structured_output is False:
+        return capabilities.native_tool_calls and capabilities.tool_choice and request.provider_state is None
+    if not capabilities.structured_output or family.structured_output is False:
         return False
-    beside = can.native_tool_calls and can.structured_output_with_tools
-    return not request.tools or (beside and family.structured_output_with_tools is not False)
+    with_tools = capabilities.native_tool_calls and capabilities.structured_output_with_tools
+    return not request.tools or (with_tools and family.structured_output_with_tools is not False)
 
 
-def _says(provider: Provider, way: Way, wanted: WantedForm, request: Request) -> bool:
-    """Whether the dialect can say a way: encoded with it, the request loses nothing of it."""
-    asked = prepare(replace(request, context=replace(request.context, messages=[_ANY])), wanted, way)
-    losses = provider.speaks().encode_request(asked).losses
-    rests_on = {"native": ("output",), "tool": (f"tools[{len(asked.tools) - 1}]", "tool_choice")}[way.kind]
-    return not any(_breaks(loss, way) for loss in losses if loss.path.startswith(rests_on))
+def _dialect_expresses(provider: Provider, method: OutputMethod, form: OutputForm, request: Request) -> bool:
+    """Return True if the dialect can express a method: the encoded request loses nothing of it."""
+    prepared = prepare(replace(request, context=replace(request.context, messages=[_ANY])), form, method)
+    losses = provider.speaks().encode_request(prepared).losses
+    needed = {"native": ("output",), "tool": (f"tools[{len(prepared.tools) - 1}]", "tool_choice")}[method.kind]
+    return not any(_breaks(loss, method) for loss in losses if loss.path.startswith(needed))
 
 
 _ANY = Message("user", "?")
 
 
-def _breaks(loss: Loss, way: Way) -> bool:
-    """Whether a loss leaves less than the way: what is said nearly so may keep out what is wanted."""
-    if way.strict and loss.path == "output.strict":
+def _breaks(loss: Loss, method: OutputMethod) -> bool:
+    """Return True if a loss makes a method unusable. An approximation may reject what the schema allows."""
+    if method.strict and loss.path == "output.strict":
         return True
-    whole = loss.path in ("output", "tool_choice", "tool_choice.names")
-    return loss.severity == "semantic" and (loss.action == "approximated" or whole)
+    is_whole = loss.path in ("output", "tool_choice", "tool_choice.names")
+    return loss.severity == "semantic" and (loss.action == "approximated" or is_whole)
 
 
-def prepare(request: Request, wanted: WantedForm, way: Way) -> Request:
-    """Ask for the form of the answer; the request is that of a turn, without what this adds to it."""
+def prepare(request: Request, form: OutputForm, method: OutputMethod) -> Request:
+    """Return the request of a turn with the output request added.
+
+    Raise InvalidField if a tool has the reserved name.
+    """
     if any(getattr(tool, "name", None) == ANSWER for tool in request.tools):
         raise InvalidField("tools", f"has a tool named {ANSWER}: that name is reserved for the answer")
-    if way.kind == "native":
-        output = Output("schema", wanted.schema, strict=True if way.strict else None)
+    if method.kind == "native":
+        output = Output("schema", form.schema, strict=True if method.strict else None)
         return replace(request, output=output)
     context = request.context
-    if way.kind == "tool":
-        tools = [*context.tools, Tool(ANSWER, _OF_TOOL, wanted.schema)]
+    if method.kind == "tool":
+        tools = [*context.tools, Tool(ANSWER, _TOOL_DESCRIPTION, form.schema)]
         choice = _choice(request)
         return replace(request, context=replace(context, tools=tools), tool_choice=choice, output=None)
-    words = _INSTRUCTION.format(schema=json.dumps(wanted.schema, ensure_ascii=False))
-    system, messages = append_to_system(context.system, list(context.messages), words)
+    instruction = _INSTRUCTION.format(schema=json.dumps(form.schema, ensure_ascii=False))
+    system, messages = append_to_system(context.system, list(context.messages), instruction)
     return replace(request, context=replace(context, system=system, messages=messages), output=None)
 
 
 def _choice(request: Request) -> ToolChoice:
-    """Require the answer's tool, or any where the caller has tools; what the caller requires comes first."""
+    """Require the answer's tool, or any tool if the caller has tools. A choice that the caller requires stays."""
     choice = request.tool_choice or ToolChoice("auto")
     if not request.tools or choice.mode == "none":
         return ToolChoice("required", [ANSWER])
@@ -207,17 +221,18 @@ def _choice(request: Request) -> ToolChoice:
     return ToolChoice("required", None if choice.names is None else [*choice.names, ANSWER])
 
 
-class ReadValue(Struct, frozen=True):
+class ParsedValue(Struct, frozen=True):
     """The value of an answer."""
 
     value: Any
 
 
 class AnswerProblems(Struct, frozen=True):
-    """Why an answer has no value: each problem with its place, and the text that came.
+    """Why an answer has no value: each problem with its path, and the text of the answer.
 
-    `unfinished`: calls are to be run first, or the model paused. `refused` and `cut_off` would be the same
-    again. The others can be mended.
+    - `unfinished`: calls have to run first, or the model paused.
+    - `refused` and `cut_off`: a retry would have the same outcome.
+    - All others can be corrected by the model.
     """
 
     kind: Literal["refused", "cut_off", "unfinished", "empty", "no_json", "invalid"]
@@ -225,19 +240,19 @@ class AnswerProblems(Struct, frozen=True):
     text: str = ""
 
     @property
-    def mendable(self) -> bool:
-        """Whether the model may do better if it is told."""
-        return self.kind in _MENDABLE
+    def correctable(self) -> bool:
+        """True if the model may correct the answer."""
+        return self.kind in _CORRECTABLE
 
 
-def read(response: Response, wanted: WantedForm, way: Way) -> ReadValue | AnswerProblems:
-    """Read an answer."""
+def parse_answer(response: Response, form: OutputForm, method: OutputMethod) -> ParsedValue | AnswerProblems:
+    """Return the value of an answer, or its problems."""
     calls = [part for part in response.parts if type(part) is ToolCall]
     answers = [call for call in calls if call.name == ANSWER]
     text = answers[0].raw or "" if answers else response.message.text
-    unread = _unread(response, others=len(calls) > len(answers))
-    if unread is not None:
-        return AnswerProblems(*unread, text)
+    unreadable = _unreadable(response, others=len(calls) > len(answers))
+    if unreadable is not None:
+        return AnswerProblems(*unreadable, text)
     if len(answers) > 1:
         return AnswerProblems("invalid", (f"{len(answers)} answers came, where one was expected",), text)
     if answers:
@@ -245,18 +260,18 @@ def read(response: Response, wanted: WantedForm, way: Way) -> ReadValue | Answer
     elif not text.strip():
         return AnswerProblems("empty", ("the answer says nothing",), text)
     else:
-        answer, problem = _object_in(text, way)
+        answer, problem = _object_in(text, method)
     if problem is not None:
-        return AnswerProblems("no_json", (shortened(problem),), text)
-    return _valued(answer, wanted, way, text)
+        return AnswerProblems("no_json", (shorten(problem),), text)
+    return _validate_value(answer, form, method, text)
 
 
-def _unread(response: Response, *, others: bool) -> tuple[Any, tuple[str, ...]] | None:
-    """Say why an answer is not to be read, if it is not."""
+def _unreadable(response: Response, *, others: bool) -> tuple[Any, tuple[str, ...]] | None:
+    """Return the kind of problem and its text if the answer must not be parsed, else None."""
     reason = response.finish_reason
     refusals = [part.text for part in response.parts if type(part) is Refusal]
     if refusals or reason in _REFUSED:
-        return "refused", (shortened("; ".join(filter(None, refusals)) or f"it ended with {reason}"),)
+        return "refused", (shorten("; ".join(filter(None, refusals)) or f"it ended with {reason}"),)
     if reason in CUT:
         return "cut_off", (f"the answer was cut off before it was whole ({reason})",)
     if others:
@@ -264,42 +279,44 @@ def _unread(response: Response, *, others: bool) -> tuple[Any, tuple[str, ...]] 
     return ("unfinished", ("the model paused",)) if reason == "pause" else None
 
 
-def _valued(answer: dict[str, Any], wanted: WantedForm, way: Way, text: str) -> ReadValue | AnswerProblems:
-    if way.strict:
-        answer = prune_nulls(answer, wanted.schema)
-    problems = wanted.problems(answer)
+def _validate_value(
+    answer: dict[str, Any], form: OutputForm, method: OutputMethod, text: str
+) -> ParsedValue | AnswerProblems:
+    if method.strict:
+        answer = prune_nulls(answer, form.schema)
+    problems = form.problems(answer)
     if not problems:
         try:
-            return ReadValue(wanted.value(answer))
+            return ParsedValue(form.value(answer))
         except InvalidField as problem:
             problems = [f"field {problem.field}: {problem.reason}"]
-    return AnswerProblems("invalid", tuple(map(shortened, problems)), text)
+    return AnswerProblems("invalid", tuple(map(shorten, problems)), text)
 
 
-def shortened(text: str) -> str:
-    """Give the beginning of a problem that says too much."""
+def shorten(text: str) -> str:
+    """Return `text`, cut to the length that a problem may have."""
     return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}..."
 
 
-def _object_in(text: str, way: Way) -> tuple[dict[str, Any], str | None]:
-    """MarkSearch the object that a text is, or that stands in its only block; a thought before is passed over."""
+def _object_in(text: str, method: OutputMethod) -> tuple[dict[str, Any], str | None]:
+    """Return the JSON object that a text is, or that its only block holds; skip thinking before it."""
     thought = _THOUGHT.match(text)
-    words = text[thought.end() :] if thought is not None else text
-    if not words.lstrip().startswith("{"):
-        blocks = _blocks(words)
+    text_left = text[thought.end() :] if thought is not None else text
+    if not text_left.lstrip().startswith("{"):
+        blocks = _blocks(text_left)
         if not blocks:
-            return {}, _NOT_CALLED if way.kind == "tool" else "the answer is not a JSON object"
+            return {}, _NOT_CALLED_TEXT if method.kind == "tool" else "the answer is not a JSON object"
         if len(blocks) > 1:
             return {}, f"{len(blocks)} blocks of code came, where one JSON object was expected"
-        words = blocks[0]
-    answer, problem = parse_arguments(words)
-    if problem is None and not words.lstrip().startswith("{"):
+        text_left = blocks[0]
+    answer, problem = parse_arguments(text_left)
+    if problem is None and not text_left.lstrip().startswith("{"):
         problem = "the block is not a JSON object"
     return answer, problem
 
 
 def _blocks(text: str) -> list[str]:
-    """List what stands in the fenced blocks of a text that have an end."""
+    """Return the contents of the complete fenced blocks of a text."""
     blocks: list[str] = []
     zone: Zone | None = None
     lines: list[str] = []
@@ -315,112 +332,113 @@ def _blocks(text: str) -> list[str]:
     return blocks
 
 
-def repair(problems: AnswerProblems) -> str:
-    """Say what is wrong with an answer, so that the next one can be right."""
+def correction_text(problems: AnswerProblems) -> str:
+    """Return the message that asks the model to correct its answer."""
     listed = "\n".join(f"- {problem}" for problem in problems.problems)
-    return f"The answer cannot be used:\n{listed}\n\n{_AGAIN}"
+    return f"The answer cannot be used:\n{listed}\n\n{_RETRY_TEXT}"
 
 
 def is_answer(part: Any) -> TypeGuard[ToolCall]:
-    """Whether a part is a call of the answer's tool, which the user never sees."""
+    """Return True if a part is a call of the answer's tool, which users never see."""
     return type(part) is ToolCall and part.name == ANSWER
 
 
-def settled(response: Response) -> Response:
-    """Give a response whose answer is words, also where it came as a call."""
+def answer_as_text(response: Response) -> Response:
+    """Return the response with its answer as text, also if it came as a call."""
     if not response.choices or not any(map(is_answer, response.parts)):
         return response
     first, *others = response.choices
     reason = "stop" if first.finish_reason == "tool_calls" else first.finish_reason
-    first = replace(first, message=_in_words(first.message), finish_reason=reason)
+    first = replace(first, message=_call_as_text(first.message), finish_reason=reason)
     return replace(response, choices=[first, *others])
 
 
-def settled_history(messages: Sequence[Message]) -> list[Message]:
-    """Give messages without the answer's tool: what was called by it, and what came of that, in words.
+def history_without_answer_tool(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with calls of the answer's tool, and their results, as text.
 
-    A call beside others was not taken, and goes with its result: there is no place for words between them.
+    A call beside others was rejected, and is removed with its result: a user message cannot stand between other
+    results.
     """
-    made: list[Message] = []
-    alone = True
+    kept: list[Message] = []
+    is_alone = True
     for message in messages:
         if any(map(is_answer, message.parts)):
-            alone = all(is_answer(part) for part in message.parts if type(part) is ToolCall)
-            message = _in_words(message) if alone else _without(message)  # noqa: PLW2901 - it is what is kept
-        elif any(map(_answers, message.parts)):
-            message = _told(message) if alone else _without(message)  # noqa: PLW2901 - it is what is kept
+            is_alone = all(is_answer(part) for part in message.parts if type(part) is ToolCall)
+            message = _call_as_text(message) if is_alone else _without_answer_tool(message)  # noqa: PLW2901 - it is what is kept
+        elif any(map(_is_answer_result, message.parts)):
+            message = _rejection_as_text(message) if is_alone else _without_answer_tool(message)  # noqa: PLW2901 - it is what is kept
         if message.content != []:
-            made.append(message)
-    return made
+            kept.append(message)
+    return kept
 
 
-def _answers(part: Any) -> TypeGuard[ToolResult]:
+def _is_answer_result(part: Any) -> TypeGuard[ToolResult]:
     return type(part) is ToolResult and part.name == ANSWER
 
 
-def _told(message: Message) -> Message:
-    """Give what was wrong with answers as words of the user."""
-    return Message("user", "\n".join(str(part.content) for part in message.parts if _answers(part)))
+def _rejection_as_text(message: Message) -> Message:
+    """Return the rejections of answers as a user message."""
+    return Message("user", "\n".join(str(part.content) for part in message.parts if _is_answer_result(part)))
 
 
-def _in_words(message: Message) -> Message:
-    """Give an answer with the JSON of its call; words beside the call are no part of the answer."""
+def _call_as_text(message: Message) -> Message:
+    """Return an answer as the JSON of its call. Text beside the call is not part of the answer."""
     called = any(map(is_answer, message.parts))
-    kept = [part for part in message.parts if not (called and type(part) is Text)]
-    return replace(message, content=[Text(argument_text(part)) if is_answer(part) else part for part in kept])
+    parts = [part for part in message.parts if not (called and type(part) is Text)]
+    return replace(message, content=[Text(argument_text(part)) if is_answer(part) else part for part in parts])
 
 
-def _without(message: Message) -> Message:
-    """Give a message without calls of the answer's tool, or their results: it is the model's own no more."""
-    kept = [part for part in message.parts if not (is_answer(part) or _answers(part))]
-    return replace(message, content=kept, opaque=None)
+def _without_answer_tool(message: Message) -> Message:
+    """Return a message without calls of the answer's tool and their results. Its opaque values no longer apply."""
+    parts = [part for part in message.parts if not (is_answer(part) or _is_answer_result(part))]
+    return replace(message, content=parts, opaque=None)
 
 
-class AnswerForm(Struct, frozen=True):
-    """What is wanted of an answer, and the way to it."""
+class OutputPlan(Struct, frozen=True):
+    """The form of a run's answer, and the method of requesting it."""
 
-    wanted: WantedForm
-    way: Way
+    form: OutputForm
+    method: OutputMethod
 
     @classmethod
     def of(cls, output: Any, provider: Provider, request: Request) -> Self:
-        """Choose the way to an answer of this type or schema."""
-        wanted = WantedForm.of(output)
-        return cls(wanted, way_of(provider, wanted, request))
+        """Return the plan for an answer of this type or schema."""
+        form = OutputForm.of(output)
+        return cls(form, choose_method(provider, form, request))
 
-    def asked(self, request: Request) -> Request:
-        """Ask for the form."""
-        return prepare(request, self.wanted, self.way)
+    def prepare_request(self, request: Request) -> Request:
+        """Return the request with the output request added."""
+        return prepare(request, self.form, self.method)
 
-    def mended(self, response: Response) -> str | None:
-        """Say what an answer has to be mended in, if that is of use."""
-        match read(response, self.wanted, self.way):
+    def correction(self, response: Response) -> str | None:
+        """Return what the model has to correct in its answer; None if nothing, or if a correction is not possible."""
+        match parse_answer(response, self.form, self.method):
             case AnswerProblems(kind="unfinished") if any(map(is_answer, response.parts)):
                 return TOO_EARLY
-            case AnswerProblems(mendable=True) as problems:
-                return repair(problems)
+            case AnswerProblems(correctable=True) as problems:
+                return correction_text(problems)
         return None
 
-    def finished(self, done: Done) -> Done:
-        """Give the end with its value, and without what only asked for it."""
-        messages = settled_history(done.messages)
-        response = None if done.response is None else settled(done.response)
+    def finish(self, done: Done) -> Done:
+        """Return the end with its value, and without the answer's tool."""
+        messages = history_without_answer_tool(done.messages)
+        response = None if done.response is None else answer_as_text(done.response)
         calls = [call for call in done.calls if call.name != ANSWER]
         done = replace(done, messages=messages, calls=calls, response=response)
         if done.ending not in _ANSWERED or response is None:
             return done
-        match read(response, self.wanted, self.way):
-            case ReadValue(value):
+        match parse_answer(response, self.form, self.method):
+            case ParsedValue(value):
                 return replace(done, ending="answer", output=value)
             case problems:
                 return replace(done, ending="error", reason="; ".join(problems.problems))
 
     def value(self, done: Done) -> Any:
-        """Give the value of an end, or raise why it has none."""
+        """Return the value of an ended run. Raise NoStructuredOutput if it has none."""
         if done.ending == "answer":
             return done.output
         response = done.response or Response()
-        answer = read(response, self.wanted, self.way)
+        answer = parse_answer(response, self.form, self.method)
         if isinstance(answer, AnswerProblems):
             raise NoStructuredOutput(answer.kind, answer.problems, answer.text, done.response)
         raise NoStructuredOutput(done.ending, (done.reason,), response.message.text, done.response)

@@ -1,10 +1,10 @@
-"""The sync face: `generate`, `stream`, `Client`."""
+"""The sync client: `generate`, `stream`, `Client`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Self, Unpack, overload
 
-from toolwire.client.dialogue import AnswerStream, ConversationStream, Dialogue
-from toolwire.client.options import options_among
+from toolwire.client.dialogue import AnswerStream, BaseClient, ConversationStream
+from toolwire.client.options import pop_client_options
 from toolwire.client.settings import (
     AnyChoice,
     ChatSettings,
@@ -25,17 +25,18 @@ from toolwire.types import Event, Request, Response
 from toolwire.waiting.steps import flow, run
 
 
-class Client(Dialogue):
+class Client(BaseClient):
     """A client of one provider.
 
-    `chat` is one round. `run` leads a conversation to its end, `stream` shows it, and `generate` gives its value.
+    `chat` sends one request. `run` executes a conversation until it ends, `stream` yields its events, and `generate`
+    returns its value.
     """
 
     def chat(
         self, messages: Prompt, tools: Tools = (), tool_choice: AnyChoice = None, **settings: Unpack[ChatSettings]
     ) -> Response:
-        """Send messages once, and give the answer; no tool runs."""
-        return run(self.asking(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
+        """Send messages once and return the answer; no tool runs. Raise ProviderError if the provider fails."""
+        return run(self.chat_steps(messages, {**settings, "tools": tools or (), "tool_choice": tool_choice}))
 
     @overload
     def generate(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> T_co: ...
@@ -44,11 +45,11 @@ class Client(Dialogue):
     @overload
     def generate(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
     def generate(self, prompt: Prompt = None, **settings: Any) -> Any:
-        """Lead a conversation with tools to its end, and give the end; with `output`, give the value of the answer.
+        """Run the conversation, tools included, until it ends. Return its `Done`, or with `output` the parsed value.
 
-        If the answer has no such value, `NoStructuredOutput` is raised.
+        Raise NoStructuredOutput if the answer has no such value.
         """
-        return run(self.leading(prompt, settings, value=True))
+        return run(self.run_steps(prompt, settings, value=True))
 
     @overload
     def run(self, prompt: Prompt = None, **settings: Unpack[ClientTyped[T_co]]) -> Done[T_co]: ...
@@ -57,8 +58,11 @@ class Client(Dialogue):
     @overload
     def run(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> Done[None]: ...
     def run(self, prompt: Prompt = None, **settings: Any) -> Done:
-        """Lead a conversation with tools to its end, and give the end; with `output`, `Done.output` is the value."""
-        done: Done = run(self.leading(prompt, settings))
+        """Run the conversation, tools included, and return its `Done`.
+
+        With `output`, `Done.output` is the parsed value.
+        """
+        done: Done = run(self.run_steps(prompt, settings))
         return done
 
     @overload
@@ -68,15 +72,15 @@ class Client(Dialogue):
     @overload
     def stream(self, prompt: Prompt = None, **settings: Unpack[ClientSettings]) -> "Stream[None]": ...
     def stream(self, prompt: Prompt = None, **settings: Any) -> "Stream":
-        """Lead a conversation with tools, and yield what happens as it happens."""
+        """Run the conversation, tools included, and yield its events as they arrive."""
         return Stream(self, prompt, settings)
 
     def send(self, request: Request) -> Response:
-        """Send a request that was decoded from any wire, and give the answer; no tool runs."""
-        return run(self.sending(request))
+        """Send a request that was decoded from any wire and return the answer; no tool runs."""
+        return run(self.send_steps(request))
 
     def send_stream(self, request: Request) -> "EventStream":
-        """Send a request that was decoded from any wire, and give the events of the answer as they arrive."""
+        """Send a request that was decoded from any wire and return the events of the answer as they arrive."""
         return EventStream(self, request)
 
     def close(self) -> None:
@@ -93,9 +97,9 @@ class Client(Dialogue):
 
 
 class Stream(ConversationStream[T_co]):
-    """A conversation while it happens: iterate over it, or `next()`; `collect()` reads the rest.
+    """A running conversation: iterate over it, or call `next()`; `collect()` reads the rest.
 
-    `done` is the end, once there is one; after an interruption it holds the history so far.
+    `done` is its end, or None before that. After an interruption it holds the history up to there.
     """
 
     _drive = staticmethod(flow)
@@ -105,13 +109,13 @@ class Stream(ConversationStream[T_co]):
             yield item
 
     def next(self) -> tuple[list[StreamItem], Self | None]:
-        """Give the next items, and the stream; at the end, an empty list and None."""
+        """Return the next items and the stream; at the end, an empty list and None."""
         for item in self._items:
             return [item], self
         return [], None
 
     def collect(self, on_chunk: Callable[[StreamItem], object] | None = None) -> Done[T_co]:
-        """Read the rest, show each of it to `on_chunk`, and give the end."""
+        """Read the rest, pass each item to `on_chunk`, and return the end."""
         for item in self._items:
             if on_chunk is not None:
                 on_chunk(item)
@@ -120,7 +124,7 @@ class Stream(ConversationStream[T_co]):
         return self.done
 
     def close(self) -> None:
-        """Stop here, and close the connection; `done` holds the history so far."""
+        """Stop the conversation and close the connection; `done` holds the history up to there."""
         self._items.close()
 
     def __enter__(self) -> Self:
@@ -131,16 +135,16 @@ class Stream(ConversationStream[T_co]):
 
 
 class EventStream(AnswerStream):
-    """The events of one answer: iterate over it; `response` is the answer, once it has ended.
+    """The events of one answer: iterate over it; `response` is the answer, after it has ended.
 
-    An error of the provider is raised before the first event; after it, the error is an event (`ErrorEnd`), and
-    `response` is what had come.
+    A provider's error is raised before the first event. After it, the error is an event (`ErrorEnd`), and `response` is
+    the part that arrived.
     """
 
     _drive = staticmethod(flow)
 
     def begin(self) -> Self:
-        """Wait for the first event, so that an error before it is raised here; give the stream."""
+        """Wait for the first event, so that an earlier error is raised here; return the stream."""
         if not self._held:
             for event in self._items:
                 self._held.append(event)
@@ -154,7 +158,7 @@ class EventStream(AnswerStream):
             yield event
 
     def collect(self) -> Response:
-        """Read the rest, and give the answer."""
+        """Read the rest and return the answer."""
         for _ in self._items:
             pass
         if self.response is None:
@@ -162,7 +166,7 @@ class EventStream(AnswerStream):
         return self.response
 
     def close(self) -> None:
-        """Stop here, and close the connection."""
+        """Stop the answer and close the connection."""
         self._items.close()
 
     def __enter__(self) -> Self:
@@ -185,12 +189,11 @@ def generate(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Done[None]: ...
 def generate(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Any:
-    """Ask a model, run the tools that it calls, and give the end (`Done`): an answer, or the reason for none.
+    """Ask a model, run the tools that it calls, and return the `Done`. With `output`, return the parsed value.
 
-    With `output`, a type or a JSON Schema, give the value of the answer instead; if the answer has none,
-    `NoStructuredOutput` is raised.
+    `output` is a type or a JSON Schema. Raise NoStructuredOutput if the answer has no such value.
     """
-    with Client(provider, model, **options_among(settings, settings.pop("options", None))) as client:
+    with Client(provider, model, **pop_client_options(settings, settings.pop("options", None))) as client:
         return client.generate(prompt, **settings)
 
 
@@ -207,6 +210,6 @@ def stream(
     prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Unpack[OnceSettings]
 ) -> Stream[None]: ...
 def stream(prompt: Prompt = None, provider: Providers = None, model: str | None = None, **settings: Any) -> Stream:
-    """Ask a model, run the tools that it calls, and yield what happens as it happens."""
-    client = Client(provider, model, **options_among(settings, settings.pop("options", None)))
+    """Ask a model, run the tools that it calls, and yield the events as they arrive."""
+    client = Client(provider, model, **pop_client_options(settings, settings.pop("options", None)))
     return Stream(client, prompt, settings, client.close)

@@ -1,11 +1,11 @@
-"""The calls of a conversation, as traces in a store: one for each, whatever became of it.
+"""Traces of a conversation's calls: one trace for each call, whatever its outcome.
 
 Rules of this file:
-- A call is recorded when its result stands in the history, so that both say the same.
-- What is sensitive is hidden before anything leaves this file; the tool itself got the original. What was
-  hidden once is hidden wherever it reappears: calls of one turn know each other's secrets.
-- In a run that survives, a trace is known by the key of its call, so that a run that goes on records it once.
-- A store that cannot be written to, and is to be believed, is found out before the next tool runs.
+- A call is recorded when its result is in the history, so that both agree.
+- Sensitive values are hidden before anything leaves this file; the tool itself received the original. A value that was
+  hidden once is hidden wherever it reappears, also in other calls of the turn.
+- In a durable run, the id of a trace is the key of its call, so that a resumed run does not record it twice.
+- If a store that must be reliable cannot be written to, the run fails before the next tool runs.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.client.exchange import Sent, Upstream
+from toolwire.client.exchange import ExchangeState, ProviderConnection
 from toolwire.loop import AskModel, Done, LoopStep
 from toolwire.resolvers import RunSecrets
 from toolwire.scrubbing import Known, scrub, secrets_of
@@ -30,7 +30,7 @@ from toolwire.wire.arguments import input_of
 
 
 class _CallingAnswer(Struct, frozen=True):
-    """What is known of the answer that made the calls."""
+    """The exchange whose answer made the calls."""
 
     turn: int = 0
     model: str | None = None
@@ -40,85 +40,85 @@ class _CallingAnswer(Struct, frozen=True):
 
 
 class _TracedCall(Struct, frozen=True):
-    """What is to be in a trace, as it was said, and the fields of it that are sensitive."""
+    """A call's values for its trace, and the names of its sensitive fields."""
 
     value: dict[str, Any]
     fields: Sequence[str]
 
 
 class Recording:
-    """Records the calls of one conversation into a store; those of `unrun` ask for nothing to be run."""
+    """Records the calls of one conversation in a store. Calls of the tool `unrun` are not recorded."""
 
-    def __init__(self, scope: Scope, upstream: Upstream, resolve: Any, unrun: str | None = None) -> None:
+    def __init__(self, scope: Scope, upstream: ProviderConnection, resolve: Any, unrun: str | None = None) -> None:
         self._scope = scope
         self._upstream = upstream
         self._secrecy = RunSecrets(resolve, [upstream.provider.key])
         self._known: Known | None = None
         self._unrun = unrun
         self._ran: dict[int, Ran] = {}
-        self._told = 0
+        self._recorded_messages = 0
         self._answer = _CallingAnswer()
         self._keys: dict[int, str] = {}
-        self._again = False
+        self._is_resumed = False
 
     @property
     def files(self) -> Sequence[Any]:
         """The files of the store, which no tool may touch."""
         return getattr(self._scope.store, "files", ())
 
-    def keep(self, told: Iterable[Ran]) -> None:
-        """Keep what became of calls until their results stand in the history."""
-        self._ran.update((id(ran.call), ran) for ran in told)
+    def add_records(self, records: Iterable[Ran]) -> None:
+        """Store the records of calls until their results are in the history."""
+        self._ran.update((id(ran.call), ran) for ran in records)
 
     def new_digest(self) -> Any:
-        """Give what the bytes of an answer are fed to."""
+        """Return a new digest for the bytes of an answer."""
         return hashlib.sha256()
 
-    def answered(self, step: AskModel, sent: Sent) -> None:
-        """Note the exchange whose answer may have calls."""
+    def note_exchange(self, step: AskModel, state: ExchangeState) -> None:
+        """Note the exchange whose answer may contain calls."""
         self._answer = _CallingAnswer(
             step.turn,
             step.request.model,
-            tuple(str(loss) for loss in sent.losses if loss.severity != "formal"),
-            hashlib.sha256(sent.body).hexdigest() if sent.body is not None else None,
-            sent.digest.hexdigest() if sent.digest is not None else None,
+            tuple(str(loss) for loss in state.losses if loss.severity != "formal"),
+            hashlib.sha256(state.body).hexdigest() if state.body is not None else None,
+            state.digest.hexdigest() if state.digest is not None else None,
         )
 
-    def know(self, call: ToolCall, key: str, *, again: bool) -> None:
-        """Take the key by which a call's trace is known; where a run goes on, it may be there already."""
-        self._keys[id(call)], self._again = key, again
+    def set_key(self, call: ToolCall, key: str, *, is_resumed: bool) -> None:
+        """Set the `key` of a call's trace. With `again`, the run was resumed, and the trace may exist already."""
+        self._keys[id(call)], self._is_resumed = key, is_resumed
 
-    def begun(self, call: ToolCall, times: int) -> None:
-        """Record that a call begins, for good, before it does; it may have begun some times before."""
-        said = self.said(call, ToolResult(call.id, call.name, ""))
+    def record_start(self, call: ToolCall, times: int) -> None:
+        """Record durably that a call is about to start; it may have started `times` times before."""
+        snapshot = self.snapshot(call, ToolResult(call.id, call.name, ""))
         ran = Ran(call, ToolResult(call.id, call.name, ""), "ok", time.time(), 0.0)
-        trace = self._made([said], 0, ran, self._answer, is_error=False)
+        trace_builder = self._build_trace([snapshot], 0, ran, self._answer, is_error=False)
         number = f"{self._keys[id(call)]}-{times + 1}"
-        self._scope.store.record(replace(trace, id=number, kind="begun", ending="begun", result={}))
+        self._scope.store.record(replace(trace_builder, id=number, kind="begun", ending="begun", result={}))
         self._scope.store.flush()
 
     def check(self) -> None:
-        """Raise what is wrong with the store, before a tool is run."""
+        """Raise the store's error, if there is one, before a tool runs."""
         self._scope.check()
 
-    def settling(self, step: LoopStep, before: int) -> Work[None]:
-        """Record the calls that have got their results; at the end, wait until all are kept for good."""
-        store, fresh = self._scope.store, _messages_of(step, before)[self._told :]
-        self._told += len(fresh)
+    def record_steps(self, step: LoopStep, before: int) -> Work[None]:
+        """Record the calls that have results now. At the end, wait until all of them are durable."""
+        store, fresh = self._scope.store, _messages_of(step, before)[self._recorded_messages :]
+        self._recorded_messages += len(fresh)
         if isinstance(step, AskModel) and step.turn == 0:
             self._secrecy.observe(step)
-        pairs = [pair for pair in _settled(fresh) if pair[0].name != self._unrun]
-        turn = [self.said(*pair) for pair in pairs]
-        for place, pair in enumerate(pairs):
+        pairs = [pair for pair in _pair_calls(fresh) if pair[0].name != self._unrun]
+        turn = [self.snapshot(*pair) for pair in pairs]
+        for index, pair in enumerate(pairs):
             key = self._keys.get(id(pair[0]))
-            if self._again and key is not None and (yield Ask(store.get, (key,))) is not None:
+            if self._is_resumed and key is not None and (yield Ask(store.get, (key,))) is not None:
                 continue
-            yield Ask(store.record, (self.trace(*pair, turn, place),), awaited=store.arecord)
+            yield Ask(store.record, (self.trace_builder(*pair, turn, index),), awaited=store.arecord)
         if isinstance(step, Done):
             yield Ask(store.flush, awaited=store.aflush)
 
-    def said(self, call: ToolCall, result: ToolResult) -> _TracedCall:
-        """Give what a call and its result say, as it is now."""
+    def snapshot(self, call: ToolCall, result: ToolResult) -> _TracedCall:
+        """Return a copy of a call's and its result's values, as they are now."""
         value = {
             "arguments": copied(input_of(call)),
             "result": plain_content(result.content),
@@ -126,29 +126,32 @@ class Recording:
         }
         return _TracedCall(value, self._secrecy.fields_of(call.name))
 
-    def trace(
-        self, call: ToolCall, result: ToolResult, turn: Sequence[_TracedCall] = (), place: int = 0
+    def trace_builder(
+        self, call: ToolCall, result: ToolResult, turn: Sequence[_TracedCall] = (), index: int = 0
     ) -> Callable[[], Trace]:
-        """Give what makes the trace of a call of a turn: the store's thread does, so that the run goes on."""
-        turn = turn or [self.said(call, result)]
-        ran = self._ran.pop(id(call), None) or Ran(call, result, _unrun(call), None, 0.0)
-        return partial(self._made, turn, place, ran, self._answer, is_error=result.is_error)
+        """Return a function that builds the trace of a call.
 
-    def _made(
-        self, turn: Sequence[_TracedCall], place: int, ran: Ran, answer: _CallingAnswer, *, is_error: bool
+        The store's thread calls it, so that the run need not wait.
+        """
+        turn = turn or [self.snapshot(call, result)]
+        ran = self._ran.pop(id(call), None) or Ran(call, result, _ending_without_run(call), None, 0.0)
+        return partial(self._build_trace, turn, index, ran, self._answer, is_error=result.is_error)
+
+    def _build_trace(
+        self, turn: Sequence[_TracedCall], index: int, ran: Ran, answer: _CallingAnswer, *, is_error: bool
     ) -> Trace:
-        """Make a trace, with what is sensitive hidden."""
-        known = self._known_by(turn if place == 0 else ())
-        said = scrub(turn[place].value, turn[place].fields, known)
-        around = (ran.call.name, ran.call.id, answer.model, self._scope.session, answer.losses)
-        name, call_id, model, session, losses = scrub(around, (), known)
+        """Build a trace, with sensitive values hidden."""
+        known = self._secrets_of_turn(turn if index == 0 else ())
+        snapshot = scrub(turn[index].value, turn[index].fields, known)
+        labels = (ran.call.name, ran.call.id, answer.model, self._scope.session, answer.losses)
+        name, call_id, model, session, losses = scrub(labels, (), known)
         return self._scope.trace(
             ran.started,
             session=session,
             **({"id": self._keys[id(ran.call)]} if id(ran.call) in self._keys else {}),
             tool_name=name,
-            arguments=_map(said["arguments"]),
-            result=_map(said["result"]),
+            arguments=_as_map(snapshot["arguments"]),
+            result=_as_map(snapshot["result"]),
             result_type="error" if is_error else "ok",
             ending=ran.ending,
             duration_ms=round(ran.seconds * 1000, 3),
@@ -161,13 +164,16 @@ class Recording:
             sandbox=ran.sandbox,
             approval=ran.approval,
             losses=losses,
-            repair=said["repair"],
+            repair=snapshot["repair"],
             request_digest=answer.request_digest,
             response_digest=answer.response_digest,
         )
 
-    def _known_by(self, turn: Sequence[_TracedCall]) -> Known:
-        """Give what is secret in the run; several calls are looked through before the first has its trace."""
+    def _secrets_of_turn(self, turn: Sequence[_TracedCall]) -> Known:
+        """Return the secrets of the run.
+
+        With several calls in a turn, all are searched before the first is recorded.
+        """
         if self._known is None:
             self._known = self._secrecy()
         for one in turn if len(turn) > 1 else ():
@@ -175,12 +181,12 @@ class Recording:
         return self._known
 
 
-def _map(said: Any) -> dict[str, Any]:
-    return said if type(said) is dict else {"content": said}
+def _as_map(value: Any) -> dict[str, Any]:
+    return value if type(value) is dict else {"content": value}
 
 
 def _messages_of(step: LoopStep, before: int) -> Sequence[Message]:
-    """Give what the run has added to the history so far."""
+    """Return the messages that the run has added so far."""
     match step:
         case Done():
             return step.messages
@@ -189,8 +195,8 @@ def _messages_of(step: LoopStep, before: int) -> Sequence[Message]:
     return ()
 
 
-def _settled(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult]]:
-    """Pair the calls with their results: each call has exactly one, in the order of the calls."""
+def _pair_calls(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult]]:
+    """Pair the calls with their results: each call has exactly one, in the same order."""
     if not messages:
         return ()
     parts = [part for message in messages for part in message.parts]
@@ -198,24 +204,24 @@ def _settled(messages: Sequence[Message]) -> Iterable[tuple[ToolCall, ToolResult
     return zip(calls, [part for part in parts if type(part) is ToolResult], strict=False)
 
 
-def _unrun(call: ToolCall) -> CallEnding:
-    """Say why a call was not run to its end, where nobody saw it run."""
+def _ending_without_run(call: ToolCall) -> CallEnding:
+    """Return the ending of a call for which there is no record of a run."""
     return "cancelled" if call.runs else "invalid"
 
 
 def plain_content(content: Any) -> Any:
-    """Say the content of a result in plain values."""
-    return content if isinstance(content, str) else [_shown(part) for part in content]
+    """Return the content of a result as plain values."""
+    return content if isinstance(content, str) else [_plain_part(part) for part in content]
 
 
-def _shown(part: Any) -> dict[str, Any]:
-    """Say a part of a result in plain values; what is large is told by its size and digest."""
-    said = {
+def _plain_part(part: Any) -> dict[str, Any]:
+    """Return a part of a result as plain values. Data is replaced by its size and digest."""
+    fields = {
         name: value
         for name in part.__struct_fields__
         if name != "opaque" and (value := getattr(part, name)) is not None
     }
-    if "data" in said:
-        data = said["data"].encode()
-        said["data"] = {"characters": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    return {"type": type(part).__name__.lower(), **said}
+    if "data" in fields:
+        data = fields["data"].encode()
+        fields["data"] = {"characters": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return {"type": type(part).__name__.lower(), **fields}

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 from toolwire.dialects import ALIASES, NAMES
-from toolwire.errors import UserError, meant
+from toolwire.errors import UserError, did_you_mean
 from toolwire.types.readable import readable
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -192,7 +192,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _hint(name: str, known: list[str]) -> str:
-    return meant(name, known) or f"; there are: {', '.join(known)}"
+    return did_you_mean(name, known) or f"; there are: {', '.join(known)}"
 
 
 def _describe(section: str, problem: str, expected: Any) -> str:

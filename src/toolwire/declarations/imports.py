@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolwire.errors import meant
+from toolwire.errors import did_you_mean
 
 _PRIVILEGED = frozenset(
     "builtins code ctypes importlib marshal multiprocessing nt os pickle posix pty runpy shutil signal"
@@ -86,7 +86,7 @@ def _attribute(owner: Any, name: str, import_text: str) -> Any:
         return getattr(owner, name)
     except AttributeError:
         known = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-        raise ImportPathError(f"{import_text} has no {name}{meant(name, known)}") from None
+        raise ImportPathError(f"{import_text} has no {name}{did_you_mean(name, known)}") from None
     except Exception as problem:
         raise ImportPathError(
             f"{import_text} raised an error for {name}: {type(problem).__name__}: {problem}"

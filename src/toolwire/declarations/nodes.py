@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from toolwire.errors import DeclarationError, meant
+from toolwire.errors import DeclarationError, did_you_mean
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
@@ -116,7 +116,7 @@ def shorten(text: str, limit: int) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Suggest the known word that `word` probably misspells, or list the known words."""
     words = sorted(known)
-    if similar := meant(word, words):
+    if similar := did_you_mean(word, words):
         return similar.removeprefix("; ")
     return f"known: {', '.join(words[:20])}{', ...' if len(words) > 20 else ''}" if words else "there are none"
 

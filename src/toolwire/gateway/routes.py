@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr, replace
 
 from toolwire.config import MODEL_NAME, GatewaySettings, ProviderSettings, RouteSettings
 from toolwire.dialects import dialect
-from toolwire.errors import InvalidField, meant
+from toolwire.errors import InvalidField, did_you_mean
 from toolwire.gateway.text_format import check_format
 from toolwire.providers import PROVIDERS, Provider, named
 from toolwire.providers.addressing import headers_of
@@ -95,7 +95,7 @@ class Routes:
         known = named(provider)
         if known is not None and known.env:
             return f"there is no provider {provider!r} without a key: export {known.env[0]}=..."
-        return f"there is no provider {provider!r}{meant(provider, [*self.providers, *PROVIDERS])}"
+        return f"there is no provider {provider!r}{did_you_mean(provider, [*self.providers, *PROVIDERS])}"
 
     def find(self, name: str) -> ResolvedRoute | None:
         """Return the route of a model name, or None if the name is unknown."""

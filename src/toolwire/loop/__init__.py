@@ -1,4 +1,4 @@
-"""The tool loop without I/O: its steps, its limits and its endings."""
+"""The tool loop without I/O: its steps, limits and endings."""
 
 from toolwire.loop.run import Accept, Loop, Price, add_usage, tool_loop
 from toolwire.loop.steps import AskModel, Broken, Cancelled, Done, Ending, LoopLimits, LoopStep, Outcome, RunTools

@@ -1,15 +1,15 @@
-"""The tool loop without I/O: a generator of steps that faces, tests and durable engines drive alike.
+"""The tool loop without I/O: a generator of steps that clients, tests and durable runs drive alike.
 
 Rules of this file:
-- A step says what is wanted next; what came of it is sent back: `AskModel` wants a `Response`, an `Error` or
-  what came before one (`Broken`), `RunTools` the results of its calls, and `Done` nothing more. Sending
+- A step states what is needed next, and its outcome is sent back. `AskModel` needs a `Response`, an `Error`, or a
+  partial answer with its error (`Broken`). `RunTools` needs the results of its calls, and `Done` nothing. Sending
   `Cancelled` ends the run at any step.
 - The history is valid at every step: each call has exactly one result, in the order of the calls.
-- A call that came broken is answered with what to mend, and never run. A forced choice is released once the
+- A malformed call is answered with the problem to correct, and never run. A forced tool choice is released after the
   model has called.
-- A run that goes around in a circle is ended: the same calls with the same results, one turn after the other. A turn is
-  told by its names, arguments and results; ids do not count.
-- A run always ends, and `Done` says why.
+- A run that repeats itself is ended: the same calls with the same results in consecutive turns. Turns are compared by
+  names, arguments and results; ids do not count.
+- A run always ends, and `Done` holds the reason.
 """
 
 import json
@@ -30,9 +30,9 @@ _CALL_ONE = "Call at least one of these tools now: {names}."
 Loop = Generator[LoopStep, Any, Done]
 """The loop: `next` gives a step, `send` takes its outcome and gives the next one."""
 Price = Callable[[Usage | None, str | None], float | None]
-"""Says what a usage costs with a model, or None."""
+"""Returns the cost of a usage with a model, or None."""
 Accept = Callable[[Response], str | None]
-"""Says what is wrong with an answer, for the model to correct it, or None."""
+"""Returns what is wrong with an answer, for the model to correct it, or None."""
 _Beside = Callable[[], tuple[Usage | None, float | None]]
 
 
@@ -47,13 +47,15 @@ def tool_loop(
     accept: Accept | None = None,
     beside: _Beside | None = None,
 ) -> Loop:
-    """Lead a conversation with tools to its end.
+    """Run a conversation with tools until it ends, as a generator of steps.
 
-    Without `auto_tools` no tool runs: the run ends with the calls. `terminal_tool` names a tool whose call ends the
-    run, and does not run. `price` gives the cost of a usage of a model, and `elapsed` the seconds that have passed;
-    each is asked only if there is such a limit. `accept` says what is wrong with an answer, or with the call that
-    ends the run: the model reads it, and answers again. `beside` gives the usage of runs that the calls have led,
-    since it was last asked.
+    - Without `auto_tools` no tool runs: the run ends with the calls.
+    - `terminal_tool` names a tool whose call ends the run, and does not run.
+    - `price` returns the cost of a model's usage, and `elapsed` the seconds that have passed. Each is called only if
+      there is such a limit.
+    - `accept` returns what is wrong with an answer, or with the call that ends the run; the model receives that and
+      answers again.
+    - `beside` returns the usage of nested runs since its last call.
     """
     run = _Run(request, limits or LoopLimits(), price, elapsed, accept, beside)
     done = yield from run.steps(auto_tools=auto_tools, terminal_tool=terminal_tool)
@@ -62,7 +64,7 @@ def tool_loop(
 
 
 class _Run(Struct):
-    """One run: what was added to the history, and what it cost."""
+    """The state of one run: the messages that it added, and its usage."""
 
     request: Request
     limits: LoopLimits
@@ -73,20 +75,20 @@ class _Run(Struct):
     repairs: int = 0
     added: list[Message] = []
     response: Response | None = None
-    spoke: bool = False
+    has_content: bool = False
     usage: Usage | None = None
     uncounted: bool = False
     unpriced: bool = False
     cost: float | None = None
     turns: int = 0
     blanks: int = 0
-    seen: list[str] = []
+    fingerprints: list[str] = []
 
     def steps(self, *, auto_tools: bool, terminal_tool: str | None) -> Generator[LoopStep, Any, Done]:
         while True:
             ended = self._over_budget()
             if ended is None:
-                ended = self._take((yield AskModel(self._present(), self.turns, *self._left())))
+                ended = self._handle_outcome((yield AskModel(self._next_request(), self.turns, *self._remaining())))
             if ended is None:
                 calls = self._calls()
                 if calls:
@@ -103,51 +105,51 @@ class _Run(Struct):
         waiting = [call for call in calls if call.runs]
         finals = [call for call in waiting if call.name == terminal_tool]
         if finals:
-            words = self._to_mend()
-            if words is None:
+            correction = self._correction()
+            if correction is None:
                 return self._done("terminal", calls=waiting)
             others = [call for call in waiting if call.name != terminal_tool]
             if others and not auto_tools:
                 return self._done("calls", calls=others)
-            results: Any = (yield self._tools(others)) if others else []
-            ended = self._answer(calls, results, settled={id(one): failure(one, words) for one in finals})
-            return ended if ended is not None or others else self._mending(words)
+            results: Any = (yield self._run_step(others)) if others else []
+            ended = self._add_results(calls, results, settled={id(one): failure(one, correction) for one in finals})
+            return ended if ended is not None or others else self._count_repair(correction)
         if not auto_tools:
             return self._done("calls", calls=waiting)
-        results = (yield self._tools(waiting)) if waiting else []
-        return self._answer(calls, results)
+        results = (yield self._run_step(waiting)) if waiting else []
+        return self._add_results(calls, results)
 
-    def _to_mend(self) -> str | None:
-        """Say what the answer has to be mended in, if anybody minds."""
+    def _correction(self) -> str | None:
+        """Return what the answer has to be corrected in, or None."""
         return None if self.accept is None or self.response is None else self.accept(self.response)
 
-    def _mending(self, words: str) -> Done | None:
-        """Count an answer that will not do; end where there were too many."""
+    def _count_repair(self, problem: str) -> Done | None:
+        """Count a rejected answer, and end the run if there were too many."""
         self.repairs += 1
-        return self._done("error", reason=words) if self.repairs > self.limits.repairs else None
+        return self._done("error", reason=problem) if self.repairs > self.limits.repairs else None
 
-    def _ask_again(self, words: str) -> Done | None:
-        """Tell the model what to mend, if it is to be asked again."""
-        ended = self._mending(words)
+    def _ask_again(self, correction: str) -> Done | None:
+        """Add the correction as a user message, if the model may try again."""
+        ended = self._count_repair(correction)
         if ended is None:
-            self.added.append(Message("user", words))
+            self.added.append(Message("user", correction))
         return ended
 
-    def _present(self) -> Request:
+    def _next_request(self) -> Request:
         request = self.request
         if not self.added:
             return request
         context = replace(
             request.context,
             messages=[*request.context.messages, *self.added],
-            provider_state=self._state(request.context.provider_state),
+            provider_state=self._latest_state(request.context.provider_state),
         )
         choice = request.tool_choice
-        released = choice is not None and choice.mode == "required" and self._wanted_calls() is None
+        released = choice is not None and choice.mode == "required" and self._uncalled_required() is None
         return replace(request, context=context, tool_choice=ToolChoice("auto") if released else choice)
 
-    def _wanted_calls(self) -> list[str] | None:
-        """List the tools of which one has to be called, for as long as none was."""
+    def _uncalled_required(self) -> list[str] | None:
+        """Return the tools of which one is required and none was called yet, or None."""
         choice = self.request.tool_choice
         if choice is None or choice.mode != "required":
             return None
@@ -155,8 +157,8 @@ class _Run(Struct):
         called = {call.name for message in self.added for call in message.tool_calls}
         return None if called.intersection(names) or not names else names
 
-    def _state(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Give what the provider keeps by now, if the run is led with that at all."""
+    def _latest_state(self, before: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return the provider's latest state, if the run uses provider state at all."""
         state = self.response.provider_state if self.response is not None else None
         return before if before is None or state is None else state
 
@@ -164,62 +166,60 @@ class _Run(Struct):
         limits = self.limits
         if limits.turns is not None and self.turns >= limits.turns:
             turns = f"{limits.turns} turn{'' if limits.turns == 1 else 's'}"
-            return self._done("limit", reason=f"{turns} brought no answer; LoopLimits(turns=...) allows more")
+            return self._done("limit", reason=f"no answer after {turns}; LoopLimits(turns=...) allows more")
         if limits.tokens is not None and self.uncounted:
-            return self._done("limit", reason="the server reports no tokens, so that they cannot be limited")
+            return self._done("limit", reason="the server reports no tokens, so they cannot be limited")
         if limits.tokens is not None and (used := self._used()) >= limits.tokens:
             return self._done("budget", reason=f"{used} of {limits.tokens} tokens are used")
         if limits.cost is not None and self.unpriced:
-            return self._done(
-                "limit", reason="what the server reports has no price, so that its cost cannot be limited"
-            )
+            return self._done("limit", reason="the reported usage has no known price, so its cost cannot be limited")
         if limits.cost is not None and (spent := self.cost or 0.0) >= limits.cost:
             return self._done("budget", reason=f"{spent:.4f} of {limits.cost:.4f} USD are used")
         if limits.seconds is not None and self.elapsed is not None and (spent := self.elapsed()) >= limits.seconds:
             return self._done("budget", reason=f"{spent:.1f} of {limits.seconds:g} seconds have passed")
         return None
 
-    def _tools(self, calls: list[ToolCall]) -> RunTools:
-        """Say which calls are to be run, and what the runs that they may lead may use."""
-        return RunTools(calls, self.turns - 1, *self._left())
+    def _run_step(self, calls: list[ToolCall]) -> RunTools:
+        """Return the step that runs calls, with the remaining tokens and cost, which also limit nested runs."""
+        return RunTools(calls, self.turns - 1, *self._remaining())
 
-    def _left(self) -> tuple[int | None, float | None]:
-        """Give the tokens and the money that may still be used."""
+    def _remaining(self) -> tuple[int | None, float | None]:
+        """Return the tokens and the money that may still be used."""
         tokens, cost = self.limits.tokens, self.limits.cost
         return None if tokens is None else tokens - self._used(), None if cost is None else cost - (self.cost or 0.0)
 
     def _used(self) -> int:
-        """Give the tokens that were used so far."""
+        """Return the tokens that were used so far."""
         return self.usage.total_tokens if self.usage is not None else 0
 
-    def _take(self, answer: Any) -> Done | None:
+    def _handle_outcome(self, answer: Any) -> Done | None:
         match answer:
             case Cancelled(response=partial):
                 if partial is not None:
-                    self._keep_broken(partial)
+                    self._add_partial(partial)
                 return self._done(answer.ending, reason=answer.reason)
             case Error():
                 return self._done("error", reason=answer.message, error=answer)
             case Broken(response=partial, error=error):
-                self._keep_broken(partial)
+                self._add_partial(partial)
                 return self._done("error", reason=error.message, error=error)
             case Response():
-                self._keep(answer)
+                self._add_answer(answer)
                 return self._without_answer(answer)
         raise TypeError(f"a Response, an Error or Cancelled must be sent, not {type(answer).__name__}")
 
-    def _keep(self, answer: Response) -> None:
+    def _add_answer(self, answer: Response) -> None:
         self.turns += 1
         self.response = answer
         self.usage = add_usage(self.usage, answer.usage)
         self._charge(answer)
-        self.spoke = _says_something(answer)
-        if self.spoke or (answer.parts and answer.finish_reason == "pause"):
+        self.has_content = _has_content(answer)
+        if self.has_content or (answer.parts and answer.finish_reason == "pause"):
             self.added.append(answer.message)
 
     def _charge(self, answer: Response) -> None:
-        """Add what an answer costs, by the model that it names, or by the one that was asked."""
-        usage = answer.usage if _counted(answer.usage) else None
+        """Add the cost of an answer, by the model that it names, or the one that was requested."""
+        usage = answer.usage if _has_counts(answer.usage) else None
         self.uncounted = self.uncounted or usage is None
         cost = None
         for name in (answer.model, self.request.model):
@@ -228,18 +228,18 @@ class _Run(Struct):
         self.unpriced = self.unpriced or cost is None
         self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
-    def _keep_broken(self, answer: Response) -> None:
-        self._keep(answer)
-        self._answer(self._calls(), [], "not run: the answer broke off")
+    def _add_partial(self, answer: Response) -> None:
+        self._add_answer(answer)
+        self._add_results(self._calls(), [], "not run: the answer broke off")
 
     def _without_answer(self, answer: Response) -> Done | None:
-        """End with an answer that is none."""
+        """End the run if an answer was refused or broke off."""
         if answer.finish_reason in _REFUSALS:
-            self._answer(self._calls(), [], "not run: the answer was refused")
+            self._add_results(self._calls(), [], "not run: the answer was refused")
             return self._done("refused", reason=f"the model's answer ended with {answer.finish_reason}")
         if answer.finish_reason in ("error", "incomplete"):
-            self._answer(self._calls(), [], "not run: the answer broke off")
-            return self._done("error", reason="the answer broke off before it was whole")
+            self._add_results(self._calls(), [], "not run: the answer broke off")
+            return self._done("error", reason="the answer broke off before it was complete")
         return None
 
     def _calls(self) -> list[ToolCall]:
@@ -247,32 +247,35 @@ class _Run(Struct):
         return [part for part in message.parts if type(part) is ToolCall] if message is not None else []
 
     def _without_calls(self) -> Done | None:
-        """End with an answer; a pause is gone on from, and an answer that will not do is asked for again."""
+        """End with an answer. A pause continues, and a rejected answer is requested again."""
         response = self.response
         if response is None or response.finish_reason == "pause":
             return None
-        wanted = self._wanted_calls()
-        if wanted is not None:
-            return self._ask_again(_CALL_ONE.format(names=", ".join(wanted)))
-        if self.spoke:
-            words = self._to_mend()
-            return self._done("answer") if words is None else self._ask_again(words)
+        names = self._uncalled_required()
+        if names is not None:
+            return self._ask_again(_CALL_ONE.format(names=", ".join(names)))
+        if self.has_content:
+            correction = self._correction()
+            return self._done("answer") if correction is None else self._ask_again(correction)
         self.blanks += 1
         if self.blanks > self.limits.blanks:
-            return self._done("error", reason=f"the model said nothing, {self.blanks} times")
+            return self._done("error", reason=f"the model's answer was empty {self.blanks} times")
         return None
 
-    def _answer(
+    def _add_results(
         self,
         calls: Sequence[ToolCall],
         results: Any,
         missing: str = "not run",
         settled: dict[int, ToolResult] | None = None,
     ) -> Done | None:
-        """Put exactly one result for each call into the history, in their order; some are settled already."""
+        """Add exactly one result for each call to the history, in their order.
+
+        `settled` holds results that are known already.
+        """
         if not calls:
             return None
-        self._count_beside()
+        self._add_nested_usage()
         settled = settled or {}
         cancelled = results if isinstance(results, Cancelled) else None
         ran = [call for call in calls if call.runs and id(call) not in settled]
@@ -284,40 +287,42 @@ class _Run(Struct):
             return self._done(cancelled.ending, reason=cancelled.reason)
         return self._progress(calls, ordered)
 
-    def _count_beside(self) -> None:
-        """Add what runs within this one have used."""
+    def _add_nested_usage(self) -> None:
+        """Add the usage of nested runs."""
         if self.beside is not None:
             usage, cost = self.beside()
             self.usage = self.usage if usage is None else add_usage(self.usage, usage)
             self.cost = self.cost if cost is None else (self.cost or 0.0) + cost
 
     def _progress(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Done | None:
-        """End a run that goes around in a circle: the same calls have had the same results too often."""
-        self.seen.append(_fingerprint(calls, results))
-        reason = _circle(self.seen, self.limits.repeats, calls, results)
+        """End the run if the same calls had the same results too often."""
+        self.fingerprints.append(_fingerprint(calls, results))
+        reason = _find_repetition(self.fingerprints, self.limits.repeats, calls, results)
         return None if reason is None else self._done("no_progress", reason=reason)
 
     def _done(self, ending: Ending, **fields: Any) -> Done:
         return Done(ending, self.added, self.response, self.usage, self.turns, cost=self.cost, **fields)
 
 
-def _circle(seen: Sequence[str], limit: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str | None:
-    """Say what repeats itself, if the last turns did so `limit` times: alone, in pairs, or as errors."""
-    if not 2 <= limit <= len(seen):
+def _find_repetition(
+    fingerprints: Sequence[str], limit: int, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+) -> str | None:
+    """Return what repeats itself, if the last turns did so `limit` times: alone, in pairs, or as errors."""
+    if not 2 <= limit <= len(fingerprints):
         return None
     for length in (1, 2):
-        last = seen[-limit * length :]
-        rounds = [last[n : n + length] for n in range(0, len(last), length)]
+        recent = fingerprints[-limit * length :]
+        rounds = [recent[n : n + length] for n in range(0, len(recent), length)]
         if len(rounds) == limit and len(set(rounds[0])) == length and all(one == rounds[0] for one in rounds):
             return _repetition(calls, results, limit)
-    errors = [_errors_of(one) for one in seen[-limit:]]
+    errors = [_errors_of(one) for one in fingerprints[-limit:]]
     if errors[0] and len(set(errors)) == 1:
-        return f"tool error repeated {limit}+ times: {_words(results)}"
+        return f"tool error repeated {limit}+ times: {_error_texts(results)}"
     return None
 
 
 def _fingerprint(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> str:
-    """Say in a text what was called and what came of it; ids do not count."""
+    """Return a text that identifies the calls of a turn and their results, without ids."""
     turn = []
     for call, result in zip(calls, results, strict=True):
         raw = call.raw if call.error or call.custom else None
@@ -326,33 +331,33 @@ def _fingerprint(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> st
 
 
 def _errors_of(fingerprint: str) -> str:
-    """Give the errors of a turn, if there were nothing but errors."""
+    """Return the errors of a turn if all its results were errors, else an empty string."""
     turn = json.loads(fingerprint)
     return json.dumps([[one[0], one[3]] for one in turn]) if turn and all(one[4] for one in turn) else ""
 
 
-def _words(results: Sequence[ToolResult]) -> str:
+def _error_texts(results: Sequence[ToolResult]) -> str:
     return "; ".join(str(result.content)[:200] for result in results if result.is_error)
 
 
 def _repetition(calls: Sequence[ToolCall], results: Sequence[ToolResult], limit: int) -> str:
     names = ", ".join(dict.fromkeys(call.name for call in calls))
-    errors = _words(results)
+    errors = _error_texts(results)
     return f"{names} had the same result {limit} times{f': {errors}' if errors else ''}"
 
 
-def _says_something(answer: Response) -> bool:
-    """Whether there is more in an answer than thoughts and white space: else no provider takes it back.
+def _has_content(answer: Response) -> bool:
+    """Return True if an answer has more than thinking and white space: no provider accepts other answers in a history.
 
-    What nobody understands is no answer where the model wants calls, and none can be read.
+    If the model wanted calls and none could be parsed, an opaque part does not count as an answer.
     """
     silent = _SILENT if answer.finish_reason != "tool_calls" else _SILENT | {"Opaque"}
-    said = [part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in answer.parts]
-    return any(said)
+    contents = [part.text.strip() if type(part) is Text else type(part).__name__ not in silent for part in answer.parts]
+    return any(contents)
 
 
 def _by_call(results: Iterable[ToolResult], calls: Sequence[ToolCall]) -> dict[int, ToolResult]:
-    """Give each result to its call: by id where ids tell them apart, else by its place."""
+    """Return the results by call: matched by id if the ids are unique, otherwise by position."""
     results = list(results)
     ids = [call.id for call in calls]
     if None not in ids and len(set(ids)) == len(ids):
@@ -372,7 +377,10 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_to
 
 
 def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """Add the tokens of two exchanges: a field that neither counted stays unknown, other values are left out."""
+    """Return the sum of two usages.
+
+    A field that neither has stays unknown, and values that are not counts are left out.
+    """
     sums: dict[str, Any] = {}
     others = 0
     for usage in (one, other):
@@ -388,7 +396,7 @@ def add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     return only if others == 0 and (one is None or other is None) else Usage(**sums)
 
 
-def _counted(usage: Usage | None) -> bool:
-    """Whether a server has reported how many tokens there were."""
+def _has_counts(usage: Usage | None) -> bool:
+    """Return True if a server has reported a number of tokens."""
     counts = () if usage is None else (usage.input_tokens, usage.output_tokens)
     return any(filter(is_count, counts))

@@ -1,8 +1,8 @@
-"""The steps of the tool loop, what is sent back to it, and its limits.
+"""The steps of the tool loop, their outcomes, and the limits.
 
 Rules of this file:
-- A step is a value: it can be kept, sent elsewhere, and compared.
-- `Done` says why a run ended, and holds all that it added to the history.
+- A step is a value: it can be stored, sent to another process, and compared.
+- `Done` holds the reason for the end of a run, and all that the run added to the history.
 """
 
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ else:
 
 Ending = Literal["answer", "calls", "terminal", "limit", "budget", "no_progress", "cancelled", "refused", "error"]
 """Why a run ended."""
-# The tool by which an answer in a wanted form comes, where there is no other way; no user sees its calls.
+# The tool for structured output, if the server has no other method. Users never see its calls.
 ANSWER = "__structured_output__"
 
 
 class LoopLimits(Struct, frozen=True):
     """When a run without an answer ends: after so many turns, tokens, seconds, or so much money (USD).
 
-    Seconds are checked in the middle of an answer and while tools run, tokens and cost in the middle of a stream. If a
-    server reports no tokens, or they have no price, a run with that limit ends at once, and says so.
-    `repeats` is how often the same calls may have the same results, one turn after the other. `blanks` is how often
-    an answer may be empty. `repairs` is how often the model may correct an answer that does not fit.
+    Seconds are checked during an answer and while tools run, tokens and cost during a stream. If a server reports no
+    tokens, or they have no price, a run with that limit ends at once with a reason. `repeats` is how often the same
+    calls may have the same results in consecutive turns. `blanks` is how often an answer may be empty. `repairs` is how
+    often the model may correct an answer that does not fit.
     """
 
     turns: int | None = 25
@@ -48,7 +48,7 @@ class LoopLimits(Struct, frozen=True):
 
 
 class AskModel(Struct, frozen=True):
-    """Send this request; send back the `Response`, or an `Error`. `tokens` and `cost` are what may still be used."""
+    """Send this request, and send back the `Response` or an `Error`. `tokens` and `cost` may still be used."""
 
     request: Request
     turn: int
@@ -57,7 +57,7 @@ class AskModel(Struct, frozen=True):
 
 
 class RunTools(Struct, frozen=True):
-    """Run these calls; send back their results. `tokens` and `cost` are what may still be used."""
+    """Run these calls, and send back their results. `tokens` and `cost` may still be used."""
 
     calls: list[ToolCall]
     turn: int
@@ -68,9 +68,9 @@ class RunTools(Struct, frozen=True):
 class Done(Struct, Generic[T_co], frozen=True):
     """The end of a run. `messages` are the messages that it added, `calls` the calls that did not run.
 
-    `losses` are what could not be sent to the provider, and `output` is the value that was asked for; clients set
-    both.
-    It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`, `model`.
+    `losses` are the parts of the requests that the provider's wire could not express, and `output` is the parsed value;
+    clients set both. It has the properties of the last answer: `message`, `content`, `tool_calls`, `finish_reason`,
+    `model`.
     """
 
     ending: Ending
@@ -90,7 +90,7 @@ class Done(Struct, Generic[T_co], frozen=True):
 
     @property
     def message(self) -> Message:
-        """The last answer; its content is a string if it has only words."""
+        """The last answer; its content is a string if it is only text."""
         message = self.response.message if self.response is not None else Message("assistant", [])
         if message.parts and all(type(part) is Text for part in message.parts):
             return replace(message, content=message.text)
@@ -130,10 +130,10 @@ class Broken(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """Sent back instead of an outcome: end the run.
+    """Sent back instead of an outcome, to end the run.
 
-    `response` is what had come of an answer, `results` are those of calls that had ended. `ending` says which limit
-    it was, where it was one.
+    `response` is the partial answer, `results` are those of the calls that had ended. `ending` is `budget` if a limit
+    was the reason.
     """
 
     reason: str = "the run was cancelled"

@@ -1,4 +1,4 @@
-"""MCP both ways: any resolver as a server, any server as a resolver; needs the extra `mcp`."""
+"""MCP in both directions: any resolver as a server, and any server as a resolver. Needs the extra `mcp`."""
 
 from toolwire.mcp.client import McpResolver, http, stdio
 from toolwire.mcp.server import aserve, serve, server_of

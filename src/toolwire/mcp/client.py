@@ -1,12 +1,12 @@
-"""Any MCP server as a resolver, from sync and async code.
+"""Any MCP server as a resolver, for sync and async code.
 
 Rules of this file:
-- The session lives on an event loop in a thread of its own; a caller's loop is never blocked by a call. The
-  listing is plain: it connects at its first use, and in async code `async with` does that before.
-- Arguments are not validated here: the server does that, by the schema that it may have changed meanwhile.
-- The context of a session is not sent: it stays with the host.
-- `close` ends the server's process and the thread; what is not closed is closed when nobody uses it any more,
-  and when the program ends.
+- The session runs on an event loop in its own thread, so that a call never blocks the caller's loop. `available_tools`
+  is sync: its first use connects. In async code, `async with` connects before that.
+- Arguments are not validated here. The server validates them, by a schema that may have changed since the listing.
+- The context of a session is not sent to the server.
+- `close` ends the server's process and the thread. Without it, both end when the resolver is no longer used, or when
+  the program ends.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from toolwire.waiting.results import FAILED, failure, invalid, safe
 from toolwire.waiting.steps import Ask, Work, is_loop_running
 
 T = TypeVar("T")
-PATIENCE = 15.0  # seconds until a thread that does not end is left behind
+_JOIN_SECONDS = 15.0  # how long `close` waits for the thread
 
 
-class _LineThread:
-    """The line to a server, and the daemon thread with the event loop on which it runs.
+class _ServerThread:
+    """The connection to a server, and the daemon thread with the event loop that it runs on.
 
-    It is kept beside the resolver, so that it can be closed when nobody uses the resolver any more.
+    It is separate from the resolver, so that it can be closed when the resolver is garbage.
     """
 
     def __init__(self, target: Stdio | Http, terms: Terms) -> None:
-        self.line: Any = None
+        self.connection: Any = None
         self._target = target
         self._terms = terms
         self._lock = threading.Lock()
         self._closed = False
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
         self._thread: threading.Thread | None = None
 
     def begin(self, method: str, *arguments: Any) -> "concurrent.futures.Future[Any]":
-        """Begin something on the line, in its thread, which begins with its first use."""
+        """Start `method` of the connection in its thread and return the future. The first use starts the thread."""
         with self._lock:
             if self._closed:
                 raise ServerUnavailable(f"{self._target.label} was closed")
@@ -60,29 +60,29 @@ class _LineThread:
     def _submit(self, work: Coroutine[Any, Any, Any]) -> "concurrent.futures.Future[Any]":
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:  # something ended the loop
+        except RuntimeError:  # the loop was ended elsewhere
             work.close()
             raise
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._over.wait())
+            runner.run(self._ended.wait())
 
     async def _do(self, method: str, *arguments: Any) -> Any:
-        if self.line is None:
-            from toolwire.mcp.connection import Line  # noqa: PLC0415 - it needs the official package, which takes its time
+        if self.connection is None:
+            from toolwire.mcp.connection import ServerConnection  # noqa: PLC0415 - it imports the official package, which is slow
 
-            self.line = Line(self._target, self._terms)
-        return await getattr(self.line, method)(*arguments)
+            self.connection = ServerConnection(self._target, self._terms)
+        return await getattr(self.connection, method)(*arguments)
 
     async def _end(self) -> None:
         try:
             await self._do("close")
         finally:
-            self._over.set()
+            self._ended.set()
 
     def close(self) -> None:
-        """End the connection and the thread; nothing is raised, and a thread that hangs is left behind."""
+        """End the connection and the thread. No exception is raised, and a thread that does not end is abandoned."""
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
@@ -90,42 +90,42 @@ class _LineThread:
             with contextlib.suppress(RuntimeError):
                 self._submit(self._end())
             if threading.current_thread() is not thread:
-                thread.join(PATIENCE)
+                thread.join(_JOIN_SECONDS)
 
 
 class McpResolver(Resolver):
-    """The tools of an MCP server; made by `stdio` and `http`."""
+    """The tools of an MCP server. `stdio` and `http` create one."""
 
     def __init__(self, target: Stdio | Http, terms: Terms | None = None) -> None:
         need_official("to use the tools of MCP servers")
         self.target = target
-        self._thread = _LineThread(target, terms or Terms())
+        self._thread = _ServerThread(target, terms or Terms())
         self._finalizer = weakref.finalize(self, self._thread.close)
 
     def __repr__(self) -> str:
         return f"McpResolver({self.target!r})"
 
     def connect(self) -> Self:
-        """Connect, and list the tools, if that was not done; raises ServerUnavailable."""
+        """Connect and list the tools if that was not done yet. Raise ServerUnavailable if it fails."""
         _wait(self._thread.begin("connected"))
         return self
 
     async def aconnect(self) -> Self:
-        """Connect without blocking the event loop."""
+        """Do what `connect` does, without blocking the event loop."""
         await asyncio.wrap_future(self._thread.begin("connected"))
         return self
 
     def refresh(self) -> None:
-        """List the tools anew; servers that tell of changes need no such call."""
+        """List the tools again. This is not needed for servers that announce changes."""
         _wait(self._thread.begin("refresh"))
 
     def close(self) -> None:
-        """End the session, the server's process and the thread; it cannot be used again."""
+        """End the session, the server's process and the thread. The resolver cannot be used again."""
         self._finalizer.detach()
         self._thread.close()
 
     async def aclose(self) -> None:
-        """Close without blocking the event loop."""
+        """Do what `close` does, without blocking the event loop."""
         await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
@@ -149,14 +149,14 @@ class McpResolver(Resolver):
         await self.aclose()
 
     def available_tools(self) -> list[Tool]:
-        """List the tools, as the server last listed them; the first time, that connects."""
+        """Return the tools of the server's last listing. The first call connects."""
         if self._tools() is None:
             self.connect()
         return list(self._tools() or ())
 
     def _tools(self) -> tuple[Tool, ...] | None:
-        line = self._thread.line
-        return None if line is None else line.tools
+        connection = self._thread.connection
+        return None if connection is None else connection.tools
 
     def resolving(self, call: ToolCall, context: Any = None) -> Work[ToolResult]:
         """Run a call on the server, as steps."""
@@ -173,19 +173,19 @@ class McpResolver(Resolver):
             return failure(call, f"{FAILED}{problem or 'it was closed during the call'}")
 
     def _call(self, call: ToolCall) -> ToolResult | Awaitable[ToolResult]:
-        begun = self._thread.begin("call", call)
-        return asyncio.wrap_future(begun) if is_loop_running() else _wait(begun)
+        future = self._thread.begin("call", call)
+        return asyncio.wrap_future(future) if is_loop_running() else _wait(future)
 
     async def _acall(self, call: ToolCall) -> ToolResult:
         return await asyncio.wrap_future(self._thread.begin("call", call))
 
 
-def _wait(begun: "concurrent.futures.Future[T]") -> T:
-    """Wait for what was begun; who stops waiting stops it."""
+def _wait(future: "concurrent.futures.Future[T]") -> T:
+    """Return the result of `future`. An interrupted wait cancels it."""
     try:
-        return begun.result()
+        return future.result()
     except BaseException:
-        begun.cancel()
+        future.cancel()
         raise
 
 
@@ -209,10 +209,10 @@ def stdio(
     cwd: str | os.PathLike[str] | None = None,
     **terms: Any,
 ) -> McpResolver:
-    """Use an MCP server that is started as a process; `terms` are those of `Terms`.
+    """Return a resolver for an MCP server that is started as a process.
 
-    Of this program's environment it gets what the official client gives any server (path, home and user), and
-    `env`.
+    The process inherits the variables that the official client passes to any server (path, home and user), and `env`.
+    `terms` are the fields of `Terms`. Raise InvalidField if `args` is a string.
     """
     if isinstance(args, str):
         raise InvalidField("args", "must be a list of strings, not a string", path="mcp.stdio")
@@ -221,7 +221,10 @@ def stdio(
 
 
 def http(url: str, *, headers: Mapping[str, str] | None = None, **terms: Any) -> McpResolver:
-    """Use an MCP server that is reached by streamable HTTP; `terms` are those of `Terms`."""
+    """Return a resolver for an MCP server that is reached by streamable HTTP. `terms` are the fields of `Terms`.
+
+    Raise InvalidField if `url` is not an HTTP URL.
+    """
     if not url.startswith(("http://", "https://")):
         raise InvalidField("url", "must begin with http:// or https://", path="mcp.http")
     return McpResolver(Http(url, dict(headers or {})), Terms(**terms))

@@ -1,18 +1,17 @@
-"""The line to an MCP server, and the connections that it has one after the other; all on one event loop.
+"""The connection to an MCP server, with reconnects; everything runs on one event loop.
 
 Rules of this file:
-- A line connects when it is needed, and again when its connection ended. A call that was under way when it ended
-  is an error, and is never repeated: it may have had effects. One that the server says it did not begin is
-  repeated once.
-- A server that ends again and again without an answer is started ever more rarely; in between, calls fail at
-  once, and say when it is tried again.
-- What the server says of tools and results is read by this package, from the answer as it came: the official
-  session refuses a whole listing for one odd schema, and a whole result for one odd block.
-- A server of an older protocol may end when it is asked the newer way: it is started again, and asked the older way.
-- The listing is kept up to date: the server tells when it changed, in the way of its protocol's era.
-- What a server says of its failures could steer a terminal, or repeat a secret that it was given: it is written so
-  that it does neither.
-- A server that asks its client for something (sampling, elicitation, roots) is told that nobody gives it.
+- A connection is opened when it is needed, and again after it ended. A call that was interrupted by the end fails and
+  is not repeated, because it may have had effects. A call that the server says it did not start is repeated once.
+- A server that ends repeatedly without an answer is restarted at growing intervals. In between, calls fail at once, and
+  the error states the next attempt.
+- This package parses tools and results itself, from the raw answer. The official session would reject a whole listing
+  because of one invalid schema, and a whole result because of one invalid block.
+- A server of an older protocol may exit when it receives the newer handshake. It is then restarted with the older one.
+- The listing is kept current: servers announce changes, each in the way of its protocol version.
+- A server's error text could contain terminal control characters, or a secret that it was given. Both are removed
+  before it is shown.
+- Requests of the server to its client (sampling, elicitation, roots) are answered with "not supported".
 """
 
 import asyncio
@@ -56,20 +55,23 @@ logger: logging.Logger = logging.getLogger("toolwire.mcp")
 _ANSWER = "toolwire/answer"
 _MAX_PAGES = 1000
 _MAX_TOOLS = 10_000
-_MOMENT = 0.2
+_END_SECONDS = 0.2
 _LIST_AGAIN = 0.1
 _LISTEN_AGAIN = 1.0
 _LISTEN_AGAIN_AT_MOST = 60.0
 _REFUSALS = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 PAUSES = (0.0, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-_PARTING = 2.0
-_TURNS = 3  # of the event loop, in which it notices an end that has happened already
-_FORGOTTEN = "Session terminated"
-_UNKNOWN = "unknown tool"
+_CLOSE_SECONDS = 2.0
+_LOOP_TURNS = 3  # turns of the event loop in which it notices an end that has already happened
+_SESSION_TERMINATED = "Session terminated"
+_UNKNOWN_TOOL = "unknown tool"
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Hands the session what it takes without fault in the place of an answer about tools, which goes along."""
+    """A dispatcher that gives the official session a valid placeholder for an answer about tools.
+
+    The raw answer is in the placeholder's `_meta`.
+    """
 
     def __init__(self, read: Any, write: Any, ended: Callable[[], None]) -> None:
         super().__init__(read, write)
@@ -100,7 +102,7 @@ def _answer_of(result: Result) -> dict[str, Any]:
 
 
 def _readable_listing(answer: dict[str, Any], modern: bool) -> dict[str, Any]:
-    """Give the session the schemas that it makes headers from, as far as it takes them."""
+    """Return a placeholder listing with the tools that the session needs for its headers, as far as they are valid."""
     tools = answer.get("tools")
     known = [tool for tool in tools if _is_regular(tool)] if modern and isinstance(tools, list) else []
     return {
@@ -120,29 +122,29 @@ def _is_regular(tool: Any) -> bool:
 
 
 class _Connection:
-    """A connection; `listed` is told each new listing. It is made, used and closed on one loop."""
+    """One connection. `on_listing` receives each new listing. It is created, used and closed on one loop."""
 
     def __init__(
-        self, target: Stdio | Http, terms: Terms, listed: Callable[[tuple[Tool, ...]], None], older: bool = False
+        self, target: Stdio | Http, terms: Terms, on_listing: Callable[[tuple[Tool, ...]], None], older: bool = False
     ) -> None:
         self._older = older
         self.died_of_discovery = False
         self._target = target
         self._terms = terms
-        self._listed = listed
+        self._on_listing = on_listing
         self._child = Child(target, terms.max_message) if isinstance(target, Stdio) else None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._over = asyncio.Event()
+        self._ended = asyncio.Event()
         self._changed = asyncio.Event()
         self._problem = ""
         self._calls = 0
-        self._left = False
+        self._is_leaving = False
         self._session: ClientSession
         self._task: asyncio.Task[None] | None = None
 
     @property
     def alive(self) -> bool:
-        ended = self._left or self._over.is_set() or (self._child and self._child.gone)
+        ended = self._is_leaving or self._ended.is_set() or (self._child and self._child.gone)
         return self._ready.done() and not ended
 
     @property
@@ -154,36 +156,41 @@ class _Connection:
         await self._ready
 
     async def close(self) -> None:
-        """End the connection, and wait until all that belongs to it has ended."""
-        self._over.set()
+        """End the connection and wait until its task and process have ended."""
+        self._ended.set()
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def leave(self) -> None:
-        """Take no more calls, and end when those that are under way have ended."""
-        self._left = True
+        """Accept no more calls, and end when the running ones have ended."""
+        self._is_leaving = True
         if not self._calls:
-            self._over.set()
+            self._ended.set()
 
-    async def fate(self) -> str | None:
-        """Say how it ended, None if it did not; a moment is waited for what is not known yet."""
-        with anyio.move_on_after(_MOMENT):
-            await self._over.wait()
+    async def end_reason(self) -> str | None:
+        """Return how the connection ended, or None if it did not.
+
+        Wait a moment, because the end may not be known yet.
+        """
+        with anyio.move_on_after(_END_SECONDS):
+            await self._ended.wait()
         if self.alive or self._task is None:
             return None
         await asyncio.wait([self._task], timeout=1)
-        return self._target.told("; ".join(filter(None, (self._child.fate if self._child else "", self._problem))))
+        return self._target.safe_text(
+            "; ".join(filter(None, (self._child.end_reason if self._child else "", self._problem)))
+        )
 
     async def _live(self) -> None:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 streams = self._child.streams() if self._child else http_streams(self._http, self._terms)
-                dispatcher = _Dispatcher(*await stack.enter_async_context(streams), self._over.set)
+                dispatcher = _Dispatcher(*await stack.enter_async_context(streams), self._ended.set)
                 self._session = await stack.enter_async_context(
                     ClientSession(
                         dispatcher=dispatcher,
                         client_info=Implementation(name="toolwire", version=own_version()),
-                        message_handler=self._hear,
+                        message_handler=self._on_message,
                     )
                 )
                 try:
@@ -191,45 +198,45 @@ class _Connection:
                 finally:
                     if self._child and not self._ready.done():
                         self._child.grace = 0.0
-        except Exception as problem:  # noqa: BLE001 - whatever ends a connection is told to those who wait for it
-            self._problem = _words_of(problem, self._terms)
+        except Exception as problem:  # noqa: BLE001 - any error is reported to the callers that wait
+            self._problem = _error_text(problem, self._terms)
         finally:
-            self._over.set()
+            self._ended.set()
             if not self._ready.done():
-                reason = "; ".join(filter(None, (self._problem, self._child.fate if self._child else "")))
+                reason = "; ".join(filter(None, (self._problem, self._child.end_reason if self._child else "")))
                 label = self._target.label
                 self._ready.set_exception(
-                    ServerUnavailable(f"{label} cannot be used: {self._target.told(reason) or 'it ended at once'}")
+                    ServerUnavailable(f"{label} cannot be used: {self._target.safe_text(reason) or 'it ended at once'}")
                 )
 
     @property
     def _http(self) -> Http:
-        assert isinstance(self._target, Http)  # noqa: S101 - there are two kinds of targets
+        assert isinstance(self._target, Http)  # noqa: S101 - the only other kind of target
         return self._target
 
     async def _serve(self) -> None:
         async with anyio.create_task_group() as tasks:
 
             async def watch() -> None:
-                await self._over.wait()
+                await self._ended.wait()
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(watch)
             with anyio.fail_after(self._terms.connect_timeout):
                 await self._shake_hands()
-                self._listed(await self.list_tools())
+                self._on_listing(await self.list_tools())
             self._ready.set_result(None)
-            tasks.start_soon(self._keep_listing)
+            tasks.start_soon(self._follow_changes)
             tasks.start_soon(self._listen)
 
     async def _shake_hands(self) -> None:
-        """Agree on a protocol; a server of an older one may end when it is asked the newer way."""
+        """Agree on a protocol. A server of an older one may exit when it receives the newer handshake."""
         if self._older:
             await initialize(self._session)
             return
         try:
             await shake_hands(self._session, self._has_died, self._terms.connect_timeout)
-        except BaseException:  # the end of the process also cancels this
+        except BaseException:  # the end of the process cancels this as well
             self.died_of_discovery = self._has_died()
             raise
 
@@ -237,65 +244,65 @@ class _Connection:
         return self._child is not None and self._child.gone
 
     async def list_tools(self) -> tuple[Tool, ...]:
-        """List the tools, of all pages."""
+        """Return the tools of all pages."""
         tools: list[Tool] = []
-        cursor, seen = None, set[str]()
-        while len(seen) < _MAX_PAGES and len(tools) < _MAX_TOOLS:
+        cursor, cursors = None, set[str]()
+        while len(cursors) < _MAX_PAGES and len(tools) < _MAX_TOOLS:
             page = await self._session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
             answer = _answer_of(page)
             tools += self._read_page(answer, {tool.name for tool in page.tools})
             cursor = answer.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
                 return self._first_of_each_name(tools)
-            if cursor in seen:
+            if cursor in cursors:
                 break
-            seen.add(cursor)
-        logger.warning("%s lists tools without end: %d are taken", self._target.label, len(tools))
+            cursors.add(cursor)
+        logger.warning("%s lists tools without end: the first %d are used", self._target.label, len(tools))
         return self._first_of_each_name(tools[:_MAX_TOOLS])
 
     def _first_of_each_name(self, tools: list[Tool]) -> tuple[Tool, ...]:
-        """Leave out what nobody could call: a second tool of a name."""
+        """Drop each tool whose name is a duplicate: it could not be called."""
         first: dict[str, Tool] = {}
         for tool in tools:
             if first.setdefault(tool.name, tool) is not tool:
-                logger.warning("%s lists %r more than once: the first is taken", self._target.label, tool.name)
+                logger.warning("%s lists %r more than once: the first is used", self._target.label, tool.name)
         return tuple(first.values())
 
-    def _read_page(self, answer: dict[str, Any], taken: set[str]) -> list[Tool]:
-        """Read the tools of a page; those that the session dropped by the protocol's rules are dropped."""
+    def _read_page(self, answer: dict[str, Any], accepted: set[str]) -> list[Tool]:
+        """Return the tools of a page, without those that the session dropped by the protocol's rules."""
         tools = answer.get("tools")
-        kept = []
-        for listed in tools if isinstance(tools, list) else ():
-            tool = decode_tool(listed)
+        tools_of_page = []
+        for on_listing in tools if isinstance(tools, list) else ():
+            tool = decode_tool(on_listing)
             if tool is None:
-                logger.warning("%s lists a tool without a name, which is left out", self._target.label)
-            elif tool.name in taken or not (self._is_modern and _is_regular(listed)):
-                kept.append(tool)
-        return kept
+                logger.warning("%s lists a tool without a name: it is skipped", self._target.label)
+            elif tool.name in accepted or not (self._is_modern and _is_regular(on_listing)):
+                tools_of_page.append(tool)
+        return tools_of_page
 
     @property
     def _is_modern(self) -> bool:
         return self._session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool, and give the answer as it came; MCPError if there is none."""
+        """Call a tool and return the raw answer. Raise MCPError if there is none."""
         self._calls += 1
         try:
             return _answer_of(await self._session.call_tool(name, arguments, allow_input_required=True))
         finally:
             self._calls -= 1
-            if self._left:
+            if self._is_leaving:
                 self.leave()
 
     async def refresh(self) -> None:
         with anyio.fail_after(self._terms.connect_timeout):
-            self._listed(await self.list_tools())
+            self._on_listing(await self.list_tools())
 
-    async def _hear(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._changed.set()
 
-    async def _keep_listing(self) -> None:
+    async def _follow_changes(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -303,12 +310,12 @@ class _Connection:
                 await self.refresh()
             except (MCPError, ValidationError, TimeoutError, RuntimeError) as problem:
                 logger.warning(
-                    "%s could not list its new tools: %s", self._target.label, self._target.told(str(problem))
+                    "%s could not list its new tools: %s", self._target.label, self._target.safe_text(str(problem))
                 )
             await anyio.sleep(_LIST_AGAIN)
 
     async def _listen(self) -> None:
-        """Ask to be told when the tools change, where the protocol wants that."""
+        """Subscribe to changes of the tools, if the protocol version needs a subscription."""
         capabilities = self._session.server_capabilities
         tools = None if capabilities is None else capabilities.tools
         pause = _LISTEN_AGAIN
@@ -328,11 +335,11 @@ class _Connection:
             pause = min(2 * pause, _LISTEN_AGAIN_AT_MOST)
 
 
-def _is_forgotten(problem: MCPError) -> bool:
-    return problem.code == INVALID_REQUEST and problem.message == _FORGOTTEN
+def _is_session_lost(problem: MCPError) -> bool:
+    return problem.code == INVALID_REQUEST and problem.message == _SESSION_TERMINATED
 
 
-def _words_of(problem: BaseException, terms: Terms) -> str:
+def _error_text(problem: BaseException, terms: Terms) -> str:
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     if isinstance(problem, TimeoutError):
@@ -340,8 +347,8 @@ def _words_of(problem: BaseException, terms: Terms) -> str:
     return str(problem) or type(problem).__name__
 
 
-class Line:
-    """What is known of a server: its tools, its connection if there is one, its failures in a row."""
+class ServerConnection:
+    """The state of a server: its tools, its connection if there is one, and its consecutive failures."""
 
     def __init__(self, target: Stdio | Http, terms: Terms) -> None:
         self.tools: tuple[Tool, ...] | None = None
@@ -357,8 +364,8 @@ class Line:
         self._calls: set[asyncio.Task[Any] | None] = set()
 
     async def connected(self) -> _Connection:
-        """Give a connection that lives; all who want one wait for the same."""
-        for _ in range(_TURNS):
+        """Return a live connection. Concurrent callers wait for the same one."""
+        for _ in range(_LOOP_TURNS):
             await asyncio.sleep(0)
         if self._connection is not None and self._connection.alive:
             return self._connection
@@ -373,56 +380,56 @@ class Line:
         now = asyncio.get_running_loop().time()
         if now < self._not_before:
             raise ServerUnavailable(
-                f"{self._target.label} failed {self._starts} times in a row: it is tried again"
+                f"{self._target.label} failed {self._starts} times in a row: the next attempt is"
                 f" in {self._not_before - now:.1f} s at the earliest"
             )
         self._starts += 1
         self._not_before = now + PAUSES[min(self._starts, len(PAUSES) - 1)]
         self._ending = [one for one in (*self._ending, self._connection) if one and not one.ended]
-        self._connection = _Connection(self._target, self._terms, self._take, self._older)
+        self._connection = _Connection(self._target, self._terms, self._store_tools, self._older)
         try:
             await self._connection.open()
         except ServerUnavailable:
             if not self._connection.died_of_discovery or self._closed:
                 raise
-            self._connection = _Connection(self._target, self._terms, self._take, older=True)
+            self._connection = _Connection(self._target, self._terms, self._store_tools, older=True)
             await self._connection.open()
             self._older = True
         return self._connection
 
-    def _take(self, tools: tuple[Tool, ...]) -> None:
+    def _store_tools(self, tools: tuple[Tool, ...]) -> None:
         added = {"parallel": True} if self._terms.parallel else {}
         self.tools = tuple(replace(tool, metadata=tool.metadata | added) for tool in tools) if added else tools
 
     async def refresh(self) -> None:
-        """List the tools anew."""
+        """List the tools again. Raise ServerUnavailable if that fails."""
         connection = await self.connected()
         try:
             await connection.refresh()
         except TimeoutError:
-            words = "it took too long"
+            detail = "it took too long"
         except MCPError as problem:
-            if _is_forgotten(problem):
+            if _is_session_lost(problem):
                 connection.leave()
                 await self.connected()
                 return
-            words = self._target.told(str(problem))
+            detail = self._target.safe_text(str(problem))
         else:
             return
-        raise ServerUnavailable(f"{self._target.label} could not list its tools: {words}")
+        raise ServerUnavailable(f"{self._target.label} could not list its tools: {detail}")
 
     async def close(self) -> None:
-        """End the connection, or the attempt to get one, for good."""
+        """End the connection, or the attempt to open one, for good."""
         self._closed = True
         for connection in (*self._ending, self._connection):
             if connection is not None:
                 await connection.close()
-        left = [task for task in (self._opening, *self._calls) if task is not None]
-        if left:
-            await asyncio.wait(left, timeout=_PARTING)
+        tasks = [task for task in (self._opening, *self._calls) if task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Run a call on the server, and give its result; UnknownTool if it has no such tool."""
+        """Run a call on the server and return its result. Raise UnknownTool if the server has no such tool."""
         task = asyncio.current_task()
         self._calls.add(task)
         try:
@@ -446,13 +453,13 @@ class Line:
             return await self._failed(problem, connection, call)
         except Exception as problem:
             logger.exception("a call of %s failed", self._target.label)
-            return failure(call, f"{FAILED}{self._target.told(str(problem)) or type(problem).__name__}")
+            return failure(call, f"{FAILED}{self._target.safe_text(str(problem)) or type(problem).__name__}")
 
     async def _ask(self, connection: _Connection, call: ToolCall) -> dict[str, Any]:
         try:
             answer = await connection.call(call.name, call.plain_arguments)
         except MCPError as problem:
-            if _is_forgotten(problem) and isinstance(self._target, Http):
+            if _is_session_lost(problem) and isinstance(self._target, Http):
                 connection.leave()
             elif problem.code == HEADER_MISMATCH:
                 await connection.refresh()
@@ -463,14 +470,14 @@ class Line:
         return answer
 
     async def _failed(self, problem: MCPError, connection: _Connection, call: ToolCall) -> ToolResult:
-        fate = await connection.fate() if problem.code == CONNECTION_CLOSED else None
-        if fate is not None:
+        reason = await connection.end_reason() if problem.code == CONNECTION_CLOSED else None
+        if reason is not None:
             ended = f"{self._target.label} ended during the call, which may have had effects"
-            return failure(call, f"{FAILED}{ended}{f' ({fate})' if fate else ''}")
+            return failure(call, f"{FAILED}{ended}{f' ({reason})' if reason else ''}")
         self._starts, self._not_before = 0, 0.0
-        if problem.code == INVALID_PARAMS and problem.message.lower().startswith(_UNKNOWN):
+        if problem.code == INVALID_PARAMS and problem.message.lower().startswith(_UNKNOWN_TOOL):
             raise UnknownTool(call.name, [safe(name) for name in self._names() if name != call.name])
-        return failure(call, f"{FAILED}{self._target.told(problem.message)}")
+        return failure(call, f"{FAILED}{self._target.safe_text(problem.message)}")
 
     def _names(self) -> list[str]:
         return [tool.name for tool in self.tools or ()]

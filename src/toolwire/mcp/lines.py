@@ -1,8 +1,8 @@
-"""Messages as lines of JSON, and what can be told of a line that is none.
+"""Messages as lines of JSON, and the repair of lines that are not messages.
 
 Rules of this file:
-- Who waits for an answer gets one: a line that cannot be read still names its request, wherever that can be found.
-  So it is looked through as text, in time that grows with its length.
+- Each request gets an answer: a line that cannot be parsed still contains the id of its request, and that is looked
+  for. The search reads the line as text, in linear time.
 """
 
 import json
@@ -32,19 +32,19 @@ _VALUE = re.compile(rb'\s*:\s*("(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]*)', re.DOTALL)
 
 
 def read_message(line: bytes | str) -> SessionMessage:
-    """Read a line; ValidationError, which is a ValueError, if it is no message."""
+    """Return the message of `line`. Raise ValidationError, which is a ValueError, if it is none."""
     return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
 
 
 def _error_message(number: int | str | None, words: str, code: int = PARSE_ERROR) -> SessionMessage:
-    """Give the error that answers the request of this number."""
+    """Return the error that answers the request with id `number`."""
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=words)))
 
 
 def read_requests(line: bytes) -> list[tuple[SessionMessage | None, SessionMessage | None]]:
-    """Read what a client wrote: each message, or the error that answers what is none.
+    """Return the messages of a client's line, each with the error that answers it if it is none.
 
-    Both are None for what names no request that waits. Earlier protocols take several messages, as a list.
+    Both are None if no request waits for an answer. Earlier protocols allow several messages in a list.
     """
     line = line.removeprefix(BOM)
     if line.lstrip()[:1] != b"[":
@@ -70,27 +70,27 @@ def _refusal(line: bytes, problem: ValidationError) -> SessionMessage | None:
     if "id" not in members or _is_answer(members):
         return None
     first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"][1:]))
-    words = f"the message cannot be read: {f'{place}: ' if place else ''}{first['msg']}"
+    path = ".".join(map(str, first["loc"][1:]))
+    text = f"the message cannot be read: {f'{path}: ' if path else ''}{first['msg']}"
     return _error_message(
-        _number_in(members), words, PARSE_ERROR if first["type"] == "json_invalid" else INVALID_REQUEST
+        _request_id(members), text, PARSE_ERROR if first["type"] == "json_invalid" else INVALID_REQUEST
     )
 
 
-def mended(line: bytes) -> list[str]:
-    """Give the messages of a line that is almost one: earlier protocols take several, as a list.
+def repair_messages(line: bytes) -> list[str]:
+    """Return the messages of a server's line, with small errors repaired. Earlier protocols allow several in a list.
 
-    Half of a surrogate pair, an odd code of an error and a number like `4.0` are mended; any other answer that
-    cannot be read becomes an error, and what is no message is left out.
+    Half a surrogate pair, an invalid error code and an id such as `4.0` are repaired. Any other answer that cannot be
+    parsed becomes an error, and other lines are dropped.
     """
     try:
-        read = json.loads(line)
-        return [text for one in (read if isinstance(read, list) else [read]) for text in _mended(one)]
+        parsed = json.loads(line)
+        return [text for one in (parsed if isinstance(parsed, list) else [parsed]) for text in _repair_message(one)]
     except (ValueError, RecursionError) as problem:
-        return _unread(line, problem)
+        return _error_for_unreadable(line, problem)
 
 
-def _mended(message: Any) -> list[str]:
+def _repair_message(message: Any) -> list[str]:
     match message:
         case {"error": {"code": code, "message": str()} as error} if type(code) is not int:
             error["code"] = INTERNAL_ERROR
@@ -101,17 +101,17 @@ def _mended(message: Any) -> list[str]:
     try:
         read_message(text)
     except ValueError as problem:
-        return _unread(text.encode(), problem)
+        return _error_for_unreadable(text.encode(), problem)
     return [text]
 
 
-def _unread(line: bytes, problem: Exception) -> list[str]:
-    """Give the error that stands for an answer, so that nobody waits for it."""
+def _error_for_unreadable(line: bytes, problem: Exception) -> list[str]:
+    """Return the error for an answer that cannot be parsed, so that its request does not wait for ever."""
     members = _members(line)
-    number = _number_in(members) if _is_answer(members) else None
+    number = _request_id(members) if _is_answer(members) else None
     if number is None:
-        shown = scrub_text(line[:200].decode(errors="replace"))
-        logger.warning("a server wrote a line that is not a message to its standard output: %r", shown)
+        excerpt = scrub_text(line[:200].decode(errors="replace"))
+        logger.warning("a server wrote a line that is not a message to its standard output: %r", excerpt)
         return []
     error = _error_message(number, f"the answer cannot be read: {str(problem)[:200]}")
     return [error.message.model_dump_json(by_alias=True, exclude_unset=True)]
@@ -122,7 +122,10 @@ def _is_answer(members: dict[str, bytes]) -> bool:
 
 
 def _members(line: bytes) -> dict[str, bytes]:
-    """List the members of an object that may be too broken or too deep to be read, each with its text or number."""
+    """Return the members of an object, each with its raw text or number.
+
+    The object may be too broken or too deep to be parsed.
+    """
     members: dict[str, bytes] = {}
     depth = 0
     for token in _TOKEN.finditer(line) if line.lstrip()[:1] == b"{" else ():
@@ -138,7 +141,7 @@ def _members(line: bytes) -> dict[str, bytes]:
     return members
 
 
-def _number_in(members: dict[str, bytes]) -> int | str | None:
+def _request_id(members: dict[str, bytes]) -> int | str | None:
     try:
         number: Any = json.loads(members.get("id", b"null"))
         json.dumps(number, ensure_ascii=False).encode()

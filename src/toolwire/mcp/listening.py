@@ -1,9 +1,9 @@
-"""An MCP server over streamable HTTP: who may reach it, and what its clients can hold of it.
+"""An MCP server over streamable HTTP: who may connect, and how much a client can occupy.
 
 Rules of this file:
-- HTTP is served to this machine only, to the hosts and origins that belong to it; beyond that, hosts must be named.
-- A client has a session, so that it can cancel a call; newer ones need none, and cancel by leaving.
-- Connections and sessions have a limit, and those that nobody uses are ended: a request has to arrive whole in time.
+- By default only this machine is served, with its own hosts and origins. Beyond that, the hosts must be listed.
+- A client has a session, so that it can cancel a call. Newer clients have none, and cancel by disconnecting.
+- Connections and sessions have limits, and idle ones are ended. A request has to arrive completely in time.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from toolwire.mcp.targets import HttpLimits
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_PARTING = 2
+_SHUTDOWN_SECONDS = 2
 _BACKLOG = 512
 
 
@@ -33,7 +33,7 @@ async def serve_http(
     ready: Callable[[str], None] | None,
     limits: HttpLimits,
 ) -> None:
-    """Serve the official server until this is cancelled."""
+    """Serve the official server until this task is cancelled."""
     security = _security_of(address[0], hosts)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -42,7 +42,7 @@ async def serve_http(
         max_sessions=limits.sessions,
         session_idle_timeout=limits.idle_seconds,
     )
-    options: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": _PARTING}
+    options: dict[str, Any] = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": _SHUTDOWN_SECONDS}
     options |= {"http": partial(_BoundedConnection, limits), "ws": "none"}
     with contextlib.closing(_listen(*address)) as listener:
         web: Any = uvicorn.Server(uvicorn.Config(app, lifespan="on", **options))
@@ -58,7 +58,7 @@ async def serve_http(
 
 
 class _BoundedConnection(H11Protocol):
-    """A connection that ends if there are too many, or if a request does not arrive whole in time."""
+    """A connection that ends if there are too many, or if a request does not arrive completely in time."""
 
     def __init__(self, limits: HttpLimits, **options: Any) -> None:
         super().__init__(**options)
@@ -85,7 +85,7 @@ class _BoundedConnection(H11Protocol):
         self._keep_time()
 
     def _keep_time(self) -> None:
-        """Begin to count, or go on, while a request is awaited; an idle connection has a limit of its own."""
+        """Run the request timer while a request is awaited. Idle connections have a limit of their own."""
         cycle = self.cycle
         awaited = cycle is None or cycle.more_body or (cycle.response_complete and not self.timeout_keep_alive_task)
         if not awaited:
@@ -100,7 +100,7 @@ class _BoundedConnection(H11Protocol):
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen; that the protocol is named lets answers leave without a delay."""
+    """Return a listening socket. Its protocol is named, so that asyncio sets TCP_NODELAY on its connections."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
@@ -113,10 +113,15 @@ def _url_of(listener: socket.socket) -> str:
 
 
 def _security_of(host: str, hosts: Collection[str] | None) -> TransportSecuritySettings:
-    """Say which hosts and origins are answered: a page that a browser shows must not reach the tools."""
+    """Return the hosts and origins that are answered: a page in a browser must not reach the tools.
+
+    Raise InvalidField if `hosts` is missing for an address beyond this machine.
+    """
     if isinstance(hosts, str) or (hosts is None and host not in _LOOPBACK):
-        raise InvalidField("hosts", "must list the names by which clients reach it, as HOST:PORT", path="mcp.serve")
-    names = [name for own in _LOOPBACK for name in _with_ports(own)] if host in _LOOPBACK else []
+        raise InvalidField(
+            "hosts", "must list the names by which clients reach the server, as HOST:PORT", path="mcp.serve"
+        )
+    names = [name for host_name in _LOOPBACK for name in _with_ports(host_name)] if host in _LOOPBACK else []
     names += hosts or ()
     origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
     return TransportSecuritySettings(allowed_hosts=names, allowed_origins=origins)

@@ -1,10 +1,11 @@
 """A server as a child process: messages are lines of JSON on its standard input and output.
 
 Rules of this file:
-- A line has a limit, and is read in time that grows with its length; one that is longer ends the connection.
-- What is no message is left out and logged: servers print. The end of what it says on standard error is kept.
-- The child ends with the connection: its input is closed, then its process group is asked, then killed; on Linux
-  also what left the group, but for what took the child's mark out of its environment.
+- A line has a size limit, and is read in linear time. A longer one ends the connection.
+- Lines that are not messages are logged and dropped, because servers print. The end of standard error is stored for the
+  error message.
+- The child ends with the connection: its input is closed, then its process group gets SIGTERM, then SIGKILL. On Linux,
+  processes that left the group are found by a mark in their environment, unless they removed it.
 """
 
 import asyncio
@@ -22,21 +23,21 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from toolwire.mcp.lines import mended, read_message
+from toolwire.mcp.lines import read_message, repair_messages
 from toolwire.mcp.targets import Stdio
 from toolwire.waiting.process_marks import MARK, SERVER, new_mark, sweep
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
 GRACE = 2.0
-_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-_WORDS_KEPT = 4000
-_OF_MESSAGES = (0, 1)
+_KILL_SIGNAL = getattr(signal, "SIGKILL", signal.SIGTERM)
+_STDERR_CHARACTERS = 4000
+_MESSAGE_PIPES = (0, 1)
 _Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 _Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 class _Protocol(SubprocessStreamProtocol):
-    """Tells when the process has ended, whoever still holds its pipes, and when it closed its output."""
+    """Records when the process ended, even if others still hold its pipes, and when it closed its output."""
 
     def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit, loop)
@@ -45,7 +46,7 @@ class _Protocol(SubprocessStreamProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         super().pipe_connection_lost(fd, exc)
-        self.gone = self.gone or fd in _OF_MESSAGES
+        self.gone = self.gone or fd in _MESSAGE_PIPES
 
     def process_exited(self) -> None:
         super().process_exited()
@@ -54,12 +55,12 @@ class _Protocol(SubprocessStreamProtocol):
 
 
 class Child:
-    """A server's process, and what is known of its end."""
+    """A server's process, and how it ended."""
 
     def __init__(self, target: Stdio, limit: int) -> None:
         self.target = target
         self.limit = limit
-        self.words: str = ""
+        self.stderr_end: str = ""
         self.reason: str = ""
         self.grace: float = GRACE
         self._mark: str = new_mark() if sys.platform == "linux" else ""
@@ -68,22 +69,22 @@ class Child:
 
     @property
     def gone(self) -> bool:
-        """Whether it can be known by now that it answers no more."""
+        """True if it is known that the process will not answer any more."""
         return self._transport is not None and self._protocol.gone
 
     @property
-    def fate(self) -> str:
-        """Say how it ended, as far as that is known."""
+    def end_reason(self) -> str:
+        """The reason for the end of the process, as far as it is known."""
         code = None if self._transport is None else self._transport.get_returncode()
         facts = [self.reason] if self.reason else []
         if code is not None:
             facts.append(f"killed by {_signal_name(-code)}" if code < 0 else f"exit code {code}")
-        last = self.words.strip().splitlines()[-3:]
-        return ", ".join(facts) + (f"; it said: {' | '.join(last)}" if last else "")
+        last = self.stderr_end.strip().splitlines()[-3:]
+        return ", ".join(facts) + (f"; its last output: {' | '.join(last)}" if last else "")
 
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Start the process, and give the streams of messages from it and to it."""
+        """Start the process and yield the message streams from it and to it."""
         loop, target = asyncio.get_running_loop(), self.target
         self._transport, self._protocol = await loop.subprocess_exec(
             lambda: _Protocol(self.limit, loop),
@@ -102,7 +103,7 @@ class Child:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read, process.stdout, to_us)
             tasks.start_soon(self._write, process.stdin, to_them, to_us)
-            tasks.start_soon(self._overhear, process.stderr)
+            tasks.start_soon(self._read_stderr, process.stderr)
             tasks.start_soon(self._watch, to_us)
             try:
                 yield incoming, outgoing
@@ -111,13 +112,13 @@ class Child:
                     for stream in (incoming, outgoing):
                         stream.close()
                     await self._stop(process)
-                    for own in (to_us, to_them):
-                        own.close()
+                    for stream in (to_us, to_them):
+                        stream.close()
                 tasks.cancel_scope.cancel()
 
     @property
     def _marks(self) -> dict[str, str]:
-        """The child's mark, and that of the command that this program is a part of."""
+        """The child's mark, and the mark of the command that this program is part of."""
         outer = {MARK: os.environ[MARK]} if MARK in os.environ else {}
         return {**outer, SERVER: self._mark} if self._mark else outer
 
@@ -142,14 +143,14 @@ class Child:
         except OSError:
             to_us.close()
 
-    async def _overhear(self, stderr: asyncio.StreamReader) -> None:
+    async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
         while chunk := await stderr.read(65536):
             text = chunk.decode("utf-8", "replace")
-            self.words = (self.words + text)[-_WORDS_KEPT:]
-            logger.debug("%s: %s", self.target.label, self.target.told(text.rstrip()))
+            self.stderr_end = (self.stderr_end + text)[-_STDERR_CHARACTERS:]
+            logger.debug("%s: %s", self.target.label, self.target.safe_text(text.rstrip()))
 
     async def _watch(self, to_us: _Incoming) -> None:
-        """End the connection a moment after the process, though others may hold its pipes open."""
+        """End the connection shortly after the process, even if others hold its pipes open."""
         await self._protocol.ended.wait()
         await anyio.sleep(GRACE / 4)
         to_us.close()
@@ -157,23 +158,23 @@ class Child:
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is not None:
             process.stdin.close()
-        for number, patience in ((None, self.grace), (signal.SIGTERM, GRACE), (_KILL, GRACE)):
+        for number, patience in ((None, self.grace), (signal.SIGTERM, GRACE), (_KILL_SIGNAL, GRACE)):
             if number is not None:
                 _send_to_group(process, number)
             with anyio.move_on_after(patience):
                 await self._protocol.ended.wait()
                 break
         else:
-            logger.warning("%s cannot be ended: process %d", self.target.label, process.pid)
+            logger.warning("%s cannot be ended: process %d still runs", self.target.label, process.pid)
         if self._transport.get_returncode() is not None and sys.platform != "win32":
-            _send_to_group(process, _KILL)
+            _send_to_group(process, _KILL_SIGNAL)
         if self._mark and not await anyio.to_thread.run_sync(sweep, self._mark, SERVER):
             logger.warning("%s left processes that cannot be ended", self.target.label)
         self._transport.close()
 
 
 def _send_to_group(process: asyncio.subprocess.Process, number: int) -> None:
-    """Send a signal to the process and to all that it started: its group has its number."""
+    """Send a signal to the process and all that it started: its process group has its id."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()
@@ -192,4 +193,4 @@ def _messages_of(line: bytes) -> list[SessionMessage]:
     try:
         return [read_message(line)] if line.strip() else []
     except ValueError:
-        return [read_message(text) for text in mended(line)]
+        return [read_message(text) for text in repair_messages(line)]

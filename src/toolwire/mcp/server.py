@@ -1,14 +1,14 @@
-"""Any resolver as an MCP server: over standard input and output, by streamable HTTP, or for a host to mount.
+"""Any resolver as an MCP server: over standard input and output, by streamable HTTP, or mounted by a host.
 
 Rules of this file:
-- A call runs as anywhere else: recipes, limits and errors are those of `execution`. What is not listed cannot
-  be called, and one whose arguments came under another name does not run without them.
-- The tools are listed anew for each request. One that the protocol does not take as it is says less there, so
-  that it does not cost the others.
-- While it serves over standard output, nothing else writes there: what tools print goes to standard error.
-  Standard input is read in a thread that can be left behind, so that an interrupt ends the program. A request
-  that cannot be read is answered with an error.
-- There is no authentication: a host that needs it mounts `server_of` behind its own.
+- Calls run as everywhere else, with the recipes, limits and errors of `execution`. Only listed tools can be called, and
+  a call whose arguments came under another name does not run without them.
+- The tools are listed again for each request. A tool that the protocol does not accept is listed with less, so that the
+  others stay usable.
+- While the server uses standard output, nothing else is written to it: prints of tools go to standard error. Standard
+  input is read in a thread that can be abandoned, so that an interrupt ends the program. A request that cannot be
+  parsed is answered with an error.
+- There is no authentication. A host that needs it mounts `server_of` behind its own.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.calls import misplaced
 from toolwire.errors import InvalidField, InvalidSchema, UnknownTool
-from toolwire.mcp.content import TEXT, bare, beside, encode_result, encode_tool, without_opaque
+from toolwire.mcp.content import TEXT, encode_result, encode_tool, metadata_value, minimal_tool, without_opaque
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
 from toolwire.resolvers import AnyResolver
 from toolwire.resolvers.execution import Limits, aexecute
@@ -36,13 +36,13 @@ from toolwire.schema.validator import Validator
 from toolwire.types import Text, Tool, ToolCall, ToolResult
 
 logger: logging.Logger = logging.getLogger("toolwire.mcp")
-_FRESH = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
+_LISTING_FIELDS = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
 Transport = Literal["stdio", "http"]
-_AHEAD = 64
+_QUEUE_SIZE = 64
 
 
-class _Served:
-    """A resolver as its clients see it; the tools are listed anew for each request."""
+class _ResolverHandlers:
+    """The request handlers of a resolver; the tools are listed again for each request."""
 
     def __init__(self, resolver: Any, names: Collection[str] | None, context: Any, limits: Limits) -> None:
         if isinstance(names, str):
@@ -59,7 +59,10 @@ class _Served:
         return prepare(self.resolver, names, self.context)
 
     async def prepared(self) -> tuple[list[Tool], Any]:
-        """List the tools, and give what resolves their calls; a resolver may take its time."""
+        """Return the tools and the session that resolves their calls.
+
+        It runs in a thread, because a resolver may block.
+        """
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - the extra may be absent
         from mcp_types import INTERNAL_ERROR  # noqa: PLC0415 - the extra may be absent
 
@@ -72,7 +75,7 @@ class _Served:
     async def list_tools(self, request: Any, _params: Any) -> dict[str, Any]:
         tools, _ = await self.prepared()
         listed = _fitting([encode_tool(tool) for tool in tools], request.protocol_version)
-        return {"tools": listed, **_FRESH}
+        return {"tools": listed, **_LISTING_FIELDS}
 
     async def call_tool(self, request: Any, params: Any) -> dict[str, Any]:
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - the extra may be absent
@@ -86,13 +89,16 @@ class _Served:
         if not params.arguments and (problem := misplaced(params.model_extra)):
             call = replace(call, error=problem)
         [result] = await aexecute([call], session, tools=tools, limits=self.limits)
-        schema = beside(tool, "outputSchema")
-        result = result if schema is None or result.is_error else _as_promised(result, schema)
+        schema = metadata_value(tool, "outputSchema")
+        result = result if schema is None or result.is_error else _check_output(result, schema)
         return body_of(result, request.protocol_version, structured=schema is not None)
 
 
-def _as_promised(result: ToolResult, schema: Any) -> ToolResult:
-    """Give a result that fits the output schema of its tool, or an error: clients throw away what does not fit."""
+def _check_output(result: ToolResult, schema: Any) -> ToolResult:
+    """Return `result` if it fits the output schema of its tool, otherwise an error.
+
+    Clients drop results that do not fit.
+    """
     body = encode_result(result, structured=True)
     value = body.get("structuredContent")
     try:
@@ -104,9 +110,9 @@ def _as_promised(result: ToolResult, schema: Any) -> ToolResult:
             return result
     except (InvalidSchema, AttributeError):
         return result
-    told = [Text(f"The result does not fit the tool's output schema: {'; '.join(problems)}")] if problems else []
+    notes = [Text(f"The result does not fit the tool's output schema: {'; '.join(problems)}")] if problems else []
     parts = [Text(result.content)] if isinstance(result.content, str) else result.content
-    return replace(result, content=[*parts, *told], is_error=True) if told else result
+    return replace(result, content=[*parts, *notes], is_error=True) if notes else result
 
 
 def _call_of(tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolCall:
@@ -117,7 +123,7 @@ def _call_of(tool: Tool, arguments: dict[str, Any], call_id: str) -> ToolCall:
 
 
 def body_of(result: ToolResult, protocol: str, *, structured: bool = False) -> dict[str, Any]:
-    """Write a result as a protocol takes it; if need be, without what another server had said beside it."""
+    """Return the body of a result for a protocol version, if necessary without another server's opaque fields."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS  # noqa: PLC0415 - the extra may be absent
 
     body = encode_result(result, structured=structured)
@@ -127,20 +133,20 @@ def body_of(result: ToolResult, protocol: str, *, structured: bool = False) -> d
 
 
 def _fitting(listed: list[dict[str, Any]], protocol: str) -> list[dict[str, Any]]:
-    """Give a listing that the protocol takes; a tool that it does not take is listed with less."""
-    if _fits("tools/list", "tools", {"tools": listed, **_FRESH}, protocol):
+    """Return a listing that the protocol accepts. A tool that it does not accept is listed without its schema."""
+    if _fits("tools/list", "tools", {"tools": listed, **_LISTING_FIELDS}, protocol):
         return listed
     fitting = []
     for tool in listed:
-        fits = _fits("tools/list", "tools", {"tools": [tool], **_FRESH}, protocol)
+        fits = _fits("tools/list", "tools", {"tools": [tool], **_LISTING_FIELDS}, protocol)
         if not fits:
-            logger.warning("the tool %r is listed without its schema, which MCP does not take", tool["name"])
-        fitting.append(tool if fits else bare(tool))
+            logger.warning("the tool %r is listed without its schema, which MCP does not accept", tool["name"])
+        fitting.append(tool if fits else minimal_tool(tool))
     return fitting
 
 
 def _fits(method: str, field: str, body: dict[str, Any], protocol: str) -> bool:
-    """Whether a protocol takes a body; one that it takes for something else loses its field."""
+    """Return True if the protocol accepts a body. A body that it takes for another kind loses its `field`."""
     from mcp_types.methods import serialize_server_result  # noqa: PLC0415 - the extra may be absent
     from pydantic import ValidationError  # noqa: PLC0415 - the extra may be absent
 
@@ -160,30 +166,31 @@ def server_of(
     context: object = None,
     limits: Limits | None = None,
 ) -> Any:
-    """Give the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
+    """Return the official low-level server (`mcp.server.lowlevel.Server`) of a resolver, for a host to mount.
 
-    `names` are the tools that are served, all unless said; `context` is what every call gets.
+    `names` are the tools to serve, by default all; `context` is passed to every call. Raise MissingExtra without the
+    extra `mcp`.
     """
     need_official("to serve tools over MCP")
     from mcp.server.lowlevel import Server  # noqa: PLC0415 - the extra may be absent
     from mcp_types import CallToolRequestParams, PaginatedRequestParams  # noqa: PLC0415 - the extra may be absent
 
     class Params(CallToolRequestParams, extra="allow"):
-        """With what a client says beside, among which its arguments may be."""
+        """The parameters of a call with unknown fields, one of which may hold the arguments."""
 
-    served = _Served(resolver, names, context, limits or Limits())
+    handlers = _ResolverHandlers(resolver, names, context, limits or Limits())
     server: Any = Server(name, version=version or own_version(), instructions=instructions)
-    server.add_request_handler("tools/list", PaginatedRequestParams, served.list_tools)
-    server.add_request_handler("tools/call", Params, served.call_tool)
+    server.add_request_handler("tools/list", PaginatedRequestParams, handlers.list_tools)
+    server.add_request_handler("tools/call", Params, handlers.call_tool)
     return server
 
 
 def serve(resolver: AnyResolver, **options: Any) -> None:
-    """Serve a resolver until the client, or the user, ends it; see `aserve`."""
+    """Serve a resolver until the client disconnects or the user interrupts it. The options are those of `aserve`."""
 
     async def main() -> None:
         if options.get("transport") == "http":
-            # Windows has no such handler, and neither has a loop outside of the main thread: it is a nicety.
+            # Optional: Windows has no such handler, and neither has a loop outside of the main thread.
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 stop = asyncio.current_task().cancel  # type: ignore[union-attr]
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
@@ -204,10 +211,11 @@ async def aserve(
     http_limits: HttpLimits | None = None,
     **options: Any,
 ) -> None:
-    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`; all other options are for `server_of`.
+    """Serve a resolver over stdio, or at `http://HOST:PORT/mcp`. All other options are those of `server_of`.
 
-    Port 0 is any that is free; `ready` is told the URL. Beyond this machine, `hosts` are the names by which
-    clients reach it: `HOST:PORT`, or `HOST:*`. `http_limits` bounds what clients can hold.
+    Port 0 is any free port; `ready` is called with the URL. To serve other machines, `hosts` lists the names by which
+    clients reach the server: `HOST:PORT`, or `HOST:*`. `http_limits` bounds what clients can occupy. Raise InvalidField
+    for an unknown `transport`.
     """
     server = server_of(resolver, **options)
     match transport:
@@ -225,13 +233,13 @@ async def _serve_stdio(server: Any) -> None:
     import anyio  # noqa: PLC0415 - the extra may be absent
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - the extra may be absent
 
-    nothing: Any = _no_lines()  # the official reader leaves a line that is no message without an answer
-    with _own_input() as descriptor:
-        lines = _Lines(descriptor)
+    nothing: Any = _no_lines()  # the official reader does not answer a line that is not a message
+    with _reserve_input() as descriptor:
+        lines = _InputLines(descriptor)
         to_server, incoming = anyio.create_memory_object_stream[Any](0)
         async with stdio_server(stdin=nothing) as (unread, outgoing), anyio.create_task_group() as tasks:
             unread.close()
-            tasks.start_soon(_hand_over, lines, to_server, outgoing)
+            tasks.start_soon(_forward_lines, lines, to_server, outgoing)
             with contextlib.redirect_stdout(sys.stderr):
                 await server.run(incoming, outgoing, server.create_initialization_options())
             tasks.cancel_scope.cancel()
@@ -244,8 +252,8 @@ async def _no_lines() -> AsyncIterator[bytes]:
         yield line
 
 
-async def _hand_over(lines: "_Lines", to_server: Any, outgoing: Any) -> None:
-    """Give the server the messages of lines; what is none is answered with an error."""
+async def _forward_lines(lines: "_InputLines", to_server: Any, outgoing: Any) -> None:
+    """Send the messages of the lines to the server. A line that is not a message is answered with an error."""
     import anyio  # noqa: PLC0415 - the extra may be absent
 
     from toolwire.mcp.lines import read_requests  # noqa: PLC0415 - the extra may be absent
@@ -262,25 +270,25 @@ async def _hand_over(lines: "_Lines", to_server: Any, outgoing: Any) -> None:
 
 
 @contextlib.contextmanager
-def _own_input() -> Iterator[int]:
-    """Keep standard input for the protocol: what tools and their children read there is empty."""
-    kept = os.dup(0)
+def _reserve_input() -> Iterator[int]:
+    """Reserve standard input for the protocol: tools and their children read an empty one."""
+    original = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
     try:
-        yield kept
+        yield original
     finally:
-        os.dup2(kept, 0)
+        os.dup2(original, 0)
 
 
-class _Lines:
-    """The lines of a descriptor; nobody has to wait for the thread that reads them."""
+class _InputLines:
+    """The lines of a descriptor, read in a daemon thread that nothing has to wait for."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_AHEAD)
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_QUEUE_SIZE)
         threading.Thread(target=self._read, name="toolwire-mcp-input", daemon=True).start()
 
     def _read(self) -> None:
@@ -290,7 +298,7 @@ class _Lines:
             self._put(None)
 
     def _put(self, line: bytes | None) -> None:
-        """Hand a line over; RuntimeError if nobody listens any more."""
+        """Put a line into the queue. Raise RuntimeError if the loop has ended."""
         work = self._queue.put(line)
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -304,7 +312,7 @@ class _Lines:
 
 
 def _lines_of(descriptor: int) -> Iterator[bytes]:
-    """Give lines until the end, or until one is too long."""
+    """Yield lines until the end, or until a line is too long."""
     pieces: list[bytes] = []
     while sum(map(len, pieces)) <= MAX_MESSAGE and (chunk := os.read(descriptor, 65536)):
         first, *others = chunk.split(b"\n")

@@ -1,4 +1,4 @@
-"""Where an MCP server is, how it is dealt with, and how one deals with its clients: plain values."""
+"""The settings of MCP clients and servers: addresses, timeouts and limits, as plain values."""
 
 import importlib.util
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +15,7 @@ _SECRET = ("*token", "*key", "*secret", "*password", "*auth*", "*credential*", "
 
 
 def own_version() -> str:
-    """Give the version by which this package names itself; a source tree that is not installed has none."""
+    """Return the version of this package; "0" for a source tree that is not installed."""
     try:
         return version("toolwire")
     except PackageNotFoundError:
@@ -32,14 +32,14 @@ def need_official(purpose: str) -> None:
         raise MissingExtra("mcp", "mcp", purpose)
 
 
-def _told(text: str, given: dict[str, str]) -> str:
-    """Give what a server says as it can be shown: it steers no terminal, and has nothing of what it was given."""
-    secrets = secrets_of(given, _SECRET)
+def _hide_secrets(text: str, values: dict[str, str]) -> str:
+    """Return a server's text without terminal control characters and without the secrets in `values`."""
+    secrets = secrets_of(values, _SECRET)
     return safe(scrub_text(text, [*secrets, *(word for one in secrets for word in one.split() if len(word) >= LONG)]))
 
 
 class Stdio(Struct, frozen=True):
-    """A server that is started as a process, and speaks over its standard input and output."""
+    """A server that is started as a process, and uses its standard input and output."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -48,12 +48,12 @@ class Stdio(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """How it is named in messages; its environment may hold secrets."""
+        """The server's name in messages, without its environment, which may hold secrets."""
         return f"MCP server {self.command!r}"
 
-    def told(self, text: str) -> str:
-        """Give what the server says as it can be shown."""
-        return _told(text, self.env)
+    def safe_text(self, text: str) -> str:
+        """Return the server's `text` without control characters and secrets."""
+        return _hide_secrets(text, self.env)
 
     def __repr__(self) -> str:
         return f"<{self.label}>"
@@ -67,25 +67,27 @@ class Http(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """How it is named in messages; headers, user and query may hold secrets."""
+        """The server's name in messages, without headers, user and query, which may hold secrets."""
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         return f"MCP server {urlunsplit((parts.scheme, host, parts.path, '', ''))}"
 
-    def told(self, text: str) -> str:
-        """Give what the server says as it can be shown."""
+    def safe_text(self, text: str) -> str:
+        """Return the server's `text` without control characters and secrets."""
         parts = urlsplit(self.url)
-        return _told(text, {**self.headers, **dict(parse_qsl(parts.query)), "url password": parts.password or ""})
+        return _hide_secrets(
+            text, {**self.headers, **dict(parse_qsl(parts.query)), "url password": parts.password or ""}
+        )
 
     def __repr__(self) -> str:
         return f"<{self.label}>"
 
 
 class Terms(Struct, frozen=True):
-    """How a server is started, reached and waited for.
+    """The time limits and sizes of a connection to a server.
 
-    `timeout` (of a call) and `connect_timeout` (of the handshake and a listing) are seconds, `max_message` is
-    bytes; `parallel` says that its calls may run at the same time, in a turn.
+    `timeout` (of a call) and `connect_timeout` (of the handshake and a listing) are seconds, `max_message` is bytes.
+    With `parallel`, calls of one turn may run at the same time.
     """
 
     timeout: float | None = 300.0
@@ -97,8 +99,8 @@ class Terms(Struct, frozen=True):
 class HttpLimits(Struct, frozen=True):
     """The limits of a server over HTTP: connections, sessions, and how long clients may hold them.
 
-    A connection over `connections` is closed at once, and so is one on which a request is not whole after
-    `request_seconds`. A session over `sessions` is refused (503); one without a request for `idle_seconds` ends.
+    A connection over `connections` is closed at once, and so is one on which a request is not complete after
+    `request_seconds`. A session over `sessions` is refused (503). A session without a request for `idle_seconds` ends.
     """
 
     connections: int = 500

@@ -25,7 +25,7 @@ from msgspec.structs import asdict, replace
 from toolwire.dialects import Dialect, dialect
 from toolwire.encoding.families import family_of
 from toolwire.encoding.quirk_options import QuirkOptions
-from toolwire.errors import InvalidField, UserError, meant
+from toolwire.errors import InvalidField, UserError, did_you_mean
 from toolwire.providers.catalogue import Model
 from toolwire.providers.catalogue import model as catalogued
 from toolwire.types.readable import readable
@@ -178,7 +178,7 @@ class Provider(Struct, frozen=True, kw_only=True, dict=True):
     def _refuse_unknown(self, names: Iterable[str], known: tuple[str, ...], what: str) -> None:
         for name in names:
             if name not in known:
-                reason = f"is not {what}; there are: {', '.join(known)}{meant(name, known)}"
+                reason = f"is not {what}; there are: {', '.join(known)}{did_you_mean(name, known)}"
                 raise InvalidField(name, reason, path=self.name)
 
     @property
@@ -267,7 +267,7 @@ class UnknownProvider(UserError, LookupError):
     def __init__(self, name: object, hint: str = "") -> None:
         self.name = name
         self.known: tuple[str, ...] = tuple(PROVIDERS)
-        hint = hint or meant(name, [*PROVIDERS, *ALIASES])
+        hint = hint or did_you_mean(name, [*PROVIDERS, *ALIASES])
         super().__init__(f"unknown provider {name!r}; known: {', '.join(self.known)}{hint}")
 
 

@@ -167,7 +167,7 @@ class Core:
         self.journals[name] = journal
         try:
             with inputs.client() as client:
-                done = run(client.leading(prompt_from(request), inputs.settings, journal=journal))
+                done = run(client.run_steps(prompt_from(request), inputs.settings, call_log=journal))
             if journal.late and done.ending == "cancelled":
                 done = replace(done, reason="its deadline has passed")
             self.results[name] = done

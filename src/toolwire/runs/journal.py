@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolwire.client.conversation import RunSetup
-from toolwire.client.exchange import Sent, Upstream
+from toolwire.client.exchange import ExchangeState, ProviderConnection
 from toolwire.loop import Done, RunTools
 from toolwire.resolvers import RunSecrets, tools_of
 from toolwire.resolvers.effects import Effects, Happened, NotYet, effects_of
@@ -110,7 +110,7 @@ class Journal:
 
     # Called by the conversation
 
-    def bind(self, upstream: Upstream, setup: RunSetup) -> tuple[Upstream, RunSetup]:
+    def bind(self, upstream: ProviderConnection, setup: RunSetup) -> tuple[ProviderConnection, RunSetup]:
         """Return the connection and the setup with this journal, and with the request that the run began with."""
         if setup.auto_tools and (self._recorded_count or self._queued) and hasattr(setup.resolve, "available_tools"):
             _check_tools(self._request.tools, {tool.name: tool for tool in tools_of(setup.resolve)})
@@ -121,14 +121,14 @@ class Journal:
         if setup.cancel is not None:
             setup.cancel.telling(self.cancel).__enter__()
         request = replace(self._request, model=setup.request.model, stream=setup.request.stream)
-        setup = replace(setup, request=request, cancel=self.cancel, journal=self)
+        setup = replace(setup, request=request, cancel=self.cancel, call_log=self)
         return replace(upstream, now=self.now), setup
 
     def now(self) -> float:
         """Return the seconds for which the run has been executed, here and in earlier processes."""
         return self._seconds_before + time.monotonic() - self._since
 
-    def ask_model(self, sent: Sent, steps: Work[Any]) -> Work[Any]:
+    def ask_model(self, sent: ExchangeState, steps: Work[Any]) -> Work[Any]:
         """Send a request to the model, as a step."""
         return (yield Ask(self._ask_step, (sent, steps)))
 
@@ -138,7 +138,7 @@ class Journal:
 
     # Requests to the model
 
-    def _ask_step(self, sent: Sent, steps: Work[Any]) -> Any:
+    def _ask_step(self, sent: ExchangeState, steps: Work[Any]) -> Any:
         fresh: list[Any] = []
 
         def ask() -> Any:
@@ -147,7 +147,7 @@ class Journal:
             outcome = self._ask_within_limits(steps)
             fresh.append(outcome)
             failpoint("after-ask")
-            return self._pack(outcome, partial=to_plain(self._secrets.hide(sent.partial)), over=sent.over)
+            return self._pack(outcome, partial=to_plain(self._secrets.hide(sent.partial)), over=sent.over_budget)
 
         packed = self._step("ask")(_not_recording_failures(ask))
         failpoint("after-ask-record")
@@ -159,7 +159,7 @@ class Journal:
         outcome = self.memory.get(self._step_number) or from_plain(record["outcome"])
         if isinstance(outcome, Error) and outcome.code == "transport_cancelled":
             self.cancel()
-        sent.heard, sent.over = _PartialResponse(from_plain(record["partial"])), record["over"]  # type: ignore[assignment]
+        sent.accumulator, sent.over_budget = _PartialResponse(from_plain(record["partial"])), record["over"]  # type: ignore[assignment]
         if isinstance(outcome, Response):
             sent.losses = outcome.losses
         return outcome
@@ -204,7 +204,7 @@ class Journal:
             for group in planned(tools.calls, resolve, execute.keywords["limits"])
         ]  # fmt: skip
         for job in [job for group in plan for job in group] if self._recording is not None else ():
-            self._recording.know(job.call, job.key, again=self._recorded_count > 0)
+            self._recording.set_key(job.call, job.key, is_resumed=self._recorded_count > 0)
         verdicts = self._collect_verdicts(
             [job for group in plan for job in group if job.refusal is None], tools_by_name
         )
@@ -298,7 +298,7 @@ class Journal:
             return _not_run(call, _CHANGED, "denied")
         self.apply_requests(row)
         if self._recording is not None:
-            self._recording.begun(call, earlier_starts)
+            self._recording.record_start(call, earlier_starts)
         failpoint("after-begin")
         match treatments.choose_treatment(earlier_starts, job.effects):
             case "run":

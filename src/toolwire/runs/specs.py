@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolwire.client.budget import check_price
 from toolwire.client.clearing import Clearing
-from toolwire.client.options import RunOptions, options_among
+from toolwire.client.options import RunOptions, pop_client_options
 from toolwire.client.sync import Client
 from toolwire.errors import InvalidField
 from toolwire.runs.records import from_plain, pack, request_to_plain, unpack
@@ -43,7 +43,7 @@ class RunInputs(Struct):
 def collect_inputs(provider: Any, model: str | None, tools: Any, options: Any, settings: dict[str, Any]) -> RunInputs:
     """Return the arguments of `Runs.start` as `RunInputs`."""
     settings = dict(settings)
-    options = options_among(settings, options)
+    options = pop_client_options(settings, options)
     people: Any = ()
     approve = settings.get("approve")
     if approve is not None and not callable(approve):
@@ -62,7 +62,7 @@ def encode_spec(inputs: RunInputs, prompt: Any, queue: str | None, texts: dict[s
     settings = {name: value for name, value in inputs.settings.items() if name != "on_event"}
     with inputs.client() as client:
         remaining = dict(settings)
-        _, setup = client.prepared(prompt, RunOptions.take(remaining), remaining)
+        _, setup = client.prepared(prompt, RunOptions.pop_from(remaining), remaining)
         check_price(setup.limits, setup.request.model)
     spec = {
         "provider": _name_of(inputs.provider),

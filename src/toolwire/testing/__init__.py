@@ -1,4 +1,4 @@
-"""A simulated model: a server on this machine that speaks all five wires, as strictly as the vendors do.
+"""A simulated model: a server on this machine that serves all five wires, as strictly as the vendors do.
 
 with simulate([ToolCall(None, "get_weather", {"city": "Tokyo"}), "It is sunny."]) as model:
     ...  # any client, at model.url
@@ -38,7 +38,7 @@ _HOMES = {
 }
 
 
-if not _typing.TYPE_CHECKING:  # a checker would take any name for known
+if not _typing.TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> _typing.Any:
         if name not in _HOMES:

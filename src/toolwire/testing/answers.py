@@ -1,11 +1,11 @@
-"""From the steps of a turn to the whole answer of a server: parts put together, then ids, signatures and counts.
+"""The complete answer of the simulated server: the parts of a turn's steps, then ids, signatures and token counts.
 
 Rules of this file:
-- Each part keeps its place. A cue names the part by it, so that what is done to the answer as a whole does not
-  disturb the order; as many parts come out as went in.
-- What a script says stays as it says it; only what it leaves out is filled in.
-- A part that a wire signs is made in that wire's own words and read by its dialect, so that it is written as
-  one of its own.
+- Each part keeps its index. A cue refers to the part by it, so that changes to the answer as a whole keep the order;
+  the number of parts does not change.
+- The values of a script are kept; only missing ones are filled in.
+- A part that a wire signs is built as a body of that wire and decoded by its dialect, so that it is encoded as a native
+  part.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ from toolwire.wire.arguments import format_arguments
 
 
 class PartCue(Struct, frozen=True):
-    """Say a part: of which choice, at which place in it."""
+    """A cue to send the part at `index` of a choice."""
 
     choice: int
-    place: int
+    index: int
 
 
 class Script(Struct, frozen=True):
-    """A whole answer, the cues in their order, and what the request must say before."""
+    """A complete answer, the cues in their order, and the expectations of the request."""
 
     response: Response
     cues: list[PartCue | Wait | Pace | Cut | Raw | Fail]
@@ -41,20 +41,20 @@ class Script(Struct, frozen=True):
 
     @property
     def answers(self) -> bool:
-        """Whether there is an answer, and not bytes alone."""
+        """True if there is an answer, and not only raw bytes."""
         return bool(self.response.choices)
 
     @property
     def first(self) -> Any:
-        """What is done first of all, after any pause: an error or a cut is answered instead of anything else."""
+        """The first action after any pause: an error or a cut replaces the answer."""
         return next((cue for cue in self.cues if not isinstance(cue, Wait | Pace)), None)
 
 
-class _Gathered:
-    """What steps have said so far."""
+class _Collected:
+    """The values of the steps so far."""
 
     def __init__(self) -> None:
-        self.shell: Response | None = None
+        self.envelope: Response | None = None
         self.parts: list[list[Part]] = []
         self.ends: list[Choice] = []
         self.usage: Usage | None = None
@@ -62,14 +62,14 @@ class _Gathered:
         self.cues: list[Any] = []
         self.expected: list[Expect] = []
 
-    def take(self, step: ScriptStep) -> None:
+    def add(self, step: ScriptStep) -> None:
         match step:
             case Response():
-                self._take_response(step)
+                self._add_response(step)
             case Message():
-                self._say(step.parts)
+                self._add_parts(step.parts)
             case str():
-                self._say([Text(text=step)])
+                self._add_parts([Text(text=step)])
             case Usage():
                 self.usage = step
             case Finish():
@@ -81,63 +81,67 @@ class _Gathered:
             case Wait() | Pace() | Cut() | Raw() | Fail():
                 self.cues.append(step)
             case _:
-                self._say([step])
+                self._add_parts([step])
 
-    def _say(self, parts: Any, choice: int = 0) -> None:
+    def _add_parts(self, parts: Any, choice: int = 0) -> None:
         while len(self.parts) <= choice:
             self.parts.append([])
         for part in parts:
             self.cues.append(PartCue(choice, len(self.parts[choice])))
             self.parts[choice].append(part)
 
-    def _take_response(self, response: Response) -> None:
-        self.shell = response
-        for place, choice in enumerate(response.choices):
-            self._say(choice.message.parts, place)
-            self.ends = [*self.ends[:place], choice]
+    def _add_response(self, response: Response) -> None:
+        self.envelope = response
+        for index, choice in enumerate(response.choices):
+            self._add_parts(choice.message.parts, index)
+            self.ends = [*self.ends[:index], choice]
 
-    def whole(self) -> Response:
-        shell = replace(self.shell or Response(), choices=list(self._choices()))
-        return shell if self.usage is None else replace(shell, usage=self.usage)
+    def build(self) -> Response:
+        envelope = replace(self.envelope or Response(), choices=list(self._choices()))
+        return envelope if self.usage is None else replace(envelope, usage=self.usage)
 
     def _choices(self) -> Iterator[Choice]:
-        wanted = self.finish is not None or self.shell is not None or not any(map(_replaces, self.cues))
-        for place, parts in enumerate(self.parts or ([[]] if wanted else [])):
-            usual: Any = "tool_calls" if asks(parts) else "stop"
-            end = self.ends[place] if place < len(self.ends) else Choice(Message("assistant", []))
-            reason = end.finish_reason or usual
-            if self.finish is not None and place == 0:
+        has_answer = self.finish is not None or self.envelope is not None or not any(map(_replaces, self.cues))
+        for index, parts in enumerate(self.parts or ([[]] if has_answer else [])):
+            default_reason: Any = "tool_calls" if asks(parts) else "stop"
+            end = self.ends[index] if index < len(self.ends) else Choice(Message("assistant", []))
+            reason = end.finish_reason or default_reason
+            if self.finish is not None and index == 0:
                 end = replace(end, stop_sequence=self.finish.stop_sequence, raw_finish_reason=None)
                 reason = self.finish.reason
             yield replace(end, message=replace(end.message, content=parts), finish_reason=reason)
 
 
 def _replaces(cue: Any) -> bool:
-    """Whether there need not be an answer beside this."""
+    """Return True if no answer is needed beside this cue."""
     return isinstance(cue, Cut | Raw | Fail)
 
 
 def script_of(steps: list[ScriptStep]) -> Script:
-    """Put steps together."""
-    gathered = _Gathered()
+    """Return the script of a turn's steps."""
+    collected = _Collected()
     for step in steps:
-        gathered.take(step)
-    return Script(gathered.whole(), gathered.cues, gathered.expected)
+        collected.add(step)
+    return Script(collected.build(), collected.cues, collected.expected)
 
 
 def fill_in(response: Response, request: WireRequest, number: int, now: float) -> Response:
-    """Fill in what a server would say of an answer; Ollama's has no id, and is dated `now`."""
+    """Return the response with the values that a server adds. Ollama's has no id, and the time `now`."""
     wire = WIRES[request.dialect]
     choices = []
-    for place, choice in enumerate(response.choices):
-        parts = _sign(_number(choice.message.parts, request, (number, place)), request)
+    for index, choice in enumerate(response.choices):
+        parts = _sign(_number(choice.message.parts, request, (number, index)), request)
         choices.append(replace(choice, message=replace(choice.message, content=parts)))
     usage = response.usage or Usage(
         count_tokens(request.body), count_tokens([_plain(choice.message.parts) for choice in choices])
     )
     name = make_id(wire.answer_id, 24, number, request.body) if request.dialect != "ollama" else None
-    dated = replace(response, created=now) if request.dialect == "ollama" and response.created is None else response
-    return replace(dated, choices=choices, usage=usage, model=response.model or request.model, id=response.id or name)
+    response_with_time = (
+        replace(response, created=now) if request.dialect == "ollama" and response.created is None else response
+    )
+    return replace(
+        response_with_time, choices=choices, usage=usage, model=response.model or request.model, id=response.id or name
+    )
 
 
 def _plain(parts: list[Part]) -> list[Any]:
@@ -146,42 +150,49 @@ def _plain(parts: list[Part]) -> list[Any]:
 
 
 def _number(parts: list[Part], request: WireRequest, seed: tuple[int, int]) -> list[Part]:
-    """Give each call its position, its text and, where the wire has them, an id."""
-    form = WIRES[request.dialect].call_id
+    """Give each call its index, its text and, if the wire has them, an id."""
+    id_format = WIRES[request.dialect].call_id
     numbered: list[Part] = []
-    index = 0
+    call_index = 0
     for part in parts:
         if type(part) is ToolCall:
-            call_id = make_id(*form, seed, index, request.body) if part.id is None and form is not None else part.id
+            call_id = (
+                make_id(*id_format, seed, call_index, request.body)
+                if part.id is None and id_format is not None
+                else part.id
+            )
             raw = format_arguments(part.plain_arguments) if part.raw is None and part.error is None else part.raw
-            numbered.append(replace(part, id=call_id, index=index, raw=raw))
-            index += 1
+            numbered.append(replace(part, id=call_id, index=call_index, raw=raw))
+            call_index += 1
         else:
             numbered.append(part)
     return numbered
 
 
 def _sign(parts: list[Part], request: WireRequest) -> list[Part]:
-    """Sign what servers of a dialect sign: thoughts, or the first call."""
+    """Sign the parts that servers of a dialect sign: thinking, or the first call."""
     name = request.dialect
     if name == "gemini":
         return _sign_call(parts, request)
     signed: list[Part] = []
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if type(part) is not Thinking or part.opaque is not None or name not in ("anthropic", "openai-responses"):
             signed.append(part)
             continue
         if part.signature is not None:
             request.memory.signatures.add(part.signature)
         if name == "anthropic":
-            signed.append(_read(name, {"content": [_thinking_block(part, signed, request)]}))
+            signed.append(_decode_part(name, {"content": [_thinking_block(part, signed, request)]}))
         else:
-            signed.append(_read(name, {"output": [_reasoning_item(part, place, request)]}))
+            signed.append(_decode_part(name, {"output": [_reasoning_item(part, index, request)]}))
     return signed
 
 
 def _thinking_block(part: Thinking, before: list[Part], request: WireRequest) -> dict[str, Any]:
-    """Write a thought as the Messages API does: bound to its words, and to all before where a model does so."""
+    """Return a thinking block of the Messages API.
+
+    Its signature binds its text, and on some models everything before it.
+    """
     if part.redacted:
         return {"type": "redacted_thinking", "data": part.signature or token("redacted", part.text)}
     blocks = dialect("anthropic").encode_response(Response.of(Message("assistant", before))).body["content"]
@@ -189,29 +200,29 @@ def _thinking_block(part: Thinking, before: list[Part], request: WireRequest) ->
     return {"type": "thinking", "thinking": part.text, "signature": signature}
 
 
-def _reasoning_item(part: Thinking, place: int, request: WireRequest) -> dict[str, Any]:
-    """Write a thought as an item of Responses, with its encrypted content where it was asked for."""
+def _reasoning_item(part: Thinking, index: int, request: WireRequest) -> dict[str, Any]:
+    """Return a reasoning item of Responses, with encrypted content if that was requested."""
     include = request.body.get("include")
-    wanted = type(include) is list and "reasoning.encrypted_content" in include
-    item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, place, part.text, request.body)}
+    is_requested = type(include) is list and "reasoning.encrypted_content" in include
+    item: dict[str, Any] = {"type": "reasoning", "id": make_id("rs_", 24, index, part.text, request.body)}
     item["summary"] = [{"type": "summary_text", "text": part.text}] if part.text else []
-    if wanted or request.body.get("store") is False or part.signature is not None:
+    if is_requested or request.body.get("store") is False or part.signature is not None:
         item["encrypted_content"] = part.signature or token("reasoning", part.text)
     return item
 
 
 def _sign_call(parts: list[Part], request: WireRequest) -> list[Part]:
     """Sign the first call of an answer, as Gemini does."""
-    calls = [(place, part) for place, part in enumerate(parts) if type(part) is ToolCall]
+    calls = [(index, part) for index, part in enumerate(parts) if type(part) is ToolCall]
     if not calls or calls[0][1].opaque is not None or not calls[0][1].runs:
         return parts
-    place, call = calls[0]
+    index, call = calls[0]
     value = {"name": call.name, "args": call.plain_arguments} | ({} if call.id is None else {"id": call.id})
     body = {"functionCall": value, "thoughtSignature": token("call", value, request.body.get("contents"))}
-    signed: Any = _read("gemini", {"candidates": [{"content": {"role": "model", "parts": [body]}}]})
-    return [*parts[:place], replace(signed, index=call.index), *parts[place + 1 :]]
+    signed: Any = _decode_part("gemini", {"candidates": [{"content": {"role": "model", "parts": [body]}}]})
+    return [*parts[:index], replace(signed, index=call.index), *parts[index + 1 :]]
 
 
-def _read(name: str, body: dict[str, Any]) -> Part:
+def _decode_part(name: str, body: dict[str, Any]) -> Part:
     [part] = dialect(name).decode_response(body).message.parts
     return part

@@ -1,9 +1,9 @@
-"""One connection of HTTP/1.1: requests in, replies played with their pauses and cuts.
+"""One HTTP/1.1 connection: receives requests, and sends replies with their pauses and cuts.
 
 Rules of this file:
-- The protocol is h11's; what is here moves bytes and time.
-- While a reply is played, the connection is watched: a client that leaves ends the reply at once.
-- Bodies are bounded; a larger one is refused, and the connection closed.
+- h11 implements the protocol; this file only moves bytes and waits.
+- While a reply is sent, the connection is watched: the reply ends at once if the client disconnects.
+- Bodies have a size limit. A larger one is rejected, and the connection closed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class _ClientLeft(Exception):
 
 
 class ClientConnection:
-    """Serves one client for as long as it stays."""
+    """Serves one client until it disconnects."""
 
     def __init__(self, service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.service: Service = service
@@ -49,7 +49,7 @@ class ClientConnection:
             await self.writer.wait_closed()
 
     async def _serve_one(self) -> bool:
-        """Answer one request; whether another may follow."""
+        """Answer one request. Return True if another may follow."""
         event = await self._next()
         if not isinstance(event, h11.Request):
             return False
@@ -76,8 +76,8 @@ class ClientConnection:
             if event is not h11.NEED_DATA:
                 return event
             if self.http.they_are_waiting_for_100_continue:
-                go_on = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
-                await self._send(go_on)
+                continue_ = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
+                await self._send(continue_)
             self.http.receive_data(await self.reader.read(CHUNK))
 
     async def _read_body(self) -> bytes | None:
@@ -92,52 +92,52 @@ class ClientConnection:
         return b"".join(pieces)
 
     async def _watched(self, work: Awaitable[T], received: Received) -> T:
-        """Do something, and leave it as soon as the client has left."""
-        doing = asyncio.ensure_future(work)
-        watching = asyncio.ensure_future(self._watch())
+        """Await `work`, and cancel it as soon as the client disconnects."""
+        task = asyncio.ensure_future(work)
+        watch = asyncio.ensure_future(self._watch())
         try:
-            await asyncio.wait({doing, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if doing.done():
-                return doing.result()
+            await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
             received.gone = True
             raise _ClientLeft
         except ConnectionError:
             received.gone = True
             raise
         finally:
-            for task in (doing, watching):
-                task.cancel()
-            await asyncio.gather(doing, watching, return_exceptions=True)
+            for each in (task, watch):
+                each.cancel()
+            await asyncio.gather(task, watch, return_exceptions=True)
 
     async def _watch(self) -> None:
-        """Wait until the client closes; what it sends early is kept for its turn."""
+        """Wait until the client disconnects. Data that it sends early is stored for its turn."""
         while data := await self.reader.read(CHUNK):
             self.http.receive_data(data)
         self.http.receive_data(b"")
 
     async def _play(self, reply: Reply, received: Received) -> None:
-        """Send a reply, piece by piece; the head goes with the first bytes of the body."""
-        headed = False
+        """Send a reply, piece by piece; the head is sent with the first bytes of the body."""
+        head_sent = False
         for piece in reply.pieces:
             if isinstance(piece, float | int):
                 await asyncio.sleep(piece)
                 continue
             if isinstance(piece, Close):
                 self._cut(piece)
-            if not headed:
-                headed = True
+            if not head_sent:
+                head_sent = True
                 await self._send(_head(reply, self.http))
             if piece and received.method != "HEAD":
                 await self._send(h11.Data(data=piece))
                 received.sent += len(piece)
-        if not headed:
+        if not head_sent:
             await self._send(_head(reply, self.http))
         await self._send(h11.EndOfMessage())
 
     def _cut(self, piece: Close) -> NoReturn:
         if piece.reset:
-            held = self.writer.get_extra_info("socket")
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw_socket = self.writer.get_extra_info("socket")
+            raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.writer.transport.abort()
         raise _ClientLeft
 

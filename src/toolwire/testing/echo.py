@@ -1,10 +1,10 @@
-"""What the simulated model says when nobody wrote a scenario: enough to try things out.
+"""The answers of the simulated model without a scenario: enough to try things out.
 
 Rules of this file:
-- It says what it was told, or what the tools gave.
-- A tool that is named, or the first one where it is asked to "call" or to "use" one, is called; an object in
-  the text is its arguments, else they are made from its schema: the smallest ones, always the same.
-- What a schema names is used first: a constant, a default, an example, the first of an enumeration.
+- It repeats the user's text, or the results of the tools.
+- It calls a tool that the text names, or the first one if the text contains "call" or "use". A JSON object in the text
+  is its arguments. Otherwise they are generated from the schema: the smallest ones, always the same.
+- Values that a schema names are used first: a constant, a default, an example, the first of an enumeration.
 - "fail 429" fails with that status.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from toolwire.encoding.errors import kind_of_status
 from toolwire.schema.document import resolve_pointer
-from toolwire.testing.steps import Fail, ScriptStep, Turn, results_of, words_of
+from toolwire.testing.steps import Fail, ScriptStep, Turn, result_text, results_of
 from toolwire.types import Error, Request, Text, Thinking, Tool, ToolCall
 from toolwire.wire.arguments import format_arguments
 
@@ -34,14 +34,18 @@ _TEXTS = {
 
 
 def echo(request: Request, turn: Turn) -> list[ScriptStep]:
-    """Answer a request."""
+    """Return the steps of the answer to a request."""
     del turn
     if results := results_of(request.messages):
-        lines = [f"{name or 'A tool'} gave: {words_of(result)}" for name, result in results]
+        lines = [f"{name or 'A tool'} returned: {result_text(result)}" for name, result in results]
         return [Text(text="\n".join(lines))]
-    asked = next((message for message in reversed(request.messages) if message.role == "user"), None)
-    # The last text is what the user has typed: programs put their own reminders before it.
-    text = "" if asked is None else next((part.text for part in reversed(asked.parts) if isinstance(part, Text)), "")
+    last_user_message = next((message for message in reversed(request.messages) if message.role == "user"), None)
+    # The last text is the user's own: programs put their reminders before it.
+    text = (
+        ""
+        if last_user_message is None
+        else next((part.text for part in reversed(last_user_message.parts) if isinstance(part, Text)), "")
+    )
     if (match := _FAIL.search(text)) is not None:
         status = int(match[1])
         return [Fail(Error(kind_of_status(status), "Failing, as you asked.", status))]
@@ -67,16 +71,16 @@ def _calls(request: Request, text: str) -> list[ScriptStep]:
         return []
     named = [tool for tool in tools if re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", text)]
     forced = choice is not None and choice.mode == "required"
-    wanted = named or (tools[:1] if forced or _ASKS.search(text) else [])
+    chosen = named or (tools[:1] if forced or _ASKS.search(text) else [])
     arguments = _object_in(text)
-    return [_call(tool, text, arguments) for tool in wanted]
+    return [_call(tool, text, arguments) for tool in chosen]
 
 
 def _call(tool: Tool, text: str, arguments: dict[str, Any] | None) -> ToolCall:
     if tool.custom:
         return ToolCall(None, tool.name, raw=text, custom=True)
-    made = example(tool.plain_parameters or {}) if arguments is None else arguments
-    return ToolCall(None, tool.name, made if type(made) is dict else {})
+    values = example(tool.plain_parameters or {}) if arguments is None else arguments
+    return ToolCall(None, tool.name, values if type(values) is dict else {})
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
@@ -91,7 +95,7 @@ def _object_in(text: str) -> dict[str, Any] | None:
 
 
 def example(schema: Any, root: Any = None, depth: int = 0) -> Any:
-    """Make a value of a schema."""
+    """Return a value that fits a schema."""
     root = schema if root is None else root
     if type(schema) is not dict or depth > _DEEPEST:
         return {} if depth == 0 else None
@@ -110,9 +114,13 @@ def example(schema: Any, root: Any = None, depth: int = 0) -> Any:
 
 
 def _of_kind(schema: dict[str, Any], root: Any, depth: int) -> Any:
-    kind = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
-    kind = next((word for word in kind if word != "null"), "null") if type(kind) is list and kind else kind
-    match str(kind).lower():
+    value_type = schema.get("type", "object" if "properties" in schema or depth == 0 else "string")
+    value_type = (
+        next((word for word in value_type if word != "null"), "null")
+        if type(value_type) is list and value_type
+        else value_type
+    )
+    match str(value_type).lower():
         case "object":
             properties, required = schema.get("properties"), schema.get("required")
             known = properties if type(properties) is dict else {}
@@ -140,8 +148,8 @@ def _number(schema: dict[str, Any]) -> Any:
 
 
 def _text(schema: dict[str, Any]) -> str:
-    word = _TEXTS.get(str(schema.get("format")), "example")
-    least, most = schema.get("minLength", 0), schema.get("maxLength", len(word))
-    if type(least) is int and len(word) < least:
-        word = (word * (min(least, 1000) // len(word) + 1))[:least]
-    return word[:most] if type(most) is int and "format" not in schema else word
+    text = _TEXTS.get(str(schema.get("format")), "example")
+    least, most = schema.get("minLength", 0), schema.get("maxLength", len(text))
+    if type(least) is int and len(text) < least:
+        text = (text * (min(least, 1000) // len(text) + 1))[:least]
+    return text[:most] if type(most) is int and "format" not in schema else text

@@ -1,4 +1,4 @@
-"""The fixture `simulated_model`: a simulated model for one test, an echo until it is told what to play.
+"""The fixture `simulated_model`: a simulated model for one test. It echoes until a scenario is played.
 
 def test_my_agent(simulated_model):
     simulated_model.play(["Hello."])
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def simulated_model() -> "Iterator[SimulatedModel]":
-    """Give a simulated model; a test fails at its end if the scenario was not kept to."""
+    """Yield a simulated model. The test fails at its end if the requests deviated from the scenario."""
     from toolwire.testing.server import simulate  # noqa: PLC0415 - only tests that use it load a server
 
     with simulate() as model:

@@ -1,8 +1,8 @@
-"""Replies over HTTP: a script written in a wire, at once or as a stream, as pieces that a connection plays.
+"""HTTP replies of the simulated server: a script as one body or as a stream, in pieces that a connection sends.
 
 Rules of this file:
-- A piece is bytes to send, seconds to wait, or an end of the connection.
-- One event of a wire is one piece, so that pauses and cuts can stand between any two.
+- A piece is bytes to send, seconds to wait, or the end of the connection.
+- Each event of a wire is one piece, so that pauses and cuts can be placed between any two.
 """
 
 import re
@@ -44,7 +44,7 @@ _EVENT = re.compile(rb".*?\n\n", re.DOTALL)
 
 
 class Close(Struct, frozen=True):
-    """The connection ends here, whether the answer is whole or not."""
+    """The connection ends here, even if the answer is incomplete."""
 
     reset: bool = False
 
@@ -53,9 +53,9 @@ _Piece = bytes | float | Close
 
 
 class Reply(Struct, frozen=True):
-    """An answer to an HTTP request: what is known before its body, and the pieces of the body.
+    """An HTTP reply: its status and headers, and the pieces of its body.
 
-    `whole` says that the length of the body is known and said; `body` is what a client would read of it.
+    `whole` is true if the length of the body is known and sent; `body` is the body as a client parses it.
     """
 
     status: int
@@ -68,20 +68,20 @@ class Reply(Struct, frozen=True):
 
 
 def error_reply(failure: Fail, name: str, cues: Iterable[Any] = ()) -> Reply:
-    """Answer with an error, as the servers of a dialect do."""
+    """Return the reply with an error, as the servers of a dialect send it."""
     error = failure.error
     if error.status is None and error.kind in WIRES[name].statuses:
         error = replace(error, status=WIRES[name].statuses[error.kind])
     if failure.retry_after is not None:
         error = replace(error, retry_after=failure.retry_after)
-    told = dialect(name).encode_error(error)
-    headers = {"content-type": JSON, **told.headers, **failure.headers}
+    encoded = dialect(name).encode_error(error)
+    headers = {"content-type": JSON, **encoded.headers, **failure.headers}
     waits = [cue.seconds for cue in cues if isinstance(cue, Wait)]
-    return Reply(told.status, tuple(headers.items()), (*waits, told.json), length=len(told.json))
+    return Reply(encoded.status, tuple(headers.items()), (*waits, encoded.json), length=len(encoded.json))
 
 
 def whole_reply(script: Script, name: str) -> Reply:
-    """Tell a script as one body."""
+    """Return the reply with a script as one body."""
     cut = next((cue for cue in script.cues if isinstance(cue, Cut)), None)
     waits: list[_Piece] = [cue.seconds for cue in script.cues if isinstance(cue, Wait)]
     raw = [cue for cue in script.cues if isinstance(cue, Raw)]
@@ -96,35 +96,35 @@ def whole_reply(script: Script, name: str) -> Reply:
         body, data, losses = encoded.body, encoded.json, encoded.losses
     else:
         data = b"".join(cue.data for cue in raw)
-    status, kind = (raw[0].status, raw[0].content_type) if raw and body is None else (200, None)
-    headers = (("content-type", kind or JSON),)
+    status, content_type = (raw[0].status, raw[0].content_type) if raw and body is None else (200, None)
+    headers = (("content-type", content_type or JSON),)
     if cut is None:
         return Reply(status, headers, (*waits, data), body=body, length=len(data), losses=losses)
-    if isinstance(script.first, Cut) and not _counts(script.first):
+    if isinstance(script.first, Cut) and not _has_limit(script.first):
         return Reply(status, headers, (*waits, Close(cut.reset)))
-    kept = data[: len(data) // 2 if cut.bytes is None else cut.bytes]
-    return Reply(status, headers, (*waits, kept, Close(cut.reset)), body=body, length=len(data))
+    sent = data[: len(data) // 2 if cut.bytes is None else cut.bytes]
+    return Reply(status, headers, (*waits, sent, Close(cut.reset)), body=body, length=len(data))
 
 
 def stream_reply(script: Script, name: str, **quirks: Any) -> Reply:
-    """Tell a script as a stream."""
+    """Return the reply with a script as a stream."""
     writer = _StreamWriter(script, name, quirks)
     pieces = list(writer.run())
-    cut = next((cue for cue in script.cues if isinstance(cue, Cut) and _counts(cue)), None)
+    cut = next((cue for cue in script.cues if isinstance(cue, Cut) and _has_limit(cue)), None)
     played = tuple(pieces if cut is None else _cut(pieces, cut))
     raw = next((cue for cue in script.cues if isinstance(cue, Raw)), None)
-    status, kind = (raw.status, raw.content_type) if raw and not script.answers else (200, None)
-    usual = JSON if quirks.get("stream_array") else WIRES[name].stream_type
-    headers = (("content-type", kind or usual),)
+    status, content_type = (raw.status, raw.content_type) if raw and not script.answers else (200, None)
+    default_type = JSON if quirks.get("stream_array") else WIRES[name].stream_type
+    headers = (("content-type", content_type or default_type),)
     return Reply(status, headers, played, whole=False, losses=writer.encoder.losses)
 
 
-def _counts(cut: Cut) -> bool:
+def _has_limit(cut: Cut) -> bool:
     return cut.events is not None or cut.bytes is not None
 
 
 def _cut(pieces: list[_Piece], cut: Cut) -> Iterator[_Piece]:
-    """Close the connection once so many events or bytes were sent; at none, after the headers."""
+    """Close the connection after so many events or bytes were sent; with 0, after the headers."""
     events, size = cut.events, cut.bytes
     yield b""
     for piece in pieces:
@@ -132,7 +132,7 @@ def _cut(pieces: list[_Piece], cut: Cut) -> Iterator[_Piece]:
             if events == 0 or size == 0:
                 break
             if size is not None:
-                piece = piece[:size]  # noqa: PLW2901 - what is left of it
+                piece = piece[:size]  # noqa: PLW2901 - the part within the limit
                 size -= len(piece)
             events = None if events is None else events - 1
         yield piece
@@ -140,7 +140,7 @@ def _cut(pieces: list[_Piece], cut: Cut) -> Iterator[_Piece]:
 
 
 class _StreamWriter:
-    """Goes through the cues of a script, and gives the pieces of its stream."""
+    """Yields the pieces of a script's stream."""
 
     def __init__(self, script: Script, name: str, quirks: dict[str, Any]) -> None:
         self.script, self.name = script, name
@@ -148,7 +148,7 @@ class _StreamWriter:
         self.encoder = dialect(name).encode_stream(**quirks)
         self.pace = 0.0
         self.sent = False
-        self.begun = False
+        self.has_begun = False
 
     def run(self) -> Iterator[_Piece]:
         for key, cue in enumerate(self.script.cues):
@@ -159,29 +159,29 @@ class _StreamWriter:
                     self.pace = cue.seconds
                 case Raw():
                     yield from self._send([cue.data])
-                case Cut() if not _counts(cue):
+                case Cut() if not _has_limit(cue):
                     yield Close(cue.reset)
                     return
                 case PartCue():
-                    part = self.script.response.choices[cue.choice].message.parts[cue.place]
+                    part = self.script.response.choices[cue.choice].message.parts[cue.index]
                     yield from self._begin()
-                    events = _in_pieces(tell_part(key, part, cue.choice))
-                    yield from self._tell(_signed_last(events) if self.name == "anthropic" else events)
+                    events = _split_events(tell_part(key, part, cue.choice))
+                    yield from self._encode(_signed_last(events) if self.name == "anthropic" else events)
                 case Fail():
                     yield from self._begin()
-                    yield from self._tell([ErrorEnd(cue.error)])
+                    yield from self._encode([ErrorEnd(cue.error)])
                     return
         if self.script.answers:
             yield from self._begin()
             yield from self._end()
 
     def _begin(self) -> Iterator[_Piece]:
-        if not self.begun:
-            self.begun = True
-            yield from self._tell([MessageStart(self._shell())])
+        if not self.has_begun:
+            self.has_begun = True
+            yield from self._encode([MessageStart(self._envelope())])
 
-    def _shell(self) -> Response:
-        """Give what is known before the answer; the Messages API has read its input by then."""
+    def _envelope(self) -> Response:
+        """Return the values that are known before the answer. The Messages API has counted its input by then."""
         response, usage = self.script.response, None
         if self.name == "anthropic" and response.usage is not None:
             usage = replace(response.usage, output_tokens=1, reasoning_tokens=None)
@@ -190,17 +190,17 @@ class _StreamWriter:
     def _end(self) -> Iterator[_Piece]:
         response, times = self.script.response, WIRES[self.name].times
         if response.usage is not None:
-            yield from self._tell([UsageDelta(response.usage)])
+            yield from self._encode([UsageDelta(response.usage)])
         if times:
-            yield from self._tell([OpaqueDelta(None, opaque=Opaque(self.name, dict(times)))])
-        for place, choice in enumerate(response.choices):
+            yield from self._encode([OpaqueDelta(None, opaque=Opaque(self.name, dict(times)))])
+        for index, choice in enumerate(response.choices):
             content: Any = [] if asks(choice.message.parts) else ""
             message = replace(choice.message, content=content)
-            yield from self._tell([ChoiceEnd(place, replace(choice, message=message))])
-        yield from self._tell([MessageEnd()])
+            yield from self._encode([ChoiceEnd(index, replace(choice, message=message))])
+        yield from self._encode([MessageEnd()])
         yield from self._send(self._frames(self.encoder.close()))
 
-    def _tell(self, events: Iterable[Event]) -> Iterator[_Piece]:
+    def _encode(self, events: Iterable[Event]) -> Iterator[_Piece]:
         for event in events:
             yield from self._send(self._frames(self.encoder.feed(event)))
 
@@ -208,8 +208,8 @@ class _StreamWriter:
         if self.frame is None or not data:
             return [data] if data else []
         frames = self.frame.findall(data)
-        rest = data[sum(map(len, frames)) :]
-        return [*frames, rest] if rest else frames
+        remainder = data[sum(map(len, frames)) :]
+        return [*frames, remainder] if remainder else frames
 
     def _send(self, frames: Iterable[bytes]) -> Iterator[_Piece]:
         for data in frames:
@@ -219,31 +219,31 @@ class _StreamWriter:
             yield data
 
 
-def _in_pieces(events: Iterable[Event]) -> Iterator[Event]:
-    """Cut the words of events into several."""
+def _split_events(events: Iterable[Event]) -> Iterator[Event]:
+    """Split the text of events into several."""
     for event in events:
         match event:
             case TextDelta() | RefusalDelta() | ThinkingDelta():
-                for words in _cut_words(event.text):
-                    yield replace(event, text=words)
+                for piece in _split_text(event.text):
+                    yield replace(event, text=piece)
             case CallDelta():
-                for words in _cut_words(event.fragment):
-                    yield replace(event, fragment=words)
+                for piece in _split_text(event.fragment):
+                    yield replace(event, fragment=piece)
             case _:
                 yield event
 
 
-def _cut_words(text: str, size: int = 16, most: int = 200) -> Iterator[str]:
-    """Cut a text into several pieces, always the same ones."""
+def _split_text(text: str, size: int = 16, most: int = 200) -> Iterator[str]:
+    """Split a text into several pieces, always in the same way."""
     step = max(size, -(-len(text) // most))
     if len(text) <= step and len(text) > 1:
         step = -(-len(text) // 2)
-    for place in range(0, len(text), step):
-        yield text[place : place + step]
+    for start in range(0, len(text), step):
+        yield text[start : start + step]
 
 
 def _signed_last(events: Iterable[Event]) -> Iterator[Event]:
-    """Tell the signature of a thought after its words."""
+    """Move the signature of a thinking block after its text."""
     signature: str | None = None
     for event in events:
         if isinstance(event, PartStart) and type(event.part) is Thinking and not event.part.redacted:

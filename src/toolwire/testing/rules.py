@@ -1,10 +1,10 @@
-"""What the rules of a vendor are made of: the request that is judged, a rejection, and tables of what a body holds.
+"""The building blocks of a vendor's rules: the request to judge, a rejection, and tables that describe a body.
 
 Rules of this file:
-- A table says what is right. A vendor's wording says how a mistake is told.
-- The first mistake is raised as a Rejection, and nothing after it is looked at. So a check may count on what
-  the checks before it have found to be right.
-- An object is checked from the outside in: its keys and the kinds of its values, then what is in the values.
+- A table describes what is valid. An `ErrorWording` turns a mistake into the vendor's error message.
+- The first mistake is raised as a Rejection, and nothing after it is checked. So a check may rely on the checks before
+  it.
+- An object is checked from the outside in: its keys and the types of its values, then the contents of the values.
 """
 
 import math
@@ -18,12 +18,12 @@ from msgspec import Struct, field
 
 from toolwire.types import ErrorKind
 
-_REMEMBERED = 10_000
+_MAX_ANSWERS = 10_000
 Path = tuple[str | int, ...]
 
 
 class Rejection(Exception):
-    """Why a server does not take a request."""
+    """The reason why a server rejects a request."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Rejection(Exception):
 
 
 class ServerMemory:
-    """What a server remembers: signatures of scripts, the answers it keeps, which item needs which."""
+    """The state of a server: signatures of scripts, stored answers, and which item needs which other one."""
 
     def __init__(self) -> None:
         self.signatures: set[str] = set()
@@ -50,8 +50,8 @@ class ServerMemory:
         self.inputs: dict[str, list[Any]] = {}
         self.items: dict[str, str | None] = {}
 
-    def keep(self, body: dict[str, Any], items: list[Any]) -> None:
-        """Remember an answer, with all items that led to it; the oldest is forgotten."""
+    def store_answer(self, body: dict[str, Any], items: list[Any]) -> None:
+        """Store an answer with all items that led to it; the oldest answer is deleted."""
         name = body["id"]
         self.answers[name], self.inputs[name] = body, [*items, *body.get("output", ())]
         thought: str | None = None
@@ -59,7 +59,7 @@ class ServerMemory:
             if type(item.get("id")) is str:
                 self.items[item["id"]] = None if item["type"] == "reasoning" else thought
             thought = item.get("id") if item["type"] == "reasoning" else None
-        while len(self.answers) > _REMEMBERED:
+        while len(self.answers) > _MAX_ANSWERS:
             oldest, _ = self.answers.popitem(last=False)
             for item in self.inputs.pop(oldest):
                 known: Any = item.get("id") if type(item) is dict else None
@@ -67,9 +67,9 @@ class ServerMemory:
 
 
 class WireRequest(Struct, frozen=True):
-    """A request as it came, and what its server remembers.
+    """A request as it arrived, and the server's memory.
 
-    `model` is what body or path say; `judged` says whether this server is strict.
+    `model` is the one of the body or the path. `judged` is true if this server is strict.
     """
 
     dialect: str
@@ -97,20 +97,21 @@ _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", dict:
 
 
 def dotted(path: Path) -> str:
-    """Write a path with dots alone: "messages.0.content"."""
+    """Return a path with dots only: "messages.0.content"."""
     return ".".join(map(str, path))
 
 
 def bracketed(path: Path) -> str:
-    """Write a path with positions in brackets: "messages[0].content"."""
+    """Return a path with positions in brackets: "messages[0].content"."""
     return "".join(f"[{step}]" if type(step) is int else f".{step}" for step in path).removeprefix(".")
 
 
-class Wording(Struct, frozen=True):
-    """How a vendor tells of mistakes.
+class ErrorWording(Struct, frozen=True):
+    """The error messages of a vendor.
 
-    `templates` has a text for each mistake, `codes` the vendor's code for it. `kinds` names what a value should be and
-    `got` what it is. `join` writes a path. `spell` gives an object the keys of the table.
+    - `templates` has a text for each mistake, `codes` the vendor's code for it.
+    - `kinds` names the expected types and `got` the actual ones.
+    - `join` writes a path. `spell` gives an object the keys of the table.
     """
 
     templates: Mapping[str, str]
@@ -121,33 +122,35 @@ class Wording(Struct, frozen=True):
     spell: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def mistake(self, name: str, path: Path, **facts: Any) -> Rejection:
-        """Tell of a mistake at a path."""
-        written, above, code = self.join(path), self.join(path[:-1]), self.codes.get(name)
-        facts |= {"path": written, "key": path[-1] if path else "", "at": f" at '{above}'" if above else ""}
-        return Rejection(self.templates[name].format(**facts), written, code and code.format(**facts))
+        """Return the rejection for a mistake at a path."""
+        joined, parent, code = self.join(path), self.join(path[:-1]), self.codes.get(name)
+        facts |= {"path": joined, "key": path[-1] if path else "", "at": f" at '{parent}'" if parent else ""}
+        return Rejection(self.templates[name].format(**facts), joined, code and code.format(**facts))
 
-    def wrong(self, path: Path, kinds: str, value: Any) -> Rejection:
-        """Tell that a value is of the wrong kind."""
+    def wrong_type(self, path: Path, kinds: str, value: Any) -> Rejection:
+        """Return the rejection for a value of a wrong type."""
         named = [self.kinds[kind] for kind in kinds.split("|")]
         every = named[0] if len(named) == 1 else f"one of {', '.join(named[:-1])} or {named[-1]}"
         got = self.got.get(_KINDS.get(type(value), "null"), "")
         return self.mistake("wrong", path, expected=named[0], every=every, got=got, value=value)
 
-    def no_such(self, name: str, path: Path, value: Any, words: Iterable[str]) -> Rejection:
-        """Tell which words there are, where a value is none of them."""
+    def unknown_value(self, name: str, path: Path, value: Any, words: Iterable[str]) -> Rejection:
+        """Return the rejection for a value that is none of the allowed ones, with their list."""
         *most, last = [f"'{word}'" for word in words]
-        first = ", ".join(most)
-        ways = {"listed": f"{first}, {last}", "with_or": f"{first} or {last}", "with_and": f"{first}, and {last}"}
-        return self.mistake(name, path, value=value, **(ways if most else dict.fromkeys(ways, last)))
+        head = ", ".join(most)
+        lists = {"listed": f"{head}, {last}", "with_or": f"{head} or {last}", "with_and": f"{head}, and {last}"}
+        return self.mistake(name, path, value=value, **(lists if most else dict.fromkeys(lists, last)))
 
 
 class Field(Struct, frozen=True):
-    """What a value must be.
+    """The requirements for a value.
 
-    `kinds` are its kinds: "string|array". `one_of` are the only values. A text matches `pattern` and is not longer
-    than `longest`; `least` and `most` bound a number, or how many items a list has. `inside` is what an object
-    holds, or each item of a list; where a list is wanted, an object alone stands for a list of it. `flat` takes the
-    items of lists within the list, too.
+    - `kinds` are its types: "string|array". `one_of` are the only values.
+    - A text matches `pattern` and is not longer than `longest`.
+    - `least` and `most` bound a number, or the number of items of a list.
+    - `inside` describes an object, or each item of a list. If a list is expected, a single object counts as a list of
+      it.
+    - `flat` also checks the items of lists within the list.
     """
 
     kinds: str
@@ -160,10 +163,10 @@ class Field(Struct, frozen=True):
     inside: "Object | Tagged | None" = None
     flat: bool = False
 
-    def check(self, value: Any, path: Path, wording: Wording) -> None:
-        """Check what is more than the kind of a value."""
+    def check(self, value: Any, path: Path, wording: ErrorWording) -> None:
+        """Check everything but the type of a value."""
         if self.one_of and value not in self.one_of:
-            raise wording.no_such("one_of", path, value, self.one_of)
+            raise wording.unknown_value("one_of", path, value, self.one_of)
         kind = type(value)
         if kind is str:
             if self.pattern is not None and not self.pattern.fullmatch(value):
@@ -178,17 +181,17 @@ class Field(Struct, frozen=True):
         elif kind in (int, float):
             self._check_bounds(value, path, wording)
 
-    def _check_items(self, items: list[Any], path: Path, wording: Wording) -> None:
+    def _check_items(self, items: list[Any], path: Path, wording: ErrorWording) -> None:
         if self.least is not None and len(items) < self.least:
             raise wording.mistake("empty", path, least=self.least)
         if self.most is not None and len(items) > self.most:
             raise wording.mistake("too_many", path, most=self.most, count=len(items))
         if self.inside is not None:
             check = self.inside.check
-            for place, item in enumerate(flattened(items) if self.flat else items):
-                check(item, (*path, place), wording)
+            for index, item in enumerate(flattened(items) if self.flat else items):
+                check(item, (*path, index), wording)
 
-    def _check_bounds(self, value: Any, path: Path, wording: Wording) -> None:
+    def _check_bounds(self, value: Any, path: Path, wording: ErrorWording) -> None:
         number = "integer" if type(value) is int else "decimal"
         if self.least is not None and value < self.least:
             raise wording.mistake("below", path, number=number, least=self.least, value=value)
@@ -197,9 +200,9 @@ class Field(Struct, frozen=True):
 
 
 class Object:
-    """An object: rows of kinds and the fields that are of them, and fields of which more is said.
+    """An object: rows of types with the names of their fields, and fields with further requirements.
 
-    "string: name! title" is a row; those with a "!" are required.
+    "string: name! title" is a row; names with a "!" are required.
     """
 
     closed = False
@@ -210,47 +213,48 @@ class Object:
             for kinds, names in (row.split(": ") for row in rows)
             for name in names.split()
         } | fields
-        self._required = [key for key, each in self.fields.items() if each.required]
+        self._required = [key for key, field_ in self.fields.items() if field_.required]
         self._types = {
-            key: {kind for word in each.kinds.split("|") for kind in _TYPES[word]} for key, each in self.fields.items()
+            key: {kind for word in field_.kinds.split("|") for kind in _TYPES[word]}
+            for key, field_ in self.fields.items()
         }
         self._deep = fields.items()
 
-    def check(self, value: Any, path: Path, wording: Wording) -> None:
-        """Check a value."""
+    def check(self, value: Any, path: Path, wording: ErrorWording) -> None:
+        """Check a value. Raise Rejection at the first mistake."""
         if type(value) is not dict:
-            raise wording.wrong(path, "object", value)
+            raise wording.wrong_type(path, "object", value)
         if wording.spell is not None:
             value = wording.spell(value)
         for key in self._required:
             if key not in value:
                 raise wording.mistake("missing", (*path, key))
         self._check_kinds(value, path, wording)
-        for key, each in self._deep:
+        for key, field_ in self._deep:
             if key in value:
-                each.check(value[key], (*path, key), wording)
+                field_.check(value[key], (*path, key), wording)
 
-    def _check_kinds(self, value: dict[str, Any], path: Path, wording: Wording) -> None:
+    def _check_kinds(self, value: dict[str, Any], path: Path, wording: ErrorWording) -> None:
         for key, inner in value.items():
             known = self._types.get(key)
             if known is None:
                 if self.closed:
                     raise wording.mistake("unknown", (*path, key))
             elif type(inner) not in known or (type(inner) is float and not math.isfinite(inner)):
-                raise wording.wrong((*path, key), self.fields[key].kinds, inner)
+                raise wording.wrong_type((*path, key), self.fields[key].kinds, inner)
 
 
 class Closed(Object):
-    """An object that has no other fields."""
+    """An object without unknown fields."""
 
     closed = True
 
 
 class Tagged:
-    """An object of one of several shapes, by the word under its tag.
+    """An object of one of several shapes, chosen by the word under its tag.
 
-    `choose` gives the word of an object that does not simply say it, or ANYTHING where no more is to be checked.
-    `at_object` tells of a wrong word at the path of the object, not of its tag.
+    `choose` returns the word of an object that does not simply contain it, or ANYTHING if nothing more is to be
+    checked. `at_object` reports a wrong word at the path of the object, not of its tag.
     """
 
     def __init__(
@@ -266,36 +270,36 @@ class Tagged:
         self.choose: Callable[[dict[str, Any]], Any] | None = choose
         self.at_object: bool = at_object
 
-    def check(self, value: Any, path: Path, wording: Wording) -> None:
-        """Check a value; a vendor that tells of tags as such has them in its paths, too."""
+    def check(self, value: Any, path: Path, wording: ErrorWording) -> None:
+        """Check a value. A vendor that reports tags as such has them in its paths as well."""
         if type(value) is not dict:
-            raise wording.wrong(path, "object", value)
+            raise wording.wrong_type(path, "object", value)
         word: Any = value.get(self.tag) if self.choose is None else self.choose(value)
         if word is ANYTHING:
             return
         shape = self.shapes.get(word) if type(word) is str else None
         if "tag" in wording.templates:
             if shape is None:
-                raise wording.no_such("tag", path, word, self.shapes)
+                raise wording.unknown_value("tag", path, word, self.shapes)
             path = (*path, word)
         elif shape is None:
             raise self._wrong_word(value, word, path, wording)
         shape.check(value, path, wording)
 
-    def _wrong_word(self, value: dict[str, Any], word: Any, path: Path, wording: Wording) -> Rejection:
+    def _wrong_word(self, value: dict[str, Any], word: Any, path: Path, wording: ErrorWording) -> Rejection:
         at = (*path, self.tag)
         if word is None and self.tag not in value:
             return wording.mistake("missing", at)
         if type(word) is not str:
-            return wording.wrong(at, "string", word)
-        return wording.no_such("one_of", path if self.at_object else at, word, self.shapes)
+            return wording.wrong_type(at, "string", word)
+        return wording.unknown_value("one_of", path if self.at_object else at, word, self.shapes)
 
 
 ANYTHING = Object()
 
 
-def shape_of(body: Object, wording: Wording) -> Check:
-    """Make the check of a whole body against its table."""
+def shape_of(body: Object, wording: ErrorWording) -> Check:
+    """Return the check of a whole body against its table."""
 
     def check_shape(request: WireRequest) -> None:
         body.check(request.body, (), wording)
@@ -304,26 +308,26 @@ def shape_of(body: Object, wording: Wording) -> Check:
 
 
 def listed(value: Any) -> list[Any]:
-    """Give a value as a list: one that is none is the only item, and nothing is none."""
+    """Return `value` as a list: any other value becomes the only item, and None an empty list."""
     return value if type(value) is list else [] if value is None else [value]
 
 
 def flattened(value: Any) -> list[Any]:
-    """List the items of a list; one in a list of its own is an item, too."""
+    """Return the items of a list, and the items of lists within it."""
     return [inner for item in listed(value) for inner in listed(item)]
 
 
 def turns_of(roles: Iterable[str]) -> list[tuple[str, list[int]]]:
-    """Give the turns of a conversation, each with the places of its messages: those of one role in a row are one."""
+    """Return the turns of a conversation: each has a role, and the indexes of its consecutive messages."""
     groups = groupby(enumerate(roles), lambda entry: entry[1])
-    return [(role, [place for place, _ in entries]) for role, entries in groups]
+    return [(role, [index for index, _ in entries]) for role, entries in groups]
 
 
 def repeated(names: Iterable[Any]) -> str | None:
-    """Give the first name that comes twice."""
-    seen: set[Any] = set()
+    """Return the first name that occurs twice, or None."""
+    names_so_far: set[Any] = set()
     for name in names:
-        if name in seen:
+        if name in names_so_far:
             return str(name)
-        seen.add(name)
+        names_so_far.add(name)
     return None

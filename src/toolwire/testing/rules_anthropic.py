@@ -1,12 +1,13 @@
-"""What the server of the Messages API refuses: in its words.
+"""The requests that the server of the Messages API rejects, with its error messages.
 
 Rules of this file:
-- The signature of a thought binds its words. On newer models it also binds all that stood before: the system
+- The signature of a thinking block binds its text. On newer models it also binds everything before it: the system
   prompt, the tools and every earlier block, whatever the spelling and the cache marks.
-- Which model wants what is read from its name.
+- The model's name decides which rules apply.
 
 Sources: the types of anthropic 2.11.0; platform.claude.com, the pages on versioning, migration, models and "What's new
-in Opus 5.5" (2026-11-20); anthropics/skills, model migration (2026-07-01); the words are those that users report.
+in Opus 5.5" (2026-11-20); anthropics/skills, model migration (2026-07-01); the error messages are those that users
+report.
 """
 
 import re
@@ -18,12 +19,12 @@ from toolwire.testing.rules import (
     ANYTHING,
     Check,
     Closed,
+    ErrorWording,
     Field,
     Object,
     Rejection,
     Tagged,
     WireRequest,
-    Wording,
     repeated,
     turns_of,
 )
@@ -39,7 +40,7 @@ _ID = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)  # maximhq/bifrost#5097 and HKUDS
 _MOST_MARKS = 4  # the documentation of prompt caching, as of 2026-11-20
 _LEAST_BUDGET = 1024  # the types of anthropic 2.11.0
 
-_ANTHROPIC = Wording(
+_ANTHROPIC = ErrorWording(
     {
         "missing": "{path}: Field required",
         "unknown": "{path}: Extra inputs are not permitted",
@@ -89,10 +90,10 @@ ONLY = {
 
 
 def _type_of_block(block: dict[str, Any]) -> Any:
-    """Read the type of a block; there are many kinds of results of the server's own tools."""
+    """Return the type of a block. The server's own tools have many types of results."""
     kind = block.get("type")
-    own = type(kind) is str and kind not in _BLOCKS and kind.endswith("_tool_result")
-    return ANYTHING if own else kind
+    is_server_result = type(kind) is str and kind not in _BLOCKS and kind.endswith("_tool_result")
+    return ANYTHING if is_server_result else kind
 
 
 _MESSAGE = Closed(
@@ -127,7 +128,7 @@ _BETA = (
 
 @cache
 def body_of(*, newest: bool, beta: bool) -> Object:
-    """Describe a body: the newest version of the API has no sampling."""
+    """Return the table of a body. The newest version of the API has no sampling parameters."""
     return Closed(
         "string: model! service_tier user_profile_id workspace_id",
         "string|array: system",
@@ -148,22 +149,22 @@ def body_of(*, newest: bool, beta: bool) -> Object:
 
 
 def _blocks_of(content: Any) -> list[Any]:
-    """Give content as blocks; a text is one."""
+    """Return content as blocks; a text is one block."""
     if type(content) is str:
         return [{"type": "text", "text": content}]
     return content if type(content) is list else []
 
 
 def turns(messages: list[Any]) -> list[tuple[int, str, list[Any]]]:
-    """Give each turn of a conversation: where it begins, its role, and its blocks."""
+    """Return each turn of a conversation: the index of its first message, its role, and its blocks."""
     return [
-        (places[0], role, [block for place in places for block in _blocks_of(messages[place]["content"])])
-        for role, places in turns_of(message["role"] for message in messages)
+        (indexes[0], role, [block for index in indexes for block in _blocks_of(messages[index]["content"])])
+        for role, indexes in turns_of(message["role"] for message in messages)
     ]
 
 
 def _check_shape(request: WireRequest) -> None:
-    """Check the version of the API, and all that the tables say."""
+    """Check the API version, and everything that the tables describe."""
     version, body = request.headers.get("anthropic-version"), request.body
     if version is None:
         raise Rejection("anthropic-version: header is required")
@@ -185,24 +186,24 @@ def _check_shape(request: WireRequest) -> None:
 
 
 def _check_messages(request: WireRequest) -> None:
-    """Check what the system and each message say, by its role and its place."""
+    """Check the system prompt and each message, by its role and its position."""
     for block in _blocks_of(request.body.get("system", [])):
         if type(block) is dict and not str(block.get("text", "text")).strip():
             raise Rejection("system: text content blocks must contain non-whitespace text")
     messages = request.body["messages"]
     only = ONLY | {"document": "user"} if request.headers["anthropic-version"] == _NEWEST else ONLY
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         role, content = message["role"], message["content"]
         if role == "system":
-            _check_system(request, place)
-        if not content and not (role == "assistant" and place == len(messages) - 1):
+            _check_system(request, index)
+        if not content and not (role == "assistant" and index == len(messages) - 1):
             text = "all messages must have non-empty content except for the optional final assistant message"
-            raise Rejection(f"messages.{place}: {text}")
+            raise Rejection(f"messages.{index}: {text}")
         for step, block in enumerate(_blocks_of(content)):
             kind = block["type"]
             if only.get(kind, role) != role and (kind != "document" or role == "assistant"):
                 raise Rejection(
-                    f"messages.{place}.content.{step}: `{kind}` blocks can only be in `{only[kind]}` messages"
+                    f"messages.{index}.content.{step}: `{kind}` blocks can only be in `{only[kind]}` messages"
                 )
             _check_words(block)
     if messages[0]["role"] != "user":
@@ -222,29 +223,29 @@ def _check_words(block: dict[str, Any]) -> None:
                 raise Rejection("messages: all content must be type `text` if `is_error` is true")
 
 
-def _check_system(request: WireRequest, place: int) -> None:
-    """Check that a system message stands where one may stand: after the user, before the assistant."""
+def _check_system(request: WireRequest, index: int) -> None:
+    """Check the position of a system message: after the user, before the assistant."""
     messages = request.body["messages"]
     if not family_of(request.model).system_messages:
-        raise Rejection(f"messages.{place}.role: role 'system' is not supported on this model")
-    before = messages[place - 1]["role"] if place else None
-    after = messages[place + 1]["role"] if place + 1 < len(messages) else "assistant"
+        raise Rejection(f"messages.{index}.role: role 'system' is not supported on this model")
+    before = messages[index - 1]["role"] if index else None
+    after = messages[index + 1]["role"] if index + 1 < len(messages) else "assistant"
     if (before, after) != ("user", "assistant"):
-        raise Rejection(f"messages.{place}: a `system` message must follow a `user` message and end its turn")
+        raise Rejection(f"messages.{index}: a `system` message must follow a `user` message and end its turn")
 
 
 def _check_tools(request: WireRequest) -> None:
-    """Check the names of the declared tools, and the choice among them."""
+    """Check the names of the declared tools, and the tool choice."""
     names = [tool.get("name") for tool in request.body.get("tools", ())]
     if repeated(names) is not None:
         raise Rejection("tools: Tool names must be unique.")
-    for place, tool in enumerate(request.body.get("tools", ())):
+    for index, tool in enumerate(request.body.get("tools", ())):
         properties = (tool.get("input_schema") or {}).get("properties")
         if type(properties) is dict and not all(map(_KEY.match, properties)):
-            where = f"tools.{place}.custom.input_schema.properties"
+            where = f"tools.{index}.custom.input_schema.properties"
             raise Rejection(f"{where}: Property keys should match pattern '{_KEY.pattern}'")
         if not {"oneOf", "allOf", "anyOf"}.isdisjoint(tool.get("input_schema") or ()):
-            where = f"tools.{place}.custom.input_schema"
+            where = f"tools.{index}.custom.input_schema"
             raise Rejection(f"{where}: input_schema does not support oneOf, allOf, or anyOf at the top level")
     choice = request.body.get("tool_choice")
     if choice is not None and not names:
@@ -254,47 +255,47 @@ def _check_tools(request: WireRequest) -> None:
 
 
 def _check_pairing(request: WireRequest) -> None:
-    """Check that every call has its result first thing in the next turn, and every result its call."""
-    seen: set[str] = set()
+    """Check that every call has its result at the start of the next turn, and every result its call."""
+    known_ids: set[str] = set()
     waiting: list[str] = []
-    for place, role, blocks in turns(request.body["messages"]):
-        called = [block["id"] for block in blocks if block["type"] == "tool_use"]
-        if repeated(called) is not None or not seen.isdisjoint(called):
-            raise Rejection(f"messages.{place}.content: `tool_use` ids must be unique")
-        seen.update(called)
+    for index, role, blocks in turns(request.body["messages"]):
+        call_ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        if repeated(call_ids) is not None or not known_ids.isdisjoint(call_ids):
+            raise Rejection(f"messages.{index}.content: `tool_use` ids must be unique")
+        known_ids.update(call_ids)
         if role == "system":
             continue
         results = [(step, block["tool_use_id"]) for step, block in enumerate(blocks) if block["type"] == "tool_result"]
         first = [name for nth, (step, name) in enumerate(results) if nth == step]
-        _refuse_waiting([name for name in waiting if name not in first], place - 1)
+        _reject_unanswered([name for name in waiting if name not in first], index - 1)
         for step, name in results:
             if name not in waiting:
                 text = f"unexpected `tool_use_id` found in `tool_result` blocks: {name}. Each `tool_result` block must "
-                rest = "have a corresponding `tool_use` block in the previous message."
-                raise Rejection(f"messages.{place}.content.{step}: {text}{rest}")
-        if (again := repeated(name for _, name in results)) is not None:
+                ending = "have a corresponding `tool_use` block in the previous message."
+                raise Rejection(f"messages.{index}.content.{step}: {text}{ending}")
+        if (duplicate := repeated(name for _, name in results)) is not None:
             text = "each tool_use must have a single result. Found multiple `tool_result` blocks with id"
-            raise Rejection(f"messages.{place}.content: {text}: {again}")
-        waiting = called
-    _refuse_waiting(waiting, len(request.body["messages"]) - 1)
+            raise Rejection(f"messages.{index}.content: {text}: {duplicate}")
+        waiting = call_ids
+    _reject_unanswered(waiting, len(request.body["messages"]) - 1)
 
 
-def _refuse_waiting(names: list[str], place: int) -> None:
+def _reject_unanswered(names: list[str], index: int) -> None:
     if names:
-        text = f"messages.{place}: `tool_use` ids were found without `tool_result` blocks immediately after: "
-        rest = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
-        raise Rejection(f"{text}{', '.join(names)}. {rest}")
+        text = f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+        ending = "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
+        raise Rejection(f"{text}{', '.join(names)}. {ending}")
 
 
 def _check_marks(request: WireRequest) -> None:
-    count, left = 0, [request.body.get(key) for key in ("system", "tools", "messages")]
-    while left:
-        here = left.pop()
-        if type(here) is dict:
-            count += type(here.get("cache_control")) is dict
-            left.append(here.get("content"))
-        elif type(here) is list:
-            left += here
+    count, pending = 0, [request.body.get(key) for key in ("system", "tools", "messages")]
+    while pending:
+        value = pending.pop()
+        if type(value) is dict:
+            count += type(value.get("cache_control")) is dict
+            pending.append(value.get("content"))
+        elif type(value) is list:
+            pending += value
     count += type(request.body.get("cache_control")) is dict
     if count > _MOST_MARKS:
         text = f"A maximum of {_MOST_MARKS} blocks with cache_control may be provided. Found {count}."
@@ -302,7 +303,7 @@ def _check_marks(request: WireRequest) -> None:
 
 
 def _check_end(request: WireRequest) -> None:
-    """Check how the conversation ends: newer models do not go on writing an answer that was begun."""
+    """Check the end of the conversation: newer models do not continue the beginning of an answer."""
     last = request.body["messages"][-1]
     if last["role"] != "assistant":
         return
@@ -314,41 +315,42 @@ def _check_end(request: WireRequest) -> None:
         raise Rejection("messages: final assistant content cannot end with trailing whitespace")
 
 
-def _bare(value: Any) -> Any:
-    """Leave out what is not compared: cache marks, and keys that say nothing."""
+def _comparable(value: Any) -> Any:
+    """Return a value without the parts that are not compared: cache marks, and empty keys."""
     if type(value) is dict:
         return {
-            key: _bare(inner)
+            key: _comparable(inner)
             for key, inner in value.items()
             if inner is not None and key not in ("cache_control", "citations")
         }
-    return [_bare(inner) for inner in value] if type(value) is list else value
+    return [_comparable(inner) for inner in value] if type(value) is list else value
 
 
-def prefix_of(request: WireRequest, place: int | None, before: list[Any]) -> str:
-    """Digest what a thought is bound to: all before the message at `place`, and what its turn said before.
+def prefix_of(request: WireRequest, index: int | None, before: list[Any]) -> str:
+    """Return the digest that a thinking block is bound to.
 
-    Without a place, it is a thought of the answer, which follows all messages.
+    It covers everything before the message at `index`, and before the block in its turn. Without an index, the block
+    belongs to the answer, which follows all messages.
     """
     if not request.judged or not family_of(request.model).thoughts_bound:
         return ""
     body = request.body
-    earlier = [(role, blocks) for _, role, blocks in turns(body["messages"][:place])]
+    earlier = [(role, blocks) for _, role, blocks in turns(body["messages"][:index])]
     if earlier and earlier[-1][0] == "assistant":
         before = [*earlier.pop()[1], *before]
-    return digest(*_bare([_blocks_of(body.get("system")), body.get("tools") or [], earlier, before])).hex()
+    return digest(*_comparable([_blocks_of(body.get("system")), body.get("tools") or [], earlier, before])).hex()
 
 
 def _check_thinking(request: WireRequest) -> None:
-    """Check each thought that comes back, and the setting."""
+    """Check the thinking blocks of the history, and the setting."""
     _check_setting(request)
     _check_force(request)
-    for place, message in enumerate(request.body["messages"]):
+    for index, message in enumerate(request.body["messages"]):
         blocks = _blocks_of(message["content"])
         for step, block in enumerate(blocks):
-            at = f"messages.{place}.content.{step}"
+            at = f"messages.{index}.content.{step}"
             if block["type"] == "thinking":
-                _check_thought(request, block, prefix_of(request, place, blocks[:step]), at)
+                _check_thought(request, block, prefix_of(request, index, blocks[:step]), at)
             elif block["type"] == "redacted_thinking":
                 data = block["data"]
                 if not is_token(data) and data not in request.memory.signatures:
@@ -360,23 +362,27 @@ def _check_thought(request: WireRequest, block: dict[str, Any], prefix: str, at:
     signature = block["signature"]
     if signature in request.memory.signatures or signature == seal(block["thinking"], prefix):
         return
-    ours = seal("")
-    if family_of(request.model).thoughts_bound and len(signature) == len(ours) and signature.startswith(ours[:20]):
+    example = seal("")
+    if (
+        family_of(request.model).thoughts_bound
+        and len(signature) == len(example)
+        and signature.startswith(example[:20])
+    ):
         text = "Invalid signature in thinking block. The block is bound to a different conversation"
         raise Rejection(f"{at}: {text}")
     raise Rejection(f"{at}: Invalid `signature` in `thinking` block")
 
 
 def _check_first(request: WireRequest) -> None:
-    """Check that a turn whose tools are being run begins with its thinking, where that has a budget."""
+    """Check that a turn whose tools are being run begins with its thinking, if thinking has a budget."""
     messages = request.body["messages"]
     if (request.body.get("thinking") or {}).get("type") != "enabled" or len(turns(messages)) < 2:
         return
-    (_, role, asking), (_, _, answering) = turns(messages)[-2:]
-    kinds = [block["type"] for block in asking]
-    runs = "tool_use" in kinds and any(block["type"] == "tool_result" for block in answering)
+    (_, role, calls), (_, _, results) = turns(messages)[-2:]
+    kinds = [block["type"] for block in calls]
+    runs = "tool_use" in kinds and any(block["type"] == "tool_result" for block in results)
     if role == "assistant" and runs and kinds[0] not in ("thinking", "redacted_thinking"):
-        last = max(place for place, message in enumerate(messages) if message["role"] == "assistant")
+        last = max(index for index, message in enumerate(messages) if message["role"] == "assistant")
         raise Rejection(
             f"messages.{last}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
             f"`{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must start with a "
@@ -418,7 +424,7 @@ def _check_effort(request: WireRequest, *, thinks: bool) -> None:
 
 
 def _check_force(request: WireRequest) -> None:
-    """Check that a model is forced to call only where it takes that, and while it does not think."""
+    """Check that tool use is forced only on models that allow it, and only without thinking."""
     if (request.body.get("tool_choice") or {}).get("type") not in ("any", "tool"):
         return
     kind, family = (request.body.get("thinking") or {}).get("type"), family_of(request.model)

@@ -1,6 +1,6 @@
-"""What the server of Ollama refuses, which is little: bodies that do not fit its types, in the words of Go.
+"""The requests that the server of Ollama rejects, which are few: bodies that do not fit its types, with Go's messages.
 
-Rule: it pairs no results with calls and minds no order of roles; so nothing of that is refused here.
+Rule: Ollama does not pair results with calls and accepts any order of roles, so neither is checked here.
 
 Sources: ollama/ollama, api/types.go and server/routes.go (2026-08-21); the types of ollama 0.6.3.
 """
@@ -9,7 +9,7 @@ import base64
 
 from msgspec.structs import replace
 
-from toolwire.testing.rules import Check, Field, Object, Path, Rejection, WireRequest, Wording
+from toolwire.testing.rules import Check, ErrorWording, Field, Object, Path, Rejection, WireRequest
 
 _ROLES = ("system", "user", "assistant", "tool")
 _EFFORTS = ("low", "medium", "high", "max")
@@ -19,7 +19,7 @@ def _join(path: Path) -> str:
     return ".".join(step for step in path if type(step) is str)
 
 
-_OLLAMA = Wording(
+_OLLAMA = ErrorWording(
     {"wrong": "json: cannot unmarshal {got} into Go struct field ChatRequest.{path} of type {expected}"},
     kinds={
         "string": "string",
@@ -40,8 +40,8 @@ _OLLAMA = Wording(
 
 
 def _struct(*rows: str, **fields: Field) -> Object:
-    """Describe a struct of Go: null leaves a field as it is, and what is not known is ignored."""
-    nullable = {key: replace(each, kinds=f"{each.kinds}|null") for key, each in fields.items()}
+    """Return the table of a Go struct: null leaves a field unset, and unknown fields are ignored."""
+    nullable = {key: replace(field_, kinds=f"{field_.kinds}|null") for key, field_ in fields.items()}
     return Object(*(row.replace(": ", "|null: ") for row in rows), **nullable)
 
 
@@ -66,17 +66,17 @@ _BODY = _struct(
 
 
 def _check_shape(request: WireRequest) -> None:
-    """Check all that the table says, and the settings."""
+    """Check everything that the table describes, and the settings."""
     body = request.body
     _BODY.check(body, (), _OLLAMA)
     if not body.get("model"):
         raise Rejection("model is required")
-    think, form = body.get("think"), body.get("format")
+    think, format_ = body.get("think"), body.get("format")
     if type(think) is str and think not in _EFFORTS:
         known = ", ".join(f'"{word}"' for word in _EFFORTS[::-1])
         raise Rejection(f'invalid think value: "{think}" (must be {known}, true, or false)')
-    if type(form) is str and form not in ("", "json"):
-        raise Rejection(f'invalid format: "{form}"; expected "json" or a valid JSON Schema object')
+    if type(format_) is str and format_ not in ("", "json"):
+        raise Rejection(f'invalid format: "{format_}"; expected "json" or a valid JSON Schema object')
 
 
 def _check_messages(request: WireRequest) -> None:
@@ -86,7 +86,7 @@ def _check_messages(request: WireRequest) -> None:
             raise Rejection(f"invalid role: {role}, role must be one of [{', '.join(_ROLES)}]")
         for image in message.get("images") or ():
             if type(image) is not str:
-                raise _OLLAMA.wrong(("messages", "images"), "string", image)
+                raise _OLLAMA.wrong_type(("messages", "images"), "string", image)
             try:
                 base64.b64decode(image.replace("\n", "").replace("\r", ""), validate=True)
             except ValueError as problem:

@@ -1,6 +1,6 @@
-"""What both APIs of OpenAI mind in the same way: how mistakes are told, tools, names and settings.
+"""The rules that both APIs of OpenAI share: error messages, tools, names and settings.
 
-Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; the words of refusals are those that users
+Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; the error messages are those that users
 report in issues (2025-03 to 2026-11).
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolwire.encoding.families import family_of
-from toolwire.testing.rules import Field, Object, Path, Rejection, Wording, bracketed, repeated
+from toolwire.testing.rules import ErrorWording, Field, Object, Path, Rejection, bracketed, repeated
 
 _NAME = re.compile("^[a-zA-Z0-9_-]+$", re.ASCII)
 MOST_TOOLS = 128  # oh-my-openagent#2848, 2026-03-26
@@ -29,7 +29,7 @@ _KINDS = {
     "array": "an array",
     "null": "null",
 }
-OPENAI = Wording(
+OPENAI = ErrorWording(
     {
         "missing": "Missing required parameter: '{path}'.",
         "unknown": "Unknown parameter: '{path}'.",
@@ -65,7 +65,7 @@ OPENAI = Wording(
 
 
 def function_of(name_limit: int) -> Object:
-    """Describe a declared function; its name has at most so many characters."""
+    """Return the table of a declared function whose name has at most `name_limit` characters."""
     return Object("object|null: parameters", name=Field("string", required=True, pattern=_NAME, longest=name_limit))
 
 
@@ -79,21 +79,21 @@ def check_functions(functions: list[tuple[Path, dict[str, Any]]]) -> None:
         raise Rejection(f"Invalid 'tools': the function name '{name}' is declared twice.", "tools", "invalid_value")
 
 
-def check_answer(form: Any, param: str, code: str | None = None) -> None:
-    """Check the schema of the answer that is asked for."""
-    if type(form) is not dict or type(form.get("schema")) is not dict:
+def check_answer(output_format: Any, param: str, code: str | None = None) -> None:
+    """Check the schema of a structured output."""
+    if type(output_format) is not dict or type(output_format.get("schema")) is not dict:
         return
-    for reason in _schema_mistakes(form["schema"], strict=form.get("strict") is True):
-        raise Rejection(f"Invalid schema for response_format '{form.get('name')}': {reason}", param, code)
+    for reason in _schema_mistakes(output_format["schema"], strict=output_format.get("strict") is True):
+        raise Rejection(f"Invalid schema for response_format '{output_format.get('name')}': {reason}", param, code)
 
 
 def _schema_mistakes(schema: Any, *, strict: bool) -> Iterator[str]:
-    """Say what keeps a schema from being one of arguments."""
+    """Yield the reasons why a schema is not valid for arguments."""
     if not schema:
         return
-    kind = schema.get("type")
-    if kind != "object":
-        named = "None" if kind is None else kind
+    schema_type = schema.get("type")
+    if schema_type != "object":
+        named = "None" if schema_type is None else schema_type
         yield f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{named}\"'."
     if not _COMBINED.isdisjoint(schema):
         yield "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
@@ -104,7 +104,7 @@ def _schema_mistakes(schema: Any, *, strict: bool) -> Iterator[str]:
 
 
 def _strict_mistakes(schema: Any, context: tuple[str, ...], depth: int = 0) -> Iterator[str]:
-    """Say what keeps a schema from being a strict one (OpenAI's guide to structured outputs, 2026-11)."""
+    """Yield the reasons why a schema is not a strict one (OpenAI's guide to structured outputs, 2026-11)."""
     if type(schema) is not dict or depth > 100:
         return
     properties = schema.get("properties")
@@ -125,30 +125,33 @@ def _strict_mistakes(schema: Any, context: tuple[str, ...], depth: int = 0) -> I
             yield from _strict_mistakes(member, (*context, key, name), depth + 1)
     yield from _strict_mistakes(schema.get("items"), (*context, "items"), depth + 1)
     choices = schema.get("anyOf")
-    for place, member in enumerate(choices if type(choices) is list else ()):
-        yield from _strict_mistakes(member, (*context, "anyOf", str(place)), depth + 1)
+    for index, member in enumerate(choices if type(choices) is list else ()):
+        yield from _strict_mistakes(member, (*context, "anyOf", str(index)), depth + 1)
 
 
 def check_choice(
     body: dict[str, Any], forced: str | None, names: set[str], *, any_tool: bool, of_tools: tuple[str, ...]
 ) -> None:
-    """Check the choice among the tools, if there is any; `forced` is the tool that it forces."""
+    """Check the tool choice, if there is any; `forced` is the tool that it forces."""
     choice = body.get("tool_choice")
     for key in of_tools:
-        chosen = body.get(key) is not None and not (key == "tool_choice" and choice in ("none", "auto"))
-        if chosen and not any_tool:
+        is_set = body.get(key) is not None and not (key == "tool_choice" and choice in ("none", "auto"))
+        if is_set and not any_tool:
             raise Rejection(f"'{key}' is only allowed when 'tools' are specified.", key)
     modes = ("none", "auto", "required")
     if type(choice) is str and choice not in modes:
-        raise OPENAI.no_such("one_of", ("tool_choice",), choice, modes)
+        raise OPENAI.unknown_value("one_of", ("tool_choice",), choice, modes)
     if forced is not None and forced not in names:
         raise Rejection(f"Tool choice '{forced}' not found in 'tools' parameter.", "tool_choice")
 
 
 def check_sampling(body: dict[str, Any], model: str, effort: Any) -> None:
-    """Check the effort, and that a model which reasons takes no sampling (reported by users, as of 2026-11-20)."""
+    """Check the effort, and that a reasoning model gets no sampling parameters.
+
+    Users report these rejections (as of 2026-11-20).
+    """
     if effort is not None and effort not in _EFFORTS:
-        raise OPENAI.no_such("one_of", ("reasoning_effort",), effort, _EFFORTS)
+        raise OPENAI.unknown_value("one_of", ("reasoning_effort",), effort, _EFFORTS)
     family = family_of(model)
     if effort is not None and family.efforts and effort not in family.efforts:
         known = ", ".join(f"'{one}'" for one in family.efforts)
@@ -156,8 +159,8 @@ def check_sampling(body: dict[str, Any], model: str, effort: Any) -> None:
             f"Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {known}."
         )
         raise Rejection(text, "reasoning.effort", "unsupported_value")
-    for key, taken in (("stop", family.stop), ("parallel_tool_calls", family.parallel_tool_calls)):
-        if body.get(key) is not None and taken is False:
+    for key, supported in (("stop", family.stop), ("parallel_tool_calls", family.parallel_tool_calls)):
+        if body.get(key) is not None and supported is False:
             raise _unsupported(key)
     if effort == "none" or not family.reasons or (effort is None and family.reasons_unasked is False):
         return
@@ -174,12 +177,12 @@ def _unsupported(key: str) -> Rejection:
     return Rejection(f"Unsupported parameter: '{key}' is not supported with this model.", key, "unsupported_parameter")
 
 
-def says_json(value: Any) -> bool:
-    """Whether the word JSON stands in any text of a value."""
-    left = [value]
-    while left:
-        here = left.pop()
-        if type(here) is str and "json" in here.lower():
+def mentions_json(value: Any) -> bool:
+    """Return True if any text of a value contains the word JSON."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if type(item) is str and "json" in item.lower():
             return True
-        left += here.values() if type(here) is dict else here if type(here) is list else ()
+        pending += item.values() if type(item) is dict else item if type(item) is list else ()
     return False

@@ -1,7 +1,7 @@
-"""What the server of Chat Completions refuses: in its words, with its codes.
+"""The requests that the server of Chat Completions rejects, with its error messages and codes.
 
-Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; where nothing else is named, what is
-refused is what users report in issues (2025-03 to 2026-11).
+Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; where no other source is named, users report
+the rejection in issues (2025-03 to 2026-11).
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ from toolwire.testing.rules_openai import (
     check_functions,
     check_sampling,
     function_of,
-    says_json,
+    mentions_json,
 )
 
 _NAME_LIMIT = 64  # the types of openai 3.52.0
@@ -46,10 +46,10 @@ _PARTS = {
 
 
 def _call(kind: str, text: str) -> Object:
-    called = Field("object", required=True, inside=Closed(f"string: name! {text}!"))
+    function = Field("object", required=True, inside=Closed(f"string: name! {text}!"))
     call_id = Field("string", required=True, longest=_ID_LIMIT)
     rows = ("string: id! type!", "integer: index", "object: function custom extra_content")
-    return Closed(*rows, id=call_id, **{kind: called})
+    return Closed(*rows, id=call_id, **{kind: function})
 
 
 _CALLS = Tagged(
@@ -59,7 +59,7 @@ _CALLS = Tagged(
 
 
 def _message(*parts: str) -> Object:
-    """Describe a message whose content may have such parts; nothing is known of none."""
+    """Return the table of a message whose content may have such parts; without `parts`, its content is not checked."""
     content = Field("string|array|null")
     if parts:
         content = Field("string|array|null", least=1, inside=Tagged({part: _PARTS[part] for part in parts}))
@@ -68,7 +68,7 @@ def _message(*parts: str) -> Object:
         "string|null: refusal",
         "object|null: function_call audio",
         "array|null: annotations",
-        # What many compatible servers answer, and their clients send back.
+        # Many compatible servers return these, and their clients send them back.
         "string|array|null: reasoning_content reasoning reasoning_details",
         content=content,
         tool_calls=Field("array|null", least=1, most=MOST_TOOLS, inside=_CALLS),
@@ -122,53 +122,53 @@ BODY = Closed(
 
 
 def _check_absence(request: WireRequest) -> None:
-    """Check that nothing is missing that a message of its role has."""
-    for place, message in enumerate(request.body["messages"]):
+    """Check that each message has the fields that its role requires."""
+    for index, message in enumerate(request.body["messages"]):
         role = message["role"]
-        speaks = any(message.get(key) for key in ("tool_calls", "function_call", "refusal", "audio"))
-        if message.get("content") is None and role != "function" and not (role == "assistant" and speaks):
+        has_other_content = any(message.get(key) for key in ("tool_calls", "function_call", "refusal", "audio"))
+        if message.get("content") is None and role != "function" and not (role == "assistant" and has_other_content):
             if "content" not in message:
-                raise OPENAI.mistake("missing", ("messages", place, "content"))
+                raise OPENAI.mistake("missing", ("messages", index, "content"))
             text = "Invalid value for 'content': expected a string, got null."
-            raise Rejection(text, f"messages.[{place}].content")
+            raise Rejection(text, f"messages.[{index}].content")
         if role == "tool" and "tool_call_id" not in message:
-            raise OPENAI.mistake("missing", ("messages", place, "tool_call_id"))
+            raise OPENAI.mistake("missing", ("messages", index, "tool_call_id"))
 
 
 def _check_pairing(request: WireRequest) -> None:
     """Check that every call has its results right after it, and every result its call."""
     waiting: list[str] = []
-    known: set[str] = set()
-    for place, message in enumerate(request.body["messages"]):
+    call_ids: set[str] = set()
+    for index, message in enumerate(request.body["messages"]):
         if message["role"] != "tool":
-            _refuse_waiting(waiting, place)
+            _reject_unanswered(waiting, index)
             waiting = [call["id"] for call in message.get("tool_calls") or ()]
-            known = set(waiting)
+            call_ids = set(waiting)
             continue
-        if not known:
+        if not call_ids:
             text = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-            raise Rejection(f"Invalid parameter: {text}", f"messages.[{place}].role")
+            raise Rejection(f"Invalid parameter: {text}", f"messages.[{index}].role")
         answered = message["tool_call_id"]
-        if answered not in known:
+        if answered not in call_ids:
             text = f"Invalid parameter: 'tool_call_id' of '{answered}' not found in 'tool_calls' of previous message."
-            raise Rejection(text, f"messages.[{place}].tool_call_id")
+            raise Rejection(text, f"messages.[{index}].tool_call_id")
         waiting = [call_id for call_id in waiting if call_id != answered]
-    _refuse_waiting(waiting, len(request.body["messages"]))
+    _reject_unanswered(waiting, len(request.body["messages"]))
 
 
-def _refuse_waiting(waiting: list[str], place: int) -> None:
+def _reject_unanswered(waiting: list[str], index: int) -> None:
     if waiting:
         text = (
             "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
             "'tool_call_id'. The following tool_call_ids did not have response messages: "
             f"{', '.join(waiting)}"
         )
-        raise Rejection(text, f"messages.[{place}].role")
+        raise Rejection(text, f"messages.[{index}].role")
 
 
 def _check_tools(request: WireRequest) -> None:
     functions: list[tuple[Path, dict[str, Any]]] = [
-        (("tools", place, tool["type"]), tool[tool["type"]]) for place, tool in enumerate(request.body.get("tools", ()))
+        (("tools", index, tool["type"]), tool[tool["type"]]) for index, tool in enumerate(request.body.get("tools", ()))
     ]
     check_functions(functions)
     body = request.body
@@ -199,15 +199,15 @@ def _check_settings(request: WireRequest) -> None:
     if family.reasons and body.get("max_tokens") is not None:
         text = "Unsupported parameter: 'max_tokens' is not supported with this model. "
         raise Rejection(f"{text}Use 'max_completion_tokens' instead.", "max_tokens", "unsupported_parameter")
-    elsewhere = family.functions_while_reasoning is False and (
+    needs_responses = family.functions_while_reasoning is False and (
         effort is not None or family.reasons_unasked is not False
     )
-    if body.get("tools") and effort != "none" and elsewhere:
+    if body.get("tools") and effort != "none" and needs_responses:
         text = f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. "
-        rest = "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
-        raise Rejection(text + rest, "reasoning_effort")
+        ending = "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+        raise Rejection(text + ending, "reasoning_effort")
     check_answer((body.get("response_format") or {}).get("json_schema"), "response_format")
-    if (body.get("response_format") or {}).get("type") == "json_object" and not says_json(body["messages"]):
+    if (body.get("response_format") or {}).get("type") == "json_object" and not mentions_json(body["messages"]):
         text = "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
         raise Rejection(text, "messages")
 

@@ -1,7 +1,7 @@
-"""What the server of Responses refuses: in its words, with its codes.
+"""The requests that the server of Responses rejects, with its error messages and codes.
 
 Sources: openai/openai-openapi (2026-08-21) and the types of openai 3.52.0; how calls, results and reasoning belong
-together is what users report, such as laravel/ai#1052 (as of 2026-11-20).
+together is reported by users, such as laravel/ai#1052 (as of 2026-11-20).
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from toolwire.testing.rules_openai import (
     check_functions,
     check_sampling,
     function_of,
-    says_json,
+    mentions_json,
 )
 from toolwire.testing.sealing import is_token
 
@@ -99,7 +99,7 @@ BODY = Closed(
     "string|array|null: instructions",
     "string|object|null: conversation",
     "object: access_programs background_options image prompt_cache_options",
-    # `client_metadata`: what Codex sends to the service (codex 0.169, 2026-11).
+    # `client_metadata` is sent by Codex (codex 0.169, 2026-11).
     "object|null: client_metadata metadata moderation prompt reasoning stream_options",
     "boolean|null: background parallel_tool_calls store stream",
     "array|null: context_management include",
@@ -116,7 +116,7 @@ BODY = Closed(
 
 
 def _check_memory(request: WireRequest) -> None:
-    """Check that the server knows what the request counts on: earlier answers, items, and reasoning."""
+    """Check that the server has stored what the request refers to: earlier answers, items, and reasoning."""
     body, memory = request.body, request.memory
     if not any(body.get(key) for key in ("input", "previous_response_id", "prompt", "conversation")):
         raise OPENAI.mistake("missing", ("input",))
@@ -125,18 +125,20 @@ def _check_memory(request: WireRequest) -> None:
         text = f"Previous response with id '{name}' not found."
         raise Rejection(text, "previous_response_id", "previous_response_not_found")
     for item in body["input"] if type(body.get("input")) is list else ():
-        kind, name, sealed = _type_of_item(item), item.get("id"), item.get("encrypted_content")
-        if name not in memory.items and (kind == "item_reference" or (kind == "reasoning" and sealed is None)):
+        item_type, name, sealed = _type_of_item(item), item.get("id"), item.get("encrypted_content")
+        if name not in memory.items and (
+            item_type == "item_reference" or (item_type == "reasoning" and sealed is None)
+        ):
             text = f"Item with id '{name}' not found. Items are not persisted when `store` is set to false. "
-            rest = "Try again with `store` set to true, or remove this item from your input."
-            raise Rejection(text + rest, "input", status=404)
-        if kind == "reasoning" and sealed is not None and not is_token(sealed) and sealed not in memory.signatures:
+            ending = "Try again with `store` set to true, or remove this item from your input."
+            raise Rejection(text + ending, "input", status=404)
+        if item_type == "reasoning" and sealed is not None and not is_token(sealed) and sealed not in memory.signatures:
             text = f"The encrypted content for item {name} could not be verified. Reason: Encrypted content "
             raise Rejection(f"{text}could not be decrypted or parsed.", None, "invalid_encrypted_content")
 
 
 def conversation(request: WireRequest) -> list[Any]:
-    """Give all items of a conversation: those that are remembered, and those of the request."""
+    """Return all items of a conversation: the stored ones, and those of the request."""
     items: Any = request.body.get("input")
     new = items if type(items) is list else [] if items is None else [{"role": "user", "content": items}]
     before = request.memory.inputs.get(request.body.get("previous_response_id") or "", [])
@@ -145,43 +147,47 @@ def conversation(request: WireRequest) -> list[Any]:
 
 def _check_pairing(request: WireRequest) -> None:
     """Check that every call has its result, and every result its call before it."""
-    called: dict[str, str] = {}
+    calls: dict[str, str] = {}
     answered: set[str] = set()
     hosted: set[str] = set()
     for item in conversation(request):
-        kind: Any = item.get("type")
+        item_type: Any = item.get("type")
         name: Any = item.get("call_id")
-        if kind in _CALLS:
-            called[name] = kind
-        elif type(kind) is str and kind.endswith("_call") and type(name) is str:
+        if item_type in _CALLS:
+            calls[name] = item_type
+        elif type(item_type) is str and item_type.endswith("_call") and type(name) is str:
             hosted.add(name)
-        elif kind in _RESULTS:
-            if called.get(name) != _RESULTS[kind] and name not in hosted:
-                text = f"No tool call found for {_spoken(kind)} output with call_id {name}."
+        elif item_type in _RESULTS:
+            if calls.get(name) != _RESULTS[item_type] and name not in hosted:
+                text = f"No tool call found for {_describe_call(item_type)} output with call_id {name}."
                 raise Rejection(text, "input")
             answered.add(name)
-    for name, kind in called.items():
+    for name, item_type in calls.items():
         if name not in answered:
-            raise Rejection(f"No tool output found for {_spoken(kind)} {name}.", "input")
+            raise Rejection(f"No tool output found for {_describe_call(item_type)} {name}.", "input")
 
 
-def _spoken(kind: str) -> str:
+def _describe_call(kind: str) -> str:
     return "custom tool call" if kind.startswith("custom") else "function call"
 
 
 def _check_reasoning_pairs(request: WireRequest) -> None:
-    """Check that reasoning and what follows from it stay together."""
+    """Check that a reasoning item and the item that follows from it stay together."""
     items = [item for item in conversation(request) if type(item) is dict]
-    seen: set[Any] = set()
+    earlier_ids: set[Any] = set()
     for item, after in zip(items, [*items[1:], {"role": "user"}], strict=False):
-        kind: Any = item.get("type", "message")
+        item_type: Any = item.get("type", "message")
         name: Any = item.get("id")
-        needs = request.memory.items.get(name) if kind != "reasoning" else None
-        if needs is not None and needs not in seen:
-            text = f"Item '{name}' of type '{kind}' was provided without its required 'reasoning' item: '{needs}'."
+        required = request.memory.items.get(name) if item_type != "reasoning" else None
+        if required is not None and required not in earlier_ids:
+            text = (
+                f"Item '{name}' of type '{item_type}' was provided without its required 'reasoning' item: '{required}'."
+            )
             raise Rejection(text, "input")
-        seen.add(name)
-        if kind == "reasoning" and (after.get("role", "assistant") != "assistant" or after.get("type") in _RESULTS):
+        earlier_ids.add(name)
+        if item_type == "reasoning" and (
+            after.get("role", "assistant") != "assistant" or after.get("type") in _RESULTS
+        ):
             text = f"Item '{name}' of type 'reasoning' was provided without its required following item."
             raise Rejection(text, "input")
 
@@ -198,22 +204,22 @@ def _check_tools(request: WireRequest) -> None:
         forced = choice["name"]
     hosted = len(functions) < len(tools) or (request.memory.inputs and body.get("previous_response_id"))
     names = {function["name"] for _, function in functions}
-    # Codex says `parallel_tool_calls` without any tool, where it asks for a summary (0.171.0, 2026-11-26).
+    # Codex sends `parallel_tool_calls` without any tool when it requests a summary (0.171.0, 2026-11-26).
     check_choice(body, None if hosted else forced, names, any_tool=bool(tools), of_tools=("tool_choice",))
 
 
 def _declared(request: WireRequest) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Give every tool with its path: those of the request, of items that add some, and of each namespace."""
+    """Yield every tool with its path: those of the request, of `additional_tools` items, and of each namespace."""
     lists: list[tuple[Path, Any]] = [(("tools",), request.body.get("tools"))]
-    for place, item in enumerate(conversation(request)):
+    for index, item in enumerate(conversation(request)):
         if item.get("type") == "additional_tools":
-            lists.append((("input", place, "tools"), item.get("tools")))
+            lists.append((("input", index, "tools"), item.get("tools")))
     for path, tools in lists:
-        for place, tool in enumerate(tools if type(tools) is list else ()):
+        for index, tool in enumerate(tools if type(tools) is list else ()):
             if type(tool) is dict and tool.get("type") == "namespace":
-                lists.append(((*path, place, "tools"), tool.get("tools")))
+                lists.append(((*path, index, "tools"), tool.get("tools")))
             elif type(tool) is dict:
-                yield (*path, place), tool
+                yield (*path, index), tool
 
 
 def _check_settings(request: WireRequest) -> None:
@@ -223,9 +229,9 @@ def _check_settings(request: WireRequest) -> None:
     if reasoning and family_of(model).reasons is False:
         text = "Unsupported parameter: 'reasoning.effort' is not supported with this model."
         raise Rejection(text, "reasoning.effort", "unsupported_parameter")
-    form = (body.get("text") or {}).get("format")
-    check_answer(form, "text.format.schema", "invalid_json_schema")
-    if type(form) is dict and form["type"] == "json_object" and not says_json(body.get("input")):
+    output_format = (body.get("text") or {}).get("format")
+    check_answer(output_format, "text.format.schema", "invalid_json_schema")
+    if type(output_format) is dict and output_format["type"] == "json_object" and not mentions_json(body.get("input")):
         text = "Response input messages must contain the word 'json' in some form to use 'text.format' "
         raise Rejection(f"{text}of type 'json_object'.", "input")
 

@@ -1,7 +1,7 @@
-"""Who plays the model: a script, a function, or the echo; asked once for each request that is legal.
+"""The player of the simulated model: a script, a function, or the echo. It is called once for each accepted request.
 
-Rule: a script is strict. A request beyond its last turn, a turn that nobody asked for and an expectation that
-does not hold are each a problem, and a simulation with problems fails at its end.
+Rule: a script is strict. A request after its last turn, a turn that was not requested and an unmet expectation are
+problems, and a simulation with problems fails at its end.
 """
 
 import inspect
@@ -24,11 +24,11 @@ _Turns = Sequence[object] | Mapping[str, Any] | Callable[..., object] | os.PathL
 
 
 class Scenario:
-    """A script of turns, or a function that gives them.
+    """A script of turns, or a function that returns them.
 
-    `by="request"` plays the turns in the order of the requests. `by="round"` plays the turn that the history
-    has come to, so that several conversations at once go through the same script. `repeat` begins again after
-    the last turn; `complete=False` lets turns be left over.
+    `by="request"` plays the turns in the order of the requests. `by="round"` plays the turn that the history has
+    reached, so that several concurrent conversations follow the same script. `repeat` starts again after the last turn;
+    `complete=False` allows turns to be left over.
     """
 
     def __init__(
@@ -50,7 +50,10 @@ class Scenario:
 
     @classmethod
     def of(cls, source: "AnyScenario") -> "Scenario":
-        """Make a scenario of whatever may stand for one; None is the echo, one step answers every request."""
+        """Return a scenario for `source`: None is the echo, and a single step answers every request.
+
+        Raise InvalidField for any other value.
+        """
         if source is None:
             return cls(echo)
         if isinstance(source, Scenario):
@@ -68,7 +71,7 @@ class Scenario:
         raise InvalidField("scenario", f"must be turns, a function or a file, not {type(source).__name__}")
 
     async def play(self, request: Request, turn: Turn) -> list[ScriptStep]:
-        """Give the steps of the answer to a request."""
+        """Return the steps of the answer to a request."""
         if self.function is None:
             return self._scripted(turn.number if self.by == "request" else turn.round)
         answer = self.function(request, turn)
@@ -76,25 +79,25 @@ class Scenario:
             answer = await answer
         return steps_of(answer, "the function's answer")
 
-    def _scripted(self, place: int) -> list[ScriptStep]:
+    def _scripted(self, index: int) -> list[ScriptStep]:
         if self.repeat and self.turns:
-            place %= len(self.turns)
-        self.asked.add(place)
-        if place >= len(self.turns):
-            raise NoTurnLeft(f"the scenario has {len(self.turns)} turns, and this asks for number {place + 1}")
-        return self.turns[place]
+            index %= len(self.turns)
+        self.asked.add(index)
+        if index >= len(self.turns):
+            raise NoTurnLeft(f"the scenario has {len(self.turns)} turns, and this is request {index + 1}")
+        return self.turns[index]
 
     def left(self) -> list[str]:
-        """Say which turns nobody asked for."""
+        """Return the problem that turns were not requested, if any."""
         if not self.complete or self.function is not None or self.repeat:
             return []
-        unasked = [place + 1 for place in range(len(self.turns)) if place not in self.asked]
+        unasked = [index + 1 for index in range(len(self.turns)) if index not in self.asked]
         numbers = ", ".join(map(str, unasked))
-        return [f"nobody asked for turn {numbers} of {len(self.turns)}"] if unasked else []
+        return [f"turn {numbers} of {len(self.turns)} was not requested"] if unasked else []
 
 
 def rounds_of(request: Request) -> int:
-    """Count the answers in a history; those that follow each other are one."""
+    """Return the number of answers in a history; consecutive ones count once."""
     roles = [message.role for message in request.messages]
     return sum(
         role == "assistant" and before != "assistant" for before, role in zip([None, *roles], roles, strict=False)

@@ -1,6 +1,6 @@
-"""The simulated model as a server on this machine: a thread with an event loop of its own.
+"""The simulated model as a server on this machine: a thread with its own event loop.
 
-Rule: when it has been closed, nothing of it is left: no thread, no socket, no task.
+Rule: after it has been closed, no thread, socket or task of it remains.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from toolwire.testing.scenario import AnyScenario
 from toolwire.testing.service import Received, Service
 
 _HOST = "127.0.0.1"
-PATIENCE = 10.0
+_JOIN_SECONDS = 10.0
 
 
 class SimulatedModel:
-    """A model that speaks all five wires, at `url`; used in a `with` or an `async with`.
+    """A model that serves all five wires, at `url`; used in a `with` or an `async with`.
 
-    Leaving it fails with ScenarioFailed if its scenario was not kept to, unless something else was raised.
+    Leaving the block raises ScenarioFailed if the requests deviated from the scenario, unless another exception was
+    raised.
     """
 
     def __init__(
@@ -43,31 +44,31 @@ class SimulatedModel:
 
     @property
     def url(self) -> str:
-        """Where it is: the base of every path, without a slash at the end."""
+        """The base of every path, without a slash at the end."""
         return f"http://{_HOST}:{self._port}"
 
     @property
     def requests(self) -> list[Received]:
-        """Every request so far, in the order in which they came."""
+        """All requests so far, in the order of their arrival."""
         return self._service.requests
 
     @property
     def problems(self) -> list[str]:
-        """What was not as the scenario wants it, so far."""
+        """The deviations from the scenario so far."""
         return list(self._service.problems)
 
     def play(self, scenario: AnyScenario) -> None:
-        """Go on with another scenario, from its first turn."""
+        """Continue with another scenario, from its first turn."""
         self._service.play(scenario)
 
     def check(self) -> None:
-        """Raise ScenarioFailed if the scenario was not kept to, or is not over."""
+        """Raise ScenarioFailed if the requests deviated from the scenario, or did not reach its end."""
         problems = [*self._service.problems, *self._service.scenario.left()]
         if problems:
             raise ScenarioFailed(problems) from next(iter(self._service.causes), None)
 
     def start(self) -> Self:
-        """Begin to listen."""
+        """Start to listen."""
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="simulated model", daemon=True)
         self._thread.start()
@@ -78,13 +79,13 @@ class SimulatedModel:
         return self
 
     def close(self) -> None:
-        """Close every connection and stop; it may be closed twice."""
+        """Close every connection and stop. A second call does nothing."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
         if self._failed is None:
             self._loop.call_soon_threadsafe(self._over.set)
-        thread.join(PATIENCE)
+        thread.join(_JOIN_SECONDS)
 
     def _run(self, ready: threading.Event) -> None:
         try:
@@ -104,7 +105,7 @@ class SimulatedModel:
                 await ClientConnection(self._service, reader, writer).serve()
             except asyncio.CancelledError:
                 writer.transport.abort()
-            except Exception as problem:  # noqa: BLE001 - a mistake of this server, or headers that are none
+            except Exception as problem:  # noqa: BLE001 - a bug of this server, or invalid headers
                 self._service.problems.append(f"{type(problem).__name__}: {problem}")
                 writer.transport.abort()
             finally:
@@ -147,12 +148,15 @@ def simulate(
     port: int = 0,
     clock: Callable[[], float] | None = None,
 ) -> SimulatedModel:
-    """Make a simulated model, for a `with`: `url` is its address, `requests` are those that it got.
+    """Return a simulated model, for a `with`: `url` is its address, `requests` are the requests that it received.
 
-    The scenario is a list of turns, a function `(request, turn)` that gives one, a `Scenario`, the path of a
-    file, or None for an echo. `api_key` is the only key that is taken; None takes any. `models` are the only
-    ones there are; none takes any name. `strict=False` refuses nothing that can be read; `allow` names fields
-    of a request that the vendor does not have and its imitators do, such as `reasoning`. `clock` returns the time of
-    an answer of Ollama, in seconds of the epoch; without one its answers have the same times in every run.
+    - `scenario` is a list of turns, a function `(request, turn)` that returns one, a `Scenario`, the path of a file, or
+      None for an echo.
+    - `api_key` is the only key that is accepted; None accepts any.
+    - `models` are the only model names that exist; empty accepts any.
+    - `strict=False` accepts every request that can be parsed.
+    - `allow` names request fields that the vendor does not have but compatible servers do, such as `reasoning`.
+    - `clock` returns the time of an Ollama answer, in seconds of the epoch. Without it the times are the same in every
+      run.
     """
     return SimulatedModel(scenario, api_key=api_key, models=models, strict=strict, allow=allow, port=port, clock=clock)

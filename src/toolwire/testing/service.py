@@ -1,9 +1,8 @@
-"""A server of five wires, without the network: requests in, replies out.
+"""The simulated server of five wires, without the network: it turns requests into replies.
 
 Rules of this file:
-- A request is judged in the order in which a server does it: path, key, body, then what the body says.
-- Whatever a scenario does wrong is a problem that is told at the end; the client gets an error that it will
-  not retry.
+- A request is judged in the order in which a server does it: path, key, body, then the contents of the body.
+- An error of a scenario is a problem that is reported at the end; the client gets an error that it will not retry.
 - Headers hold keys, so they are never shown.
 """
 
@@ -26,7 +25,7 @@ from toolwire.testing.rules_openai_responses import conversation
 from toolwire.testing.scenario import NoTurnLeft, Scenario, rounds_of
 from toolwire.testing.sealing import make_id
 from toolwire.testing.steps import Fail, Turn, unmet
-from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, counted, judge
+from toolwire.testing.wires import JSON, VERSION, WIRES, check_key, judge, token_count
 from toolwire.translation.paths import RouteMatch, read_path, stream_quirks, wants_stream
 from toolwire.types import Error, Loss, Opaque, Request
 from toolwire.wire.bodies import read_body
@@ -46,19 +45,20 @@ _UNKNOWN_MODEL = {
     "gemini": "models/{} is not found for API version v1beta, or is not supported for generateContent.",
     "ollama": "model '{}' not found",
 }
-_NO_THREADS = "thread: no thread is held here; send the whole conversation without it"
-_USUAL_MODELS = ("toy",)
-_FIRST_MOMENT = 1_767_225_600  # 2026-01-01T00:00:00Z
+_NO_THREADS = "thread: this server stores no threads; send the whole conversation without it"
+_DEFAULT_MODELS = ("toy",)
+_FIRST_TIME = 1_767_225_600  # 2026-01-01T00:00:00Z
 _MICROSECOND = 1e-6
 
 
 class Received:
-    """One request: its bytes, its meaning, and what became of it.
+    """One request: its bytes, its parsed form, and its outcome.
 
-    `request` is the body as a canonical value, or None where it is none. `status` is what was answered,
-    `response` its body where that was sent whole, `losses` what its wire could not say, `refused` why if the
-    server refused the request. `sent` counts the bytes of the body that went out, and `gone` says
-    that the client left before the end; both are final when `over` is set.
+    - `request` is the body as a canonical value, or None if it cannot be decoded.
+    - `status` is that of the reply, `response` its body if it was sent whole, `losses` what its wire could not express.
+    - `refused` is the error if the server rejected the request.
+    - `sent` counts the bytes of the body that were sent. `gone` is true if the client disconnected before the end. Both
+      are final when `over` is set.
     """
 
     def __init__(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ class Received:
 
 
 class Service:
-    """Answers requests by a scenario, and keeps what came in."""
+    """Answers requests by a scenario, and stores the requests."""
 
     def __init__(
         self,
@@ -106,28 +106,28 @@ class Service:
         self.memory: ServerMemory = ServerMemory()
         self.scenario: Scenario = Scenario.of(scenario)
         self.played: int = 0
-        self._clock: Callable[[], float] = count(_FIRST_MOMENT).__next__ if clock is None else clock
+        self._clock: Callable[[], float] = count(_FIRST_TIME).__next__ if clock is None else clock
         self._last = 0.0
 
     def play(self, scenario: Any) -> None:
-        """Go on with another scenario, from its first turn."""
+        """Continue with another scenario, from its first turn."""
         self.problems += self.scenario.left()
         self.scenario, self.played = Scenario.of(scenario), 0
 
     def receive(self, method: str, target: str, headers: Mapping[str, str]) -> Received:
-        """Note that a request comes in."""
+        """Store a new request and return it."""
         path, _, query = target.partition("?")
         received = Received(method, unquote(path), dict(parse_qsl(query)), headers)
         self.requests.append(received)
         return received
 
     async def answer(self, received: Received, data: bytes) -> Reply:
-        """Answer a request."""
+        """Return the reply to a request."""
         received.raw = data
         try:
             reply = await self._answer(received)
         except Rejection as rejection:
-            reply = _refuse(received, rejection)
+            reply = _reject(received, rejection)
         received.status, received.response, received.losses = reply.status, reply.body, reply.losses
         wire = WIRES[received.dialect or "openai-chat"]
         name = make_id(wire.request_id, 24, len(self.requests), received.path)
@@ -135,36 +135,38 @@ class Service:
 
     async def _answer(self, received: Received) -> Reply:
         method, path = received.method, received.path
-        asked = read_path(path, received.headers)
-        verb = asked is not None and asked.action == "model" and method == "POST" != asked.method  # one of no wire
-        if asked is None or asked.action in _NOT_SIMULATED or verb:
+        endpoint = read_path(path, received.headers)
+        is_unknown = (
+            endpoint is not None and endpoint.action == "model" and method == "POST" != endpoint.method
+        )  # a method that no wire has
+        if endpoint is None or endpoint.action in _NOT_SIMULATED or is_unknown:
             raise Rejection(f"Invalid URL ({method} {path})", status=404, kind="not_found")
-        received.dialect = asked.dialect
-        if method != asked.method and (method, asked.method) != ("HEAD", "GET"):
-            reply = _refuse(received, Rejection(f"Not allowed to {method} on {path}.", status=405))
-            return replace(reply, headers=(*reply.headers, ("allow", asked.method)))
-        check_key(asked.dialect, received.headers, received.query, self.api_key)
-        if asked.method == "GET":
-            return self._inform(asked, {})
+        received.dialect = endpoint.dialect
+        if method != endpoint.method and (method, endpoint.method) != ("HEAD", "GET"):
+            reply = _reject(received, Rejection(f"Not allowed to {method} on {path}.", status=405))
+            return replace(reply, headers=(*reply.headers, ("allow", endpoint.method)))
+        check_key(endpoint.dialect, received.headers, received.query, self.api_key)
+        if endpoint.method == "GET":
+            return self._inform(endpoint, {})
         try:
             received.body = read_body(received.raw)
         except InvalidBody:
             received.body = None
         if type(received.body) is not dict:
-            raise Rejection(_NOT_JSON[asked.dialect])
-        if asked.action == "answer":
-            return await self._play(received, asked, received.body)
-        return self._inform(asked, received.body)
+            raise Rejection(_NOT_JSON[endpoint.dialect])
+        if endpoint.action == "answer":
+            return await self._play(received, endpoint, received.body)
+        return self._inform(endpoint, received.body)
 
-    def _inform(self, asked: RouteMatch, body: dict[str, Any]) -> Reply:
-        """Answer what is no request to the model."""
-        subject = asked.subject or body.get("model") or body.get("name") or ""
-        match asked.action:
+    def _inform(self, endpoint: RouteMatch, body: dict[str, Any]) -> Reply:
+        """Answer a request that is not for the model: lists, counts, stored answers."""
+        subject = endpoint.subject or body.get("model") or body.get("name") or ""
+        match endpoint.action:
             case "models":
-                answer = list_models(asked.dialect, self.models or _USUAL_MODELS)
+                answer = list_models(endpoint.dialect, self.models or _DEFAULT_MODELS)
             case "model":
-                self._check_model(asked.dialect, subject)
-                answer = show_model(asked.dialect, subject)
+                self._check_model(endpoint.dialect, subject)
+                answer = show_model(endpoint.dialect, subject)
             case "version":
                 answer = {"version": VERSION}
             case "retrieve":
@@ -172,7 +174,7 @@ class Service:
                     raise Rejection(f"Response with id '{subject}' not found.", status=404)
                 answer = self.memory.answers[subject]
             case _:
-                answer = counted(asked.dialect, body)
+                answer = token_count(endpoint.dialect, body)
         data = msgspec.json.encode(answer)
         return Reply(200, (("content-type", JSON),), (data,), body=answer, length=len(data))
 
@@ -184,64 +186,69 @@ class Service:
             raise Rejection(text, "model", "model_not_found")
         raise Rejection(text, None, "model_not_found" if name == "openai-chat" else None, 404, "not_found")
 
-    async def _play(self, received: Received, asked: RouteMatch, body: dict[str, Any]) -> Reply:
-        name = asked.subject or body.get("model")
+    async def _play(self, received: Received, endpoint: RouteMatch, body: dict[str, Any]) -> Reply:
+        name = endpoint.subject or body.get("model")
         model = name if type(name) is str else ""
-        asking = WireRequest(
-            asked.dialect, body, model, received.headers, received.query, judged=self.strict, memory=self.memory
+        wire_request = WireRequest(
+            endpoint.dialect, body, model, received.headers, received.query, judged=self.strict, memory=self.memory
         )
-        self._check_model(asked.dialect, model)
-        if asked.dialect == "anthropic" and body.get("thread") is not None:
+        self._check_model(endpoint.dialect, model)
+        if endpoint.dialect == "anthropic" and body.get("thread") is not None:
             raise Rejection(_NO_THREADS, code="thread_unsupported_request")
         if self.strict:
-            judge(replace(asking, body={key: value for key, value in body.items() if key not in self.allow}))
+            judge(replace(wire_request, body={key: value for key, value in body.items() if key not in self.allow}))
         try:
-            received.request = dialect(asked.dialect).decode_request(body, received.path)
-            request = _remembered(asking, received)
+            received.request = dialect(endpoint.dialect).decode_request(body, received.path)
+            request = _with_history(wire_request, received)
         except ToolwireError as problem:
             raise Rejection(str(problem)) from problem
-        turn = Turn(self.played, rounds_of(request), asked.dialect, body, received.headers)
+        turn = Turn(self.played, rounds_of(request), endpoint.dialect, body, received.headers)
         received.turn = self.played
         self.played += 1
-        return await self._perform(asking, request, turn, streams=wants_stream(asked.dialect, body, received.path))
+        return await self._perform(
+            wire_request, request, turn, streams=wants_stream(endpoint.dialect, body, received.path)
+        )
 
-    async def _perform(self, asking: WireRequest, request: Request, turn: Turn, *, streams: bool) -> Reply:
-        """Do what the scenario says; what it raises, or cannot be told, is its problem."""
+    async def _perform(self, wire_request: WireRequest, request: Request, turn: Turn, *, streams: bool) -> Reply:
+        """Run the scenario.
+
+        An exception of the scenario, or an answer that cannot be encoded, is a problem of the scenario.
+        """
         try:
             script = script_of(await self.scenario.play(request, turn))
             problem = next(filter(None, (unmet(expected, request) for expected in script.expected)), None)
             if problem is None:
-                reply = _reply_of(script, asking, turn.number, self._now(), streams=streams)
-                return self._remember(asking, reply)
+                reply = _reply_of(script, wire_request, turn.number, self._now(), streams=streams)
+                return self._remember(wire_request, reply)
         except NoTurnLeft as raised:
             problem = str(raised)
         except Exception as raised:  # noqa: BLE001 - a scenario may raise anything
             problem = f"{type(raised).__name__}: {raised}"
             self.causes.append(raised)
         self.problems.append(f"request {turn.number + 1}: {problem}")
-        raise Rejection(f"The scenario was not kept to: {self.problems[-1]}")
+        raise Rejection(f"The request deviates from the scenario: {self.problems[-1]}")
 
     def _now(self) -> float:
         """Return the time of an answer; no two answers have the same one."""
         self._last = round(max(self._clock(), self._last + _MICROSECOND), 6)
         return self._last
 
-    def _remember(self, asking: WireRequest, reply: Reply) -> Reply:
-        """Keep an answer of Responses, unless it was asked not to."""
-        if asking.dialect == "openai-responses" and asking.body.get("store") is not False:
+    def _remember(self, wire_request: WireRequest, reply: Reply) -> Reply:
+        """Store an answer of Responses, unless the request says `store: false`."""
+        if wire_request.dialect == "openai-responses" and wire_request.body.get("store") is not False:
             body = reply.body if reply.whole else _last_body(reply)
             if body is not None:
-                self.memory.keep(body, conversation(asking))
+                self.memory.store_answer(body, conversation(wire_request))
         return reply
 
 
-def _refuse(received: Received, rejection: Rejection) -> Reply:
-    """Write a rejection, in all the fields that its vendor gives."""
+def _reject(received: Received, rejection: Rejection) -> Reply:
+    """Return the reply with a rejection, in all the fields that its vendor sends."""
     name = received.dialect or "openai-chat"
     error = Error(rejection.kind, rejection.message, rejection.status)
     if name.startswith("openai"):
-        rest = Opaque(name, {"error": {"param": None, "code": None}})
-        error = replace(error, type="invalid_request_error", code=rejection.code, param=rejection.param, opaque=rest)
+        fields = Opaque(name, {"error": {"param": None, "code": None}})
+        error = replace(error, type="invalid_request_error", code=rejection.code, param=rejection.param, opaque=fields)
     elif name == "anthropic" and rejection.code is not None:
         details = {"type": "error", "error": {"details": {"error_code": rejection.code}}}
         error = replace(error, type="invalid_request_error", opaque=Opaque(name, details))
@@ -249,26 +256,28 @@ def _refuse(received: Received, rejection: Rejection) -> Reply:
     return error_reply(Fail(error), name)
 
 
-def _remembered(asking: WireRequest, received: Received) -> Any:
-    """Give the request with all that its server remembers of the conversation."""
-    if asking.dialect != "openai-responses" or asking.body.get("previous_response_id") is None:
+def _with_history(wire_request: WireRequest, received: Received) -> Any:
+    """Return the request with all that the server has stored of the conversation."""
+    if wire_request.dialect != "openai-responses" or wire_request.body.get("previous_response_id") is None:
         return received.request
-    whole = {**asking.body, "input": conversation(asking)}
-    return dialect(asking.dialect).decode_request(whole, received.path)
+    body = {**wire_request.body, "input": conversation(wire_request)}
+    return dialect(wire_request.dialect).decode_request(body, received.path)
 
 
-def _reply_of(script: Script, asking: WireRequest, number: int, now: float, *, streams: bool) -> Reply:
+def _reply_of(script: Script, wire_request: WireRequest, number: int, now: float, *, streams: bool) -> Reply:
     if isinstance(script.first, Fail):
-        return error_reply(script.first, asking.dialect, script.cues)
-    script = replace(script, response=fill_in(script.response, asking, number, now))
+        return error_reply(script.first, wire_request.dialect, script.cues)
+    script = replace(script, response=fill_in(script.response, wire_request, number, now))
     if not streams:
-        return whole_reply(script, asking.dialect)
-    query = "&".join(f"{name}={value}" for name, value in asking.query.items())
-    return stream_reply(script, asking.dialect, **stream_quirks(asking.dialect, asking.body, f"?{query}"))
+        return whole_reply(script, wire_request.dialect)
+    query = "&".join(f"{name}={value}" for name, value in wire_request.query.items())
+    return stream_reply(
+        script, wire_request.dialect, **stream_quirks(wire_request.dialect, wire_request.body, f"?{query}")
+    )
 
 
 def _last_body(reply: Reply) -> Any:
-    """Find the whole answer in a stream of Responses: its last event repeats it, if it was not cut off."""
+    """Return the whole answer of a Responses stream: its last event repeats it. Return None if it was cut off."""
     if any(isinstance(piece, Close) for piece in reply.pieces):
         return None
     for piece in reversed(reply.pieces):

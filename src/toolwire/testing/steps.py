@@ -1,9 +1,9 @@
-"""What a scripted answer is made of: steps, done in the order in which they are written; and what a request must say.
+"""The steps of a scripted answer, executed in their order, and the expectations of a request.
 
 Rules of this file:
 - A step is a value and does nothing itself. Parts of a message, texts, usage and errors are steps too.
-- Where a step stands says when it happens: a `Wait` before the first part delays the first byte, a `Cut`
-  between two parts closes the connection between them.
+- The position of a step decides when it happens: a `Wait` before the first part delays the first byte, a `Cut` between
+  two parts closes the connection between them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class Pace(Struct, frozen=True):
 class Cut(Struct, frozen=True):
     """Close the connection: here, or after so many events of the stream or bytes of the body.
 
-    A cut before anything was said gives no answer at all. `reset` closes it as a crash does.
+    A cut before the first part sends no answer at all. `reset` closes the connection as a crash does.
     """
 
     events: int | None = None
@@ -43,7 +43,7 @@ class Cut(Struct, frozen=True):
 
 @readable
 class Raw(Struct, frozen=True):
-    """Send these bytes as they are; without another part they are the whole body."""
+    """Send these bytes unchanged; without another part they are the whole body."""
 
     data: bytes
     status: int = 200
@@ -82,11 +82,13 @@ class Finish(Struct, frozen=True):
 
 @readable
 class Expect(Struct, frozen=True, kw_only=True):
-    """What a request must contain; otherwise it is refused, and the simulation fails.
+    """The required contents of a request; otherwise it is rejected, and the simulation fails.
 
-    `last` stands in the last message, `system` in the system prompt; `tools` are offered; `results` gives a
-    text for each tool whose result the request must bring; `messages` is how many there are; `where` gives
-    something true, or raises.
+    - `last` occurs in the last message, `system` in the system prompt.
+    - `tools` are offered.
+    - `results` holds a text for each tool whose result the request must contain.
+    - `messages` is the number of messages.
+    - `where` returns a true value, or raises.
     """
 
     last: str | None = None
@@ -106,7 +108,7 @@ STEPS: tuple[type, ...] = (
 
 
 class Turn(Struct, frozen=True):
-    """The place of a request: how many came before it, and how many answers its history has."""
+    """The position of a request: the number of requests before it, and the number of answers in its history."""
 
     number: int
     round: int
@@ -119,24 +121,24 @@ Player = Callable[[Request, Turn], Any]
 
 
 def unmet(expected: Expect, request: Request) -> str | None:
-    """Say the first thing that a request does not say, or None."""
+    """Return the first expectation that a request does not meet, or None."""
     return next(_unmet(expected, request), None)
 
 
 def _unmet(expected: Expect, request: Request) -> Iterator[str]:
     texts = {
-        "the last message": (expected.last, _words(request.messages[-1]) if request.messages else ""),
+        "the last message": (expected.last, _message_text(request.messages[-1]) if request.messages else ""),
         "the system prompt": (expected.system, _system(request)),
     }
-    for what, (wanted, text) in texts.items():
-        if wanted is not None and wanted not in text:
-            yield f"{what} must hold {wanted!r}, not {text[:200]!r}"
+    for location, (required, text) in texts.items():
+        if required is not None and required not in text:
+            yield f"{location} must contain {required!r}, not {text[:200]!r}"
     if expected.model is not None and request.model != expected.model:
         yield f"the model must be {expected.model!r}, not {request.model!r}"
     offered = [tool.name for tool in request.tools if hasattr(tool, "name")]
-    lacking = [name for name in expected.tools or () if name not in offered]
-    if lacking:
-        yield f"the tools {', '.join(lacking)} must be offered; there are {', '.join(offered) or 'none'}"
+    missing = [name for name in expected.tools or () if name not in offered]
+    if missing:
+        yield f"the tools {', '.join(missing)} must be offered; there are {', '.join(offered) or 'none'}"
     if expected.messages is not None and len(request.messages) != expected.messages:
         yield f"there must be {expected.messages} messages, not {len(request.messages)}"
     yield from _unmet_results(expected, request)
@@ -144,14 +146,14 @@ def _unmet(expected: Expect, request: Request) -> Iterator[str]:
 
 
 def _unmet_results(expected: Expect, request: Request) -> Iterator[str]:
-    brought = results_of(request.messages)
-    for name, wanted in (expected.results or {}).items():
-        texts = [words_of(result) for known, result in brought if known == name]
+    results = results_of(request.messages)
+    for name, required in (expected.results or {}).items():
+        texts = [result_text(result) for known, result in results if known == name]
         if not texts:
-            names = ", ".join(known for known, _ in brought)
+            names = ", ".join(known for known, _ in results)
             yield f"there must be a result of {name}; there is {names or 'none'}"
-        elif not any(wanted in text for text in texts):
-            yield f"the result of {name} must hold {wanted!r}, not {texts[0][:200]!r}"
+        elif not any(required in text for text in texts):
+            yield f"the result of {name} must contain {required!r}, not {texts[0][:200]!r}"
 
 
 def _unmet_condition(expected: Expect, request: Request) -> Iterator[str]:
@@ -165,7 +167,7 @@ def _unmet_condition(expected: Expect, request: Request) -> Iterator[str]:
 
 
 def results_of(messages: Iterable[Message]) -> list[tuple[str, ToolResult]]:
-    """List the results since the model spoke last, each with the name of its tool."""
+    """Return the results since the model's last message, each with the name of its tool."""
     names: dict[str | None, str] = {}
     results: list[tuple[str, ToolResult]] = []
     for message in messages:
@@ -179,15 +181,15 @@ def results_of(messages: Iterable[Message]) -> list[tuple[str, ToolResult]]:
     return results
 
 
-def words_of(result: ToolResult) -> str:
-    """Give the words of a result."""
+def result_text(result: ToolResult) -> str:
+    """Return the text of a result."""
     if isinstance(result.content, str):
         return result.content
     return "".join(part.text for part in result.content if type(part) is Text)
 
 
-def _words(message: Message) -> str:
-    results = [words_of(part) for part in message.parts if type(part) is ToolResult]
+def _message_text(message: Message) -> str:
+    results = [result_text(part) for part in message.parts if type(part) is ToolResult]
     return message.text + "".join(results)
 
 

@@ -1,12 +1,12 @@
-"""The five wires as servers speak them: paths, headers, the form of ids, keys, what is refused and told beside answers.
+"""The five wires as their servers implement them: paths, headers, ids, keys and rejections.
 
 Rules of this file:
-- What differs between servers is a row of a table here; the tables and the checks of a vendor stand in `rules_*`.
-- What is refused, and in which words, follows what the vendors document and what their users report. What no vendor is
-  known to refuse is let through.
+- A difference between servers is a row of a table here; the tables and the checks of a vendor are in `rules_*`.
+- Rejections and their messages follow the vendors' documentation and the reports of their users. A request that no
+  vendor is known to reject is accepted.
 
-Sources: openai 3.52.0, anthropic 2.11.0, google-genai 3.4.0 and ollama 0.6.3, for paths, headers and lists; the words
-about keys and models are those that users report (to 2026-11).
+Sources: openai 3.52.0, anthropic 2.11.0, google-genai 3.4.0 and ollama 0.6.3, for paths, headers and lists; the
+messages about keys and models are those that users report (to 2026-11).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _TIMES = {"total_duration": 42_000_000, "prompt_eval_duration": 2_000_000, "eval
 
 
 class _WireStyle(Struct, frozen=True):
-    """How servers of a dialect speak: how they name an answer, a call and a request, a busy time, how long it took."""
+    """The conventions of a dialect's servers: ids of answers, calls and requests, statuses, and durations."""
 
     dialect: str
     checks: tuple[Check, ...]
@@ -60,13 +60,13 @@ WIRES = {
 
 
 def judge(request: WireRequest) -> None:
-    """Raise a Rejection, if the server of this dialect would not take a request."""
+    """Raise Rejection if the server of this dialect would reject a request."""
     for check in WIRES[request.dialect].checks:
         check(request)
 
 
 def refusal(request: WireRequest) -> Rejection | None:
-    """Say why the server of this dialect would not take a request, or None."""
+    """Return the reason why the server of this dialect would reject a request, or None."""
     try:
         judge(request)
     except Rejection as rejection:
@@ -88,14 +88,14 @@ _WRONG_KEY = (
 
 
 def check_key(name: str, headers: Mapping[str, str], query: Mapping[str, str], expected: str | None) -> None:
-    """Refuse a request without a key, or with another than the expected one; Ollama wants none by itself."""
+    """Raise Rejection for a missing or wrong key. Ollama needs none by default."""
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     bearer = bearer.strip() if scheme.lower() == "bearer" else ""
-    places = {
+    candidates = {
         "anthropic": (headers.get("x-api-key"), bearer),
         "gemini": (headers.get("x-goog-api-key"), query.get("key"), bearer),
     }
-    key = next(filter(None, places.get(name, (bearer, headers.get("api-key")))), None)
+    key = next(filter(None, candidates.get(name, (bearer, headers.get("api-key")))), None)
     if expected in (None, key) and (key is not None or name == "ollama"):
         return
     match name:
@@ -110,17 +110,17 @@ def check_key(name: str, headers: Mapping[str, str], query: Mapping[str, str], e
             raise Rejection("unauthorized", status=401, kind="authentication")
     if key is None:
         raise Rejection(_NO_KEY, status=401, kind="authentication")
-    hidden = f"{key[:3]}***{key[-2:]}" if len(key) > 8 else "***"
-    raise Rejection(_WRONG_KEY.format(hidden), None, "invalid_api_key", 401, "authentication")
+    masked = f"{key[:3]}***{key[-2:]}" if len(key) > 8 else "***"
+    raise Rejection(_WRONG_KEY.format(masked), None, "invalid_api_key", 401, "authentication")
 
 
 VERSION = "0.30.0"
 
 
-def counted(name: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Count the tokens of a request."""
+def token_count(name: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply to a token count request."""
     tokens = count_tokens(body)
     if name == "gemini":
         return {"totalTokens": tokens}
-    shown = {"input_tokens": tokens}
-    return {"object": "response.input_tokens", **shown} if name == "openai-responses" else shown
+    count = {"input_tokens": tokens}
+    return {"object": "response.input_tokens", **count} if name == "openai-responses" else count

@@ -1,8 +1,8 @@
-"""Scenarios as they are written: in files, and in maps and lists of Python.
+"""Scenarios in files, and in maps and lists of Python.
 
 Rules of this file:
-- The keys of a turn are its steps, in the order in which they are written.
-- What cannot be read is refused with its place: of a file, with line and column.
+- The keys of a turn are its steps, executed in their order.
+- A value that cannot be used is rejected with its path; in a file, with line and column.
 """
 
 import base64
@@ -26,70 +26,70 @@ _REASONS = get_args(FinishReason)
 
 
 def steps_of(turn: Any, path: str) -> list[ScriptStep]:
-    """Read a turn: one step, a map of steps, or a list of both."""
+    """Return the steps of a turn: one step, a map of steps, or a list of both."""
     if isinstance(turn, Mapping):
         return [step for key, value in turn.items() for step in _read(str(key), value, f"{path}.{key}")]
     if isinstance(turn, list | tuple):
-        return [step for place, inner in enumerate(turn) for step in steps_of(inner, f"{path}[{place}]")]
+        return [step for index, inner in enumerate(turn) for step in steps_of(inner, f"{path}[{index}]")]
     if isinstance(turn, STEPS):
         return [cast("ScriptStep", turn)]
-    raise _wrong(path, f"must be a step, a map of steps or a list of them, not {type(turn).__name__}")
+    raise _invalid(path, f"must be a step, a map of steps or a list of them, not {type(turn).__name__}")
 
 
 def _read(key: str, value: Any, path: str) -> Sequence[ScriptStep]:
     if key not in READERS:
-        raise _wrong(path, f"is not a step; known: {', '.join(READERS)}")
+        raise _invalid(path, f"is not a step; known: {', '.join(READERS)}")
     read = READERS[key](value, path)
     return read if isinstance(read, list) else [read]
 
 
-def _wrong(path: str, reason: str) -> InvalidField:
-    above, _, field = path.rpartition(".")
-    return InvalidField(field, reason, path=above)
+def _invalid(path: str, reason: str) -> InvalidField:
+    parent, _, field = path.rpartition(".")
+    return InvalidField(field, reason, path=parent)
 
 
 def _text(value: Any, path: str) -> str:
     if type(value) is not str:
-        raise _wrong(path, f"must be a text, not {value!r}")
+        raise _invalid(path, f"must be a text, not {value!r}")
     return value
 
 
 def _seconds(value: Any, path: str) -> float:
     if type(value) not in (int, float) or value < 0:
-        raise _wrong(path, f"must be a number of seconds, not {value!r}")
+        raise _invalid(path, f"must be a number of seconds, not {value!r}")
     return float(value)
 
 
 def _count(value: Any, path: str) -> int:
     if type(value) is not int or value < 0:
-        raise _wrong(path, f"must be a number from 0, not {value!r}")
+        raise _invalid(path, f"must be a number from 0, not {value!r}")
     return value
 
 
 def _map(value: Any, path: str, known: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise _wrong(path, f"must be a map of {', '.join(sorted(known))}, not {value!r}")
+        raise _invalid(path, f"must be a map of {', '.join(sorted(known))}, not {value!r}")
     for key in value:
         if key not in known:
-            raise _wrong(f"{path}.{key}", f"is not a key here; known: {', '.join(sorted(known))}")
+            raise _invalid(f"{path}.{key}", f"is not a key here; known: {', '.join(sorted(known))}")
     return dict(value)
 
 
-def _made(kind: type[T], fields: dict[str, Any], path: str) -> T:
+def _convert(kind: type[T], fields: dict[str, Any], path: str) -> T:
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as problem:
-        raise _wrong(path, f"cannot be used: {problem}") from None
+        raise _invalid(path, f"cannot be used: {problem}") from None
 
 
 def _calls(value: Any, path: str) -> list[ToolCall]:
     entries = [(path, value)]
     if isinstance(value, list | tuple):
-        entries = [(f"{path}[{place}]", entry) for place, entry in enumerate(value)]
+        entries = [(f"{path}[{index}]", entry) for index, entry in enumerate(value)]
     calls = []
     for at, entry in entries:
         if not isinstance(entry, Mapping) or not entry:
-            raise _wrong(at, "must be a map: a name with arguments, or `name`, `arguments` and `id`")
+            raise _invalid(at, "must be a map: a name with arguments, or `name`, `arguments` and `id`")
         if "name" in entry:
             call = _map(entry, at, _CALL_KEYS)
             calls.append(_call(call["name"], call.get("arguments") or {}, call.get("id"), at))
@@ -102,7 +102,7 @@ def _call(name: Any, arguments: Any, call_id: Any, path: str) -> ToolCall:
     if type(arguments) is str:
         return ToolCall.parse(call_id, _text(name, path), arguments)
     if not isinstance(arguments, Mapping):
-        raise _wrong(path, f"must have a map of arguments, or their text, not {arguments!r}")
+        raise _invalid(path, f"must have a map of arguments, or their text, not {arguments!r}")
     return ToolCall(call_id, _text(name, path), dict(arguments))
 
 
@@ -114,23 +114,23 @@ def _usage(value: Any, path: str) -> Usage:
 
 def _finish(value: Any, path: str) -> Finish:
     if value not in _REASONS:
-        raise _wrong(path, f"must be one of {', '.join(_REASONS)}, not {value!r}")
+        raise _invalid(path, f"must be one of {', '.join(_REASONS)}, not {value!r}")
     return Finish(value)
 
 
 def _fail(value: Any, path: str) -> Fail:
-    known = ("kind", "status", "message", "type", "code", "param", "retry_after", "headers")
+    known_keys = ("kind", "status", "message", "type", "code", "param", "retry_after", "headers")
     key = "status" if type(value) is int else "kind"
-    fields = _map(value if isinstance(value, Mapping) else {key: value}, path, known)
-    status, kind = fields.pop("status", None), fields.pop("kind", None)
+    fields = _map(value if isinstance(value, Mapping) else {key: value}, path, known_keys)
+    status, error_kind = fields.pop("status", None), fields.pop("kind", None)
     if status is not None and (type(status) is not int or not 400 <= status < 600):
-        raise _wrong(f"{path}.status", f"must be a status of an error, not {status!r}")
-    kind = kind or ("server" if status is None else kind_of_status(status))
-    if type(kind) is not str or kind not in STATUS_OF_KIND:
-        raise _wrong(f"{path}.kind", f"must be one of {', '.join(STATUS_OF_KIND)}, not {kind!r}")
-    beside: dict[str, Any] = {key: fields.pop(key) for key in ("retry_after", "headers") if key in fields}
-    fields = {"message": f"The scenario says {kind}.", **fields, "kind": kind, "status": status}
-    return _made(Fail, {"error": _made(Error, fields, path), **beside}, path)
+        raise _invalid(f"{path}.status", f"must be a status of an error, not {status!r}")
+    error_kind = error_kind or ("server" if status is None else kind_of_status(status))
+    if type(error_kind) is not str or error_kind not in STATUS_OF_KIND:
+        raise _invalid(f"{path}.kind", f"must be one of {', '.join(STATUS_OF_KIND)}, not {error_kind!r}")
+    other_fields: dict[str, Any] = {key: fields.pop(key) for key in ("retry_after", "headers") if key in fields}
+    fields = {"message": f"The scenario says {error_kind}.", **fields, "kind": error_kind, "status": status}
+    return _convert(Fail, {"error": _convert(Error, fields, path), **other_fields}, path)
 
 
 def _cut(value: Any, path: str) -> Cut:
@@ -147,13 +147,13 @@ def _raw(value: Any, path: str) -> Raw:
         try:
             data = base64.b64decode(_text(fields["base64"], path), validate=True)
         except binascii.Error as problem:
-            raise _wrong(f"{path}.base64", f"is not base64: {problem}") from problem
+            raise _invalid(f"{path}.base64", f"is not base64: {problem}") from problem
     data = data if isinstance(data, bytes) else _text(data, path).encode()
-    return _made(Raw, {key: fields[key] for key in known[2:] if key in fields} | {"data": data}, path)
+    return _convert(Raw, {key: fields[key] for key in known[2:] if key in fields} | {"data": data}, path)
 
 
 READERS: dict[str, Callable[[Any, str], Any]] = {
-    "expect": lambda value, path: _made(Expect, _map(value, path, Expect.__struct_fields__), path),
+    "expect": lambda value, path: _convert(Expect, _map(value, path, Expect.__struct_fields__), path),
     "wait": lambda value, path: Wait(_seconds(value, path)),
     "pace": lambda value, path: Pace(_seconds(value, path)),
     "thinking": lambda value, path: Thinking(text=_text(value, path)),
@@ -170,7 +170,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
-    """Read a file, YAML or JSON: its turns, and how they are played."""
+    """Return the turns of a YAML or JSON file, and the options of the scenario."""
     from toolwire.declarations import formats  # noqa: PLC0415 - only files need the readers
     from toolwire.declarations.nodes import Problems  # noqa: PLC0415 - only files need the readers
 
@@ -181,19 +181,19 @@ def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dic
         return read_scenario(root.plain())
     except InvalidField as problem:
         field = f"{problem.path}.{problem.field}".lstrip(".")
-        inside = "" if type(root.value) is dict and "turns" in root.value else "turns"
-        place = field.removeprefix("scenario.").removeprefix(inside)
-        place = place.removeprefix("[0].") if inside and type(root.value) is dict else place
-        problems.add(root.find(place), field, problem.reason, problem)
+        prefix = "" if type(root.value) is dict and "turns" in root.value else "turns"
+        inner_path = field.removeprefix("scenario.").removeprefix(prefix)
+        inner_path = inner_path.removeprefix("[0].") if prefix and type(root.value) is dict else inner_path
+        problems.add(root.find(inner_path), field, problem.reason, problem)
     problems.raise_collected()
     raise AssertionError
 
 
 def read_scenario(value: Any) -> tuple[list[list[ScriptStep]], dict[str, Any]]:
-    """Read a whole scenario: a list of turns, or a map of them and of how they are played."""
+    """Return the turns of a scenario and its options: a list of turns, or a map with `turns`."""
     options = value if isinstance(value, Mapping) else {"turns": value}
     options = _map(options, "scenario", _SCENARIO_KEYS) if "turns" in options else {"turns": [options]}
     turns = options.pop("turns")
     if not isinstance(turns, list | tuple):
         raise InvalidField("turns", f"must be a list, not {turns!r}")
-    return [steps_of(turn, f"turns[{place}]") for place, turn in enumerate(turns)], options
+    return [steps_of(turn, f"turns[{index}]") for index, turn in enumerate(turns)], options

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from sqlalchemy import ColumnElement, func, select
 
-from toolwire.errors import InvalidField, StoreFailed, meant
+from toolwire.errors import InvalidField, StoreFailed, did_you_mean
 from toolwire.traces.chain import ChainCheck, Verification, write_anchor
 from toolwire.traces.databases import StoreLocation, read_transaction
 from toolwire.traces.forms import decode_row, encode_key, encode_time
@@ -62,7 +62,7 @@ def _conditions(location: StoreLocation, filters: Mapping[str, Any]) -> list[Col
     if unknown := filters.keys() - Filters.__annotations__.keys():
         name, known = min(unknown), [*Filters.__annotations__]
         raise InvalidField(
-            name, f"is not a filter of traces; there are: {', '.join(known)}{meant(name, known)}", path="traces"
+            name, f"is not a filter of traces; there are: {', '.join(known)}{did_you_mean(name, known)}", path="traces"
         )
     return [
         compare(columns[column], parse(name, filters[name]))

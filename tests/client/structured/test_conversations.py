@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from tests.client.structured.wanting import MODELS, WEATHER, Point, answer_to, next_messages
 from toolwire.client import sync
-from toolwire.client.structured import AnswerProblems, ReadValue, WantedForm, prepare, read, settled_history, way_of
+from toolwire.client.structured import (
+    AnswerProblems,
+    OutputForm,
+    ParsedValue,
+    choose_method,
+    history_without_answer_tool,
+    parse_answer,
+    prepare,
+)
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import PROVIDERS
 from toolwire.testing import simulate
@@ -16,23 +24,23 @@ from toolwire.wire.arguments import format_arguments
 
 GOOD: dict[str, Any] = {"x": 1, "y": 2}
 BAD: dict[str, Any] = {"x": "1", "y": 2}
-WANTED = WantedForm.of(Point)
+WANTED = OutputForm.of(Point)
 
 
 def lead(client: Any, request: Request, kind: Any) -> tuple[Any, Request]:
     """Lead a conversation as a loop does: tools first, then the answer, with bounded repair."""
-    way = way_of(PROVIDERS[client.provider.name], WANTED, request, kind)
+    way = choose_method(PROVIDERS[client.provider.name], WANTED, request, kind)
     attempts = 0
     while True:
         asked = prepare(request, WANTED, way)
         settings = {name: getattr(asked, name) for name in ("tool_choice", "output", "thinking")}
         response: Response = client.chat(asked.context, model=asked.model, **settings)
-        found = read(response, WANTED, way)
+        found = parse_answer(response, WANTED, way)
         added = [response.message]
-        if isinstance(found, ReadValue):
+        if isinstance(found, ParsedValue):
             return found.value, _longer(request, added)
-        assert found.mendable or found.kind == "unfinished", found
-        attempts += found.mendable
+        assert found.correctable or found.kind == "unfinished", found
+        attempts += found.correctable
         assert attempts <= 2
         added += _results(response, found) if found.kind == "unfinished" else next_messages(response, found)
         request = _longer(request, added)
@@ -70,7 +78,7 @@ def test_an_answer_has_the_wanted_form_on_every_provider(name: str, kind: str, t
         request = Request(model=MODELS[name], context=Context("Be brief.", [Message("Hi")], tools))
         value, request = lead(client, request, kind)
         assert value == Point(1, 2)
-        history = settled_history(request.messages)
+        history = history_without_answer_tool(request.messages)
         assert ANSWER not in repr(history)
         thanked = replace(request.context, messages=[*history, Message("Thanks.")])
         assert client.chat(thanked, model=MODELS[name]).content == "You are welcome."

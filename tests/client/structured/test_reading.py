@@ -19,12 +19,12 @@ from tests.client.structured.wanting import (
     answering,
     by_tool,
 )
-from toolwire.client.structured import AnswerProblems, ReadValue, WantedForm, Way, read
+from toolwire.client.structured import AnswerProblems, OutputForm, OutputMethod, ParsedValue, parse_answer
 from toolwire.types import Refusal, Response, Text, Thinking, ToolCall
 
 GOOD = '{"x": 1, "y": 2}'
 OTHER = ToolCall("c9", "get_weather", {})
-WANTED = WantedForm.of(Point)
+WANTED = OutputForm.of(Point)
 
 TEXTS: list[tuple[str, str]] = [
     (GOOD, "found"),
@@ -74,14 +74,14 @@ def kind_of(read_: Any) -> str:
 @pytest.mark.parametrize(("text", "kind"), TEXTS, ids=[repr(row[0][:40]) for row in TEXTS])
 @pytest.mark.parametrize("way", [NATIVE, INSTRUCTION, TOOL], ids=lambda way: way.kind)
 @pytest.mark.row("R001-10")
-def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: Way) -> None:
+def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: OutputMethod) -> None:
     """Valid, or a problem; never a guess."""
-    found = read(answering(text), WANTED, way)
+    found = parse_answer(answering(text), WANTED, way)
     assert kind_of(found) == kind
     if isinstance(found, AnswerProblems):
         assert (found.text, bool(found.problems)) == (text, True)
     else:
-        assert found == ReadValue(Point(1, 2))
+        assert found == ParsedValue(Point(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -118,29 +118,29 @@ def test_json_is_the_whole_text_or_its_only_block(text: str, kind: str, way: Way
 @pytest.mark.row("I-34")
 def test_what_is_no_answer_is_told_apart(parts: list[Any], finish: Any, kind: str) -> None:
     """The call of the answer's tool is the answer, and no other call is."""
-    found = read(answering(*parts, finish=finish), WANTED, TOOL)
+    found = parse_answer(answering(*parts, finish=finish), WANTED, TOOL)
     assert kind_of(found) == kind
-    assert isinstance(found, ReadValue) or found.mendable == (kind in ("empty", "no_json", "invalid"))
+    assert isinstance(found, ParsedValue) or found.correctable == (kind in ("empty", "no_json", "invalid"))
 
 
 def test_a_response_without_a_choice_is_empty() -> None:
-    assert kind_of(read(Response(), WANTED, NATIVE)) == "empty"
+    assert kind_of(parse_answer(Response(), WANTED, NATIVE)) == "empty"
 
 
 def test_a_strict_model_says_absent_with_null() -> None:
-    wanted, said = WantedForm.of(Person), answering('{"name": "Ada", "age": null, "tags": null}')
-    assert read(said, wanted, STRICT) == ReadValue(Person("Ada"))
-    assert kind_of(read(said, wanted, NATIVE)) == "invalid"
+    wanted, said = OutputForm.of(Person), answering('{"name": "Ada", "age": null, "tags": null}')
+    assert parse_answer(said, wanted, STRICT) == ParsedValue(Person("Ada"))
+    assert kind_of(parse_answer(said, wanted, NATIVE)) == "invalid"
     nested = answering('{"value": [{"name": "Ada", "age": null, "tags": ["a"]}]}')
-    assert read(nested, WantedForm.of(list[Person]), STRICT) == ReadValue([Person("Ada", 3, ["a"])])
+    assert parse_answer(nested, OutputForm.of(list[Person]), STRICT) == ParsedValue([Person("Ada", 3, ["a"])])
 
 
 def test_none_is_a_value() -> None:
-    assert read(answering('{"value": null}'), WantedForm.of(int | None), NATIVE) == ReadValue(None)
+    assert parse_answer(answering('{"value": null}'), OutputForm.of(int | None), NATIVE) == ParsedValue(None)
 
 
 def test_what_no_value_can_be_made_of_is_named() -> None:
-    found = read(answering('{"value": "2026-02-30"}'), WantedForm.of(dt.date), NATIVE)
+    found = parse_answer(answering('{"value": "2026-02-30"}'), OutputForm.of(dt.date), NATIVE)
     assert isinstance(found, AnswerProblems)
     assert found.kind == "invalid"
     assert found.problems[0].startswith("field value: ")
@@ -151,7 +151,7 @@ SECRET = "s3cr3t-" * 200_000
 
 @pytest.mark.parametrize("text", [json.dumps({"x": SECRET, "y": 2}), SECRET, json.dumps({SECRET: 1})])
 def test_a_huge_answer_is_not_repeated(text: str) -> None:
-    found = read(answering(text), WANTED, NATIVE)
+    found = parse_answer(answering(text), WANTED, NATIVE)
     assert isinstance(found, AnswerProblems)
     assert sum(map(len, found.problems)) < 3000
     assert found.text == text
@@ -170,9 +170,9 @@ def test_no_text_gives_a_wrong_value(tally: Counter[str]) -> None:
     @given(st.lists(POINTS | NOISE, max_size=4), st.lists(POINTS, max_size=1))
     def hold(pieces: list[str], last: list[str]) -> None:
         text = "".join([*pieces, *last])
-        found = read(answering(Text(text)), WANTED, INSTRUCTION)
+        found = parse_answer(answering(Text(text)), WANTED, INSTRUCTION)
         kinds[kind_of(found)] += 1
-        if isinstance(found, ReadValue):
+        if isinstance(found, ParsedValue):
             whole = text.rpartition("</think>")[2]
             written = json.loads(whole[whole.index("{") : whole.rindex("}") + 1])
             assert type(written["x"]) is not bool

@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.structured.wanting import Colour, Film, Person, Point, Size, Tree
 from toolwire import AgentResolver, Tool, aio, generate, tool
-from toolwire.client.structured import WantedForm
+from toolwire.client.structured import OutputForm
 from toolwire.errors import InvalidField, InvalidSchema
 
 
@@ -46,7 +46,7 @@ VALUES: list[tuple[Any, bool, Any, Any]] = [
 
 @pytest.mark.parametrize(("given", "wrapped", "answer", "value"), VALUES, ids=[str(row[0]) for row in VALUES])
 def test_an_answer_is_read_to_its_type(given: Any, wrapped: bool, answer: Any, value: Any) -> None:
-    wanted = WantedForm.of(given)
+    wanted = OutputForm.of(given)
     assert wanted.wrapped == wrapped
     assert wanted.schema["type"] == "object"
     assert wanted.problems(answer) == []
@@ -66,11 +66,11 @@ WRONG: list[tuple[Any, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("given", "answer", "problems"), WRONG)
 def test_what_is_wrong_is_named_with_its_place(given: Any, answer: Any, problems: list[str]) -> None:
-    assert WantedForm.of(given).problems(answer) == problems
+    assert OutputForm.of(given).problems(answer) == problems
 
 
 def test_what_fits_the_schema_and_no_value_is_named_too() -> None:
-    wanted = WantedForm.of(list[dt.date])
+    wanted = OutputForm.of(list[dt.date])
     assert wanted.problems({"value": ["2026-02-30"]}) == []
     with pytest.raises(InvalidField) as raised:
         wanted.value({"value": ["2026-02-30"]})
@@ -101,7 +101,7 @@ REFERRING: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("schema", "good", "bad"), REFERRING)
 def test_references_mean_what_they_meant(schema: Any, good: Any, bad: Any) -> None:
     before = repr(schema)
-    wanted = WantedForm.of(schema)
+    wanted = OutputForm.of(schema)
     assert wanted.problems({"value": good}) == []
     assert wanted.problems({"value": bad}) != []
     assert repr(schema) == before
@@ -120,19 +120,19 @@ def test_references_mean_what_they_meant(schema: Any, good: Any, bad: Any) -> No
 )
 def test_what_cannot_be_wanted_is_refused_at_once(given: Any, path: str) -> None:
     with pytest.raises(InvalidSchema) as raised:
-        WantedForm.of(given)
+        OutputForm.of(given)
     assert raised.value.path.startswith(path)
 
 
 def test_a_value_shares_nothing_with_its_json() -> None:
-    wanted, answer = WantedForm.of({"type": "array"}), {"value": [[1]]}
+    wanted, answer = OutputForm.of({"type": "array"}), {"value": [[1]]}
     value = wanted.value(answer)
     value[0].append(2)
     assert answer == {"value": [[1]]}
 
 
 def test_the_kinds_of_a_union_are_told_apart() -> None:
-    wanted = WantedForm.of(Literal[1, "1"])
+    wanted = OutputForm.of(Literal[1, "1"])
     assert [wanted.value({"value": value}) for value in (1, "1")] == [1, "1"]
     assert wanted.problems({"value": True}) != []
 
@@ -168,8 +168,8 @@ DEEP: dict[str, Any] = {
 def test_a_schema_that_is_too_deep_is_refused(case: str) -> None:
     deep = DEEP[case]
     ways: dict[str, Callable[[], object]] = {
-        "form": lambda: WantedForm.of(deep),
-        "view": lambda: WantedForm.of(MappingProxyType(deep)),
+        "form": lambda: OutputForm.of(deep),
+        "view": lambda: OutputForm.of(MappingProxyType(deep)),
         "sync": lambda: generate("Hi", "ollama", "m", output=deep),
         "async": lambda: asyncio.run(aio.generate("Hi", "ollama", "m", output=deep)),
     }

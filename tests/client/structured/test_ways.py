@@ -17,14 +17,14 @@ from tests.client.structured.wanting import (
     asking,
     sent,
 )
-from toolwire.client.structured import WantedForm, Way, prepare, way_of
+from toolwire.client.structured import OutputForm, OutputMethod, choose_method, prepare
 from toolwire.errors import InvalidField
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import PROVIDERS, provider_of
 from toolwire.types import Output, Tool, ToolChoice
 
 # The way for a type that can be held to strictly, for one that cannot; then both beside the caller's tools.
-CHOSEN: list[tuple[str, str, Way, Way, Way, Way]] = [
+CHOSEN: list[tuple[str, str, OutputMethod, OutputMethod, OutputMethod, OutputMethod]] = [
     ("openai", "gpt-6-sol", STRICT, NATIVE, STRICT, NATIVE),
     ("openai-responses", "gpt-6-sol", STRICT, NATIVE, STRICT, NATIVE),
     ("anthropic", "claude-opus-5", NATIVE, TOOL, NATIVE, TOOL),
@@ -50,11 +50,11 @@ CHOSEN: list[tuple[str, str, Way, Way, Way, Way]] = [
 )
 @pytest.mark.row("R001-10")
 def test_the_first_way_that_can_be_said_is_taken(
-    name: str, model: str, alone: Way, loose: Way, beside: Way, loose_beside: Way
+    name: str, model: str, alone: OutputMethod, loose: OutputMethod, beside: OutputMethod, loose_beside: OutputMethod
 ) -> None:
     """Native where there is one, else by tool, else by instruction."""
     found = [
-        way_of(PROVIDERS[name], WantedForm.of(given), asking(model, tools))
+        choose_method(PROVIDERS[name], OutputForm.of(given), asking(model, tools))
         for tools in ([], [WEATHER])
         for given in (Person, dict[str, int])
     ]
@@ -78,30 +78,30 @@ OLDER = "claude-3-7-sonnet-latest"
     ],
 )
 def test_what_the_server_cannot_do_is_not_asked_of_it(
-    name: str, model: str, can: Any, settings: dict[str, Any], way: Way
+    name: str, model: str, can: Any, settings: dict[str, Any], way: OutputMethod
 ) -> None:
     provider = PROVIDERS[name].with_options(capabilities=can)
-    assert way_of(provider, WantedForm.of(Person), asking(model, **settings)) == way
+    assert choose_method(provider, OutputForm.of(Person), asking(model, **settings)) == way
 
 
 def test_a_tool_is_not_called_where_the_server_keeps_the_conversation() -> None:
     provider = PROVIDERS["openai-responses"].with_options(capabilities={"structured_output": False})
     request = asking("gpt-6-sol")
     kept = type(request.context)(messages=request.messages, provider_state={"previous_response_id": "r"})
-    assert way_of(provider, WantedForm.of(Person), request) == TOOL
-    assert way_of(provider, WantedForm.of(Person), type(request)(model="m", context=kept)) == INSTRUCTION
+    assert choose_method(provider, OutputForm.of(Person), request) == TOOL
+    assert choose_method(provider, OutputForm.of(Person), type(request)(model="m", context=kept)) == INSTRUCTION
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("kind", ["native", "tool", "instruction"])
 def test_the_caller_may_insist_on_a_way(name: str, kind: Any) -> None:
-    assert way_of(PROVIDERS[name], WantedForm.of(Tree), asking(MODELS[name]), kind).kind == kind
+    assert choose_method(PROVIDERS[name], OutputForm.of(Tree), asking(MODELS[name]), kind).kind == kind
 
 
 def test_a_way_that_there_is_not_is_refused() -> None:
     kind: Any = "prompted"
     with pytest.raises(InvalidField, match="must be native, tool or instruction"):
-        way_of(PROVIDERS["openai"], WantedForm.of(Point), asking(), kind)
+        choose_method(PROVIDERS["openai"], OutputForm.of(Point), asking(), kind)
 
 
 INNER = {"x": {"type": "integer"}, "y": {"type": "integer"}}
@@ -138,8 +138,8 @@ SAYS_TOOLS = {"tools", "tool_choice", "toolConfig"}
 @pytest.mark.row("I-34", "R001-10")
 def test_each_dialect_is_sent_each_way(name: str, kind: Any) -> None:
     """What stands in the body, and that the strict servers take it."""
-    wanted, request = WantedForm.of(Point), asking(MODELS[name])
-    body = sent(name, prepare(request, wanted, way_of(PROVIDERS[name], wanted, request, kind)))
+    wanted, request = OutputForm.of(Point), asking(MODELS[name])
+    body = sent(name, prepare(request, wanted, choose_method(PROVIDERS[name], wanted, request, kind)))
     expected = BODIES[name, kind]
     assert {key: body[key] for key in expected} == expected
     said = {
@@ -158,15 +158,15 @@ def test_each_dialect_is_sent_each_way(name: str, kind: Any) -> None:
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("tools", [[], [WEATHER]], ids=["alone", "beside tools"])
 def test_the_strict_servers_take_what_is_chosen(name: str, given: Any, tools: list[Tool]) -> None:
-    wanted, request = WantedForm.of(given), asking(MODELS[name], tools)
-    sent(name, prepare(request, wanted, way_of(PROVIDERS[name], wanted, request)))
+    wanted, request = OutputForm.of(given), asking(MODELS[name], tools)
+    sent(name, prepare(request, wanted, choose_method(PROVIDERS[name], wanted, request)))
 
 
 def test_nothing_is_changed_in_the_request_itself() -> None:
     request = asking(tools=[WEATHER])
     before = repr(request)
     for way in (STRICT, NATIVE, TOOL, INSTRUCTION):
-        assert prepare(request, WantedForm.of(Point), way) == prepare(request, WantedForm.of(Point), way)
+        assert prepare(request, OutputForm.of(Point), way) == prepare(request, OutputForm.of(Point), way)
     assert repr(request) == before
 
 
@@ -184,25 +184,25 @@ def test_nothing_is_changed_in_the_request_itself() -> None:
     ],
 )
 def test_the_tools_of_the_caller_come_first(tools: list[Tool], given: Any, choice: ToolChoice) -> None:
-    asked = prepare(asking(tools=tools, tool_choice=given), WantedForm.of(Point), TOOL)
+    asked = prepare(asking(tools=tools, tool_choice=given), OutputForm.of(Point), TOOL)
     assert asked.tool_choice == choice
     assert [getattr(tool, "name", "") for tool in asked.tools] == [*(tool.name for tool in tools), ANSWER]
 
 
 def test_the_name_of_the_answers_tool_is_taken() -> None:
     with pytest.raises(InvalidField, match=f"a tool named {ANSWER}"):
-        prepare(asking(tools=[Tool(ANSWER, "", {})]), WantedForm.of(Point), TOOL)
+        prepare(asking(tools=[Tool(ANSWER, "", {})]), OutputForm.of(Point), TOOL)
 
 
 def test_the_form_of_the_answer_is_said_in_one_way_only() -> None:
     request = asking(output=Output("json"))
-    assert prepare(request, WantedForm.of(Point), NATIVE).output == Output("schema", POINT)
-    assert prepare(request, WantedForm.of(Point), TOOL).output is None
-    assert prepare(request, WantedForm.of(Point), INSTRUCTION).output is None
+    assert prepare(request, OutputForm.of(Point), NATIVE).output == Output("schema", POINT)
+    assert prepare(request, OutputForm.of(Point), TOOL).output is None
+    assert prepare(request, OutputForm.of(Point), INSTRUCTION).output is None
 
 
 def test_instructions_stand_at_the_end_of_the_system_prompt() -> None:
-    system = prepare(asking(), WantedForm.of(Point), INSTRUCTION).system
+    system = prepare(asking(), OutputForm.of(Point), INSTRUCTION).system
     assert isinstance(system, str)
     assert system.startswith("Be brief.\n\n# Form of the answer")
     assert system.endswith('"additionalProperties": false}')
@@ -215,4 +215,4 @@ def test_capabilities_can_be_said_of_any_server() -> None:
         "capabilities": {"structured_output": False},
     }
     provider, _ = provider_of(given, "m")
-    assert way_of(provider, WantedForm.of(Point), asking()) == TOOL
+    assert choose_method(provider, OutputForm.of(Point), asking()) == TOOL

@@ -6,15 +6,15 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import msgspec
 
-from toolwire.client.structured import TOO_EARLY, AnswerProblems, Way, is_answer, repair
+from toolwire.client.structured import TOO_EARLY, AnswerProblems, OutputMethod, correction_text, is_answer
 from toolwire.loop.steps import ANSWER
 from toolwire.providers import PROVIDERS, Provider
 from toolwire.testing.rules import ServerMemory, WireRequest
 from toolwire.testing.wires import refusal
 from toolwire.types import Context, Message, Request, Response, Text, Tool, ToolCall, ToolResult
 
-NATIVE, STRICT = Way("native"), Way("native", strict=True)
-TOOL, INSTRUCTION = Way("tool"), Way("instruction")
+NATIVE, STRICT = OutputMethod("native"), OutputMethod("native", strict=True)
+TOOL, INSTRUCTION = OutputMethod("tool"), OutputMethod("instruction")
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 WEATHER = Tool("get_weather", "Tells the weather.", EMPTY)
 MODELS = {
@@ -82,11 +82,11 @@ def sent(provider: Provider | str, request: Request) -> dict[str, Any]:
 
 def answer_to(call: ToolCall, problems: AnswerProblems) -> ToolResult:
     """Give the result of a call of the answer's tool whose answer is not taken, as the loop does."""
-    words = TOO_EARLY if problems.kind == "unfinished" else repair(problems)
+    words = TOO_EARLY if problems.kind == "unfinished" else correction_text(problems)
     return ToolResult(call.id, call.name, words, is_error=True)
 
 
 def next_messages(response: Response, problems: AnswerProblems) -> list[Message]:
     """Give what follows an answer without other calls: results of the answer's tool, or words of the user."""
     results = [answer_to(part, problems) for part in response.parts if is_answer(part)]
-    return [Message("tool", [result]) for result in results] or [Message("user", repair(problems))]
+    return [Message("tool", [result]) for result in results] or [Message("user", correction_text(problems))]

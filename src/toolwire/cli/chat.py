@@ -1,6 +1,7 @@
-"""`toolwire chat`: prompts and answers, for as long as there is something to say.
+"""`toolwire chat`: a loop of prompts and answers.
 
-Rule: a prompt that begins with / is a command. The end of the input ends the chat, Ctrl-C only stops an answer.
+Rule: a prompt that begins with / is a command. The end of the input ends the chat; Ctrl-C stops only the current
+answer.
 """
 
 import argparse
@@ -22,28 +23,28 @@ from toolwire.resolvers import tools_of
 _HELP = (
     ("/help", "list the commands"),
     ("/tools", "list the tools"),
-    ("/model MODEL", "go on with another model: NAME, or PROVIDER/NAME"),
+    ("/model MODEL", "continue with another model: NAME, or PROVIDER/NAME"),
     ("/save FILE", "write the conversation to a file"),
     ("/quit", "end; so does Ctrl-D"),
-    ("\\ at the end", "go on in the next line; pasted lines are one prompt, Alt-Enter begins a line"),
+    ("\\ at the end", "continue on the next line; pasted lines are one prompt, Alt-Enter begins a line"),
 )
 
 
 def chat(options: argparse.Namespace) -> int:
-    """Talk until there is nothing more to say."""
+    """Run the chat until the input ends or the user quits."""
     screen, out = screens_of(options)
     with Interrupts() as interrupts, contextlib.closing(Agent(options, screen, interrupts, out=out)) as agent:
         agent.introduce()
         screen.line(f"[{agent.name} {agent.client.model}; /help lists the commands]", "note")
         prompts = Prompts(screen, [*_COMMANDS, "/quit"])
-        while (prompt := prompts.next()) is not None and _go_on(agent, prompt.strip()):
+        while (prompt := prompts.next()) is not None and _handle_prompt(agent, prompt.strip()):
             continue
-        agent.tell_how_to_go_on("toolwire chat", look="note")
+        agent.suggest_continue("toolwire chat", look="note")
     return 0
 
 
-def _go_on(agent: Agent, prompt: str) -> bool:
-    """Do what a prompt says; whether there is more to come."""
+def _handle_prompt(agent: Agent, prompt: str) -> bool:
+    """Execute one prompt or command. Return False if the user quits."""
     word, _, rest = prompt.partition(" ")
     try:
         if word == "/quit":
@@ -53,12 +54,12 @@ def _go_on(agent: Agent, prompt: str) -> bool:
         elif word.startswith("/") and "/" not in word[1:]:
             agent.screen.line(f"there is no {word}; /help lists the commands", "error")
         elif prompt:
-            agent.tell_end(agent.answer(prompt))
+            agent.report_end(agent.answer(prompt))
     except ProviderError as problem:
-        agent.screen.line(agent.explained(problem), "error")
+        agent.screen.line(agent.explain(problem), "error")
         agent.write_end(Done("error", [], reason=str(problem)), 1)
     except (ToolwireError, OSError) as problem:
-        if agent.unread is not None:
+        if agent.output_error is not None:
             raise
         agent.screen.line(str(problem), "error")
     return True
@@ -75,24 +76,24 @@ def _tools(agent: Agent, _rest: str) -> None:
 
 
 def _model(agent: Agent, rest: str) -> None:
-    """Turn to another model; one that names no provider is of the present one."""
+    """Switch to another model. A name without a provider is looked up at the current provider."""
     provider, slash, _ = rest.partition("/")
     if not rest:
         agent.screen.line(f"{agent.name} {agent.client.model}")
         return
     elsewhere = slash and named(provider) is not None
-    agent.turn_to(client_of(None if elsewhere else agent.client.provider, rest))
+    agent.switch_model(client_of(None if elsewhere else agent.client.provider, rest))
     agent.screen.line(f"[{agent.name} {agent.client.model}]", "note")
 
 
 def _save(agent: Agent, rest: str) -> None:
-    """Write the conversation to its own file, or to one that is not there yet."""
-    path = Path(rest) if rest else agent.place.path
-    kept = agent.as_kept(agent.context)
+    """Write the conversation to its own file, or to a new file `rest`."""
+    path = Path(rest) if rest else agent.file.path
+    kept = agent.to_saved(agent.context)
     if rest and path.exists():
-        raise UserError(f"{path} exists already: name another file")
+        raise UserError(f"{path} already exists: name another file")
     try:
-        conversations.write(path, kept) if rest else agent.place.keep(kept)
+        conversations.write(path, kept) if rest else agent.file.save(kept)
     except OSError as problem:
         raise UserError(f"{path}: {problem.strerror}") from problem
     agent.screen.line(f"[written to {path}]", "note")

@@ -1,4 +1,4 @@
-"""Where conversations and traces are kept: among the user's own files, and not in the project folder."""
+"""The default places of conversations, traces and runs: the user's state folder, and not the project folder."""
 
 import os
 from pathlib import Path
@@ -9,22 +9,25 @@ TRACES = "TOOLWIRE_TRACES"
 
 
 def state_folder(option: str) -> Path:
-    """Give the folder of what is kept from run to run; `option` says how to do without it."""
+    """Return toolwire's folder in the user's state folder.
+
+    Raise UserError that recommends `option` if the home folder is unknown.
+    """
     configured = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
         home = configured if configured.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError:
-        raise UserError(f"your home folder is not known here: pass {option}, to keep it there") from None
+        raise UserError(f"your home folder is not known here: pass {option}") from None
     return home / "toolwire"
 
 
-def usual_runs() -> str:
-    """Give the address of the usual database of runs, and make its folder."""
+def default_runs() -> str:
+    """Return the URL of the default database of runs, and create its folder."""
     return _database("runs.db", "--database sqlite:///FILE", make=True)
 
 
-def usual_store(*, make: bool) -> str:
-    """Give the address of the usual store of traces; its folder may be made."""
+def default_store(*, make: bool) -> str:
+    """Return the URL of the default trace store; with `make`, create its folder."""
     return os.environ.get(TRACES) or _database("traces.db", "sqlite:///FILE", make=make)
 
 

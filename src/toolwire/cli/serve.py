@@ -1,6 +1,6 @@
-"""`toolwire serve`: the gateway, until a signal says stop.
+"""`toolwire serve`: run the gateway until a signal.
 
-Rule: what is wrong is said before anything listens; `--check` says it and goes.
+Rule: wrong settings are reported before anything listens; `--check` only reports them.
 """
 
 import argparse
@@ -9,23 +9,23 @@ import functools
 import sys
 from typing import Any
 
-from toolwire.cli.parsing import wanting
+from toolwire.cli.parsing import require_extra
 
 
 def add(commands: Any) -> None:
-    """Add the command of this file."""
+    """Add the command `serve`."""
     command = commands.add_parser("serve", help="serve any client of the five wires with any model, until Ctrl-C")
     command.add_argument("--config", metavar="FILE", help="a file of settings (default: none)")
-    command.add_argument("--listen", metavar="HOST:PORT", help="where to listen; port 0 is any")
-    command.add_argument("--check", action="store_true", help="say whether the settings are right, and stop")
+    command.add_argument("--listen", metavar="HOST:PORT", help="where to listen; port 0 is any free port")
+    command.add_argument("--check", action="store_true", help="check that the settings are valid, and exit")
     command.add_argument("--simulate", action="store_true", help="answer with a simulated model; needs no key")
-    command.add_argument("--quiet", action="store_true", help="write no line for each request")
+    command.add_argument("--quiet", action="store_true", help="do not log requests")
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until it is enough."""
-    with wanting("serve", "to serve the gateway"):
+    """Run the gateway until a signal."""
+    with require_extra("serve", "to serve the gateway"):
         from toolwire.gateway import serving, starting  # noqa: PLC0415 - an extra
         from toolwire.gateway.routes import Routes  # noqa: PLC0415 - likewise
     settings = starting.settings_from(options.config)
@@ -44,14 +44,20 @@ def run(options: argparse.Namespace) -> int:
         if options.quiet:
             gateway.log = None
         opened = serving.listen(address)
-        again = None if options.simulate else functools.partial(starting.reload, gateway, options.config)
-        most = settings.server.connections
-        serving.serve(gateway, opened, lambda: _introduce(opened.getsockname(), routes), reload=again, connections=most)
+        reload_settings = None if options.simulate else functools.partial(starting.reload, gateway, options.config)
+        max_connections = settings.server.connections
+        serving.serve(
+            gateway,
+            opened,
+            lambda: _introduce(opened.getsockname(), routes),
+            reload=reload_settings,
+            connections=max_connections,
+        )
     return 0
 
 
-def _introduce(name: tuple[Any, ...], routes: Any) -> None:
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    print(f"toolwire serves http://{host}:{name[1]}", flush=True)
-    known = ", ".join(routes.providers) or "none: set a provider's key, or name a file by --config"
-    print(f"providers: {known}", file=sys.stderr, flush=True)
+def _introduce(socket_address: tuple[Any, ...], routes: Any) -> None:
+    host = f"[{socket_address[0]}]" if ":" in socket_address[0] else socket_address[0]
+    print(f"toolwire serves http://{host}:{socket_address[1]}", flush=True)
+    providers = ", ".join(routes.providers) or "none: set a provider's key, or pass a file by --config"
+    print(f"providers: {providers}", file=sys.stderr, flush=True)

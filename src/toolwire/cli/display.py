@@ -1,11 +1,11 @@
-"""What a conversation looks like: words as they come, calls, changes, results, tokens and money.
+"""The output of a running conversation: streamed text, calls, changes, results, tokens and cost.
 
 Rules of this file:
-- What is too long for a screen is cut there alone, and it is said how much was left out.
-- What is not known is not shown: no cost is another thing than no money.
-- Where the answer goes to another place than the steps do, the words of a turn wait for its end: those before a call
-  are a step, and those of the last turn are the answer.
-- `--json` gives one object a line: `type` says which, as in the table of docs/command-line.md.
+- Long output is shortened on the screen only, and the screen states how much is left out.
+- Unknown values are not shown: an unknown cost is not a cost of zero.
+- If the answer and the steps go to different outputs, the text of a turn is held until the turn ends. Text before a
+  call is a step, and the text of the last turn is the answer.
+- `--json` writes one object a line. Its `type` is one of the table in docs/command-line.md.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from toolwire.cli.screen import Screen, shortened
+from toolwire.cli.screen import Screen, shorten
 from toolwire.client.exchange import Retrying
 from toolwire.loop import AskModel, RunTools
 from toolwire.providers.catalogue import cost
@@ -42,35 +42,35 @@ _LINES, _CHARACTERS = 12, 2000
 _CHANGES = {"+": "added", "-": "removed"}
 
 
-def head_of(call: ToolCall) -> str:
-    """Write a call on one line, in short."""
+def call_summary(call: ToolCall) -> str:
+    """Return `call` on one short line."""
     if not call.runs:
         return f"{call.name}(?)"
     arguments = ", ".join(
-        f"{name}={shortened(json.dumps(value, ensure_ascii=False), _VALUE)}" for name, value in call.arguments.items()
+        f"{name}={shorten(json.dumps(value, ensure_ascii=False), _VALUE)}" for name, value in call.arguments.items()
     )
-    return shortened(f"{call.name}({arguments})", _CALL)
+    return shorten(f"{call.name}({arguments})", _CALL)
 
 
 def cut(text: str, lines: int = _LINES, characters: int = _CHARACTERS) -> list[str]:
-    """Give the first lines of a text and its last ones, and say how much is left out."""
-    whole = text.split("\n")
-    over = len(whole) - lines
-    last = lines // 3 if over > 0 else 0
-    longest = max(1, characters // (len(whole[: lines - last]) + last))
-    shown = [_cut_line(line, longest) for line in whole]
-    if over <= 0:
+    """Return the first and last lines of `text`, at most `lines`, and one line that counts the omitted ones."""
+    all_lines = text.split("\n")
+    omitted = len(all_lines) - lines
+    last = lines // 3 if omitted > 0 else 0
+    line_limit = max(1, characters // (len(all_lines[: lines - last]) + last))
+    shown = [_cut_line(line, line_limit) for line in all_lines]
+    if omitted <= 0:
         return shown
-    return [*shown[: lines - last], f"[{over} more lines are not shown]", *shown[len(shown) - last :]]
+    return [*shown[: lines - last], f"[{omitted} more lines are not shown]", *shown[len(shown) - last :]]
 
 
-def _cut_line(line: str, longest: int) -> str:
-    over = len(line) - longest
-    return line if over <= 0 else f"{line[:longest]} [{over} more characters are not shown]"
+def _cut_line(line: str, line_limit: int) -> str:
+    omitted = len(line) - line_limit
+    return line if omitted <= 0 else f"{line[:line_limit]} [{omitted} more characters are not shown]"
 
 
-def counted(usage: Usage | None, money: float | None) -> str:
-    """Write tokens and cost, as far as they are known."""
+def usage_summary(usage: Usage | None, money: float | None) -> str:
+    """Return the tokens and the cost as text, as far as they are known."""
     counts = []
     if usage is not None and is_count(usage.input_tokens):
         read = usage.cache_read_tokens
@@ -83,48 +83,48 @@ def counted(usage: Usage | None, money: float | None) -> str:
     return ", ".join(counts)
 
 
-def words_of(result: ToolResult) -> str:
-    """Give a result as words; what is no text is named."""
+def result_text(result: ToolResult) -> str:
+    """Return the text of a result. A part that is not text is shown as its type, in brackets."""
     if isinstance(result.content, str):
         return result.content
-    kinds = (part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]" for part in result.content)
-    return "\n".join(kinds)
+    texts = (part.text if isinstance(part, Text) else f"[{type(part).__name__.lower()}]" for part in result.content)
+    return "\n".join(texts)
 
 
 def show_change(screen: Screen, preview: str, lines: int) -> None:
-    """Show what a call would do: what goes in one look, what comes in another."""
+    """Show the preview of a call, with removed and added lines in different colours."""
     for line in cut(preview, lines, 200 * lines):
         screen.line(f"  {line}", _CHANGES.get(line[:1], ""))
 
 
-class Showing:
-    """Shows the events of a conversation to a person; with `apart`, the answer is not among them."""
+class EventDisplay:
+    """Shows the events of a conversation to a person. With `separate_answer`, the answer is left out."""
 
-    def __init__(self, screen: Screen, *, apart: bool = False) -> None:
+    def __init__(self, screen: Screen, *, separate_answer: bool = False) -> None:
         self.screen: Screen = screen
-        self.apart: bool = apart
-        self._held = ""
+        self.separate_answer: bool = separate_answer
+        self._held_text = ""
         self._turn = Accumulator()
         self._heads: list[str] = []
         self._answered = 0
         self._look = ""
         self._begun = False
 
-    def tell(self, event: Any) -> None:
-        """Show an event, if it is one to be seen."""
-        self._say_what_is_waited_for(event)
+    def show(self, event: Any) -> None:
+        """Show `event` if a person should see it."""
+        self._show_wait(event)
         match event:
             case MessageStart():
-                self.give_up()
+                self.release_text()
                 if self._begun:
                     self.screen.line()
                 self._begun = True
                 self._turn = Accumulator()
                 self._heads, self._answered = [], 0
             case TextDelta(text=text) | RefusalDelta(text=text):
-                self._words(text, "")
+                self._write_or_hold(text, "")
             case ThinkingDelta(text=text):
-                self._words(text, "thinking")
+                self._write_or_hold(text, "thinking")
             case CallEnd(call=call):
                 self._call(call)
             case ToolResult():
@@ -134,13 +134,13 @@ class Showing:
         if isinstance(event, MessageEnd):
             self._count()
 
-    def _say_what_is_waited_for(self, event: Any) -> None:
+    def _show_wait(self, event: Any) -> None:
         match event:
             case AskModel():
-                self.screen.wait(_for_the_model)
+                self.screen.wait(_model_wait)
             case CallStart(name=name):
-                self.give_up()
-                self.screen.fresh()
+                self.release_text()
+                self.screen.start_line()
                 self.screen.wait(lambda seconds: f"the model writes a call of {name}, {seconds:.0f} s")
             case MessageEnd():
                 self.screen.wait(None)
@@ -149,21 +149,21 @@ class Showing:
             case Retrying():
                 self._retry(event)
 
-    def give_up(self) -> None:
-        """Show the words that waited, and are not the answer."""
-        held, self._held = self._held, ""
+    def release_text(self) -> None:
+        """Write the held text: it turned out not to be the answer."""
+        held, self._held_text = self._held_text, ""
         if held:
             self._write(held, "")
 
-    def _words(self, text: str, look: str) -> None:
-        if self.apart and not look:
-            self._held += text
+    def _write_or_hold(self, text: str, look: str) -> None:
+        if self.separate_answer and not look:
+            self._held_text += text
         else:
             self._write(text, look)
 
     def _write(self, text: str, look: str) -> None:
         if look != self._look:
-            self.screen.fresh()
+            self.screen.start_line()
             if look == "thinking" and not self.screen.coloured:
                 self.screen.write("[thinking] ", look)
         self._look = look
@@ -172,57 +172,57 @@ class Showing:
     def _retry(self, event: Retrying) -> None:
         why = " ".join(event.error.message.split())
         if self.screen.wipes:
-            self.screen.wait(lambda seconds: _until_again(event.seconds - seconds, why))
+            self.screen.wait(lambda seconds: _retry_wait(event.seconds - seconds, why))
         else:
-            self.screen.line(f"[{_until_again(event.seconds, why)}]", "note")
+            self.screen.line(f"[{_retry_wait(event.seconds, why)}]", "note")
 
     def _call(self, call: ToolCall) -> None:
-        self.give_up()
-        self.screen.line(f"> {head_of(call)}", "call")
+        self.release_text()
+        self.screen.line(f"> {call_summary(call)}", "call")
         if call.runs:
-            self._heads.append(head_of(call))
+            self._heads.append(call_summary(call))
         else:
-            self.screen.line(f"  it is not run: {call.error or 'it was cut off'}", "error")
+            self.screen.line(f"  not run: {call.error or 'the call was cut off'}", "error")
 
     def _result(self, result: ToolResult) -> None:
         if 1 < len(self._heads) > self._answered:
-            self.screen.line(f"< {shortened(self._heads[self._answered], _AGAIN)}", "note")
+            self.screen.line(f"< {shorten(self._heads[self._answered], _AGAIN)}", "note")
         self._answered += 1
-        self.show_lines(words_of(result).rstrip("\n"), "error" if result.is_error else "")
+        self.show_lines(result_text(result).rstrip("\n"), "error" if result.is_error else "")
 
     def show_lines(self, text: str, look: str) -> None:
-        """Show some lines of a text, set in."""
+        """Show the first and last lines of a text, indented."""
         for line in cut(text):
             self.screen.line(f"  {line}", look)
 
     def _count(self) -> None:
         response = self._turn.response
-        counts = counted(response.usage, cost(response.usage, response.model))
-        self.screen.fresh()
+        counts = usage_summary(response.usage, cost(response.usage, response.model))
+        self.screen.start_line()
         if counts:
             self.screen.line(f"[{counts}]", "note")
 
 
 def show_running(screen: Screen, name: str, last: Callable[[], str] = str) -> None:
-    """Say what runs, for as long as it is waited for, and what it wrote last."""
+    """Show that the tool `name` runs and for how long; `last` returns the last line of its output."""
     screen.wait(lambda seconds: f"{name} running, {seconds:.0f} s {last()}")
 
 
-class JsonShowing:
-    """Writes the events of a conversation as JSON, one to a line; `put` writes any other thing."""
+class JsonEventWriter:
+    """Writes the events of a conversation as lines of JSON; `put` writes any other object."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen: Screen = screen
 
-    def put(self, kind: str, **what: Any) -> None:
-        """Write one line."""
-        self.screen.put_whole(msgspec.json.encode({"type": kind, **what}).decode() + "\n")
+    def put(self, kind: str, **fields: Any) -> None:
+        """Write one line, with `kind` as its `type`."""
+        self.screen.write_raw(msgspec.json.encode({"type": kind, **fields}).decode() + "\n")
 
-    def give_up(self) -> None:
-        """Do nothing: nothing waits."""
+    def release_text(self) -> None:
+        """Do nothing: this writer holds no text."""
 
-    def tell(self, event: Any) -> None:
-        """Write an event, if it is one of the table."""
+    def show(self, event: Any) -> None:
+        """Write `event` if the table has a type for it."""
         match event:
             case TextDelta(text=text) | RefusalDelta(text=text):
                 self.put("text", text=text)
@@ -233,24 +233,24 @@ class JsonShowing:
                 self.put("call", id=call.id, name=call.name, arguments=call.arguments, **broken)
             case ToolResult():
                 names = {"id": event.tool_call_id, "name": event.name}
-                self.put("result", **names, content=words_of(event), is_error=event.is_error)
+                self.put("result", **names, content=result_text(event), is_error=event.is_error)
             case Retrying():
                 self.put("retry", seconds=event.seconds, error=event.error.message)
 
 
-Shows = Showing | JsonShowing
+EventOutput = EventDisplay | JsonEventWriter
 
 
-def _for_the_model(seconds: float) -> str:
+def _model_wait(seconds: float) -> str:
     return f"waiting for the model, {seconds:.0f} s"
 
 
-def _until_again(seconds: float, why: str) -> str:
-    return f"retry in {ceil(seconds)} s: {why}" if seconds > 0 else _for_the_model(-seconds)
+def _retry_wait(seconds: float, why: str) -> str:
+    return f"retry in {ceil(seconds)} s: {why}" if seconds > 0 else _model_wait(-seconds)
 
 
 def show_losses(screen: Screen, losses: Iterable[Loss], provider: str) -> None:
-    """Say what a provider cannot be told, in one line."""
+    """Show the first semantic loss and the number of the others, on one line."""
     lost = [loss for loss in losses if loss.severity == "semantic"]
     if lost:
         more = f", and {len(lost) - 1} more" if lost[1:] else ""

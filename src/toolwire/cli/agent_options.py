@@ -1,4 +1,4 @@
-"""`toolwire run` and `toolwire chat`: what can be said of an agent; the agent is loaded when it is wanted."""
+"""The options of `toolwire run` and `toolwire chat`. The agent itself is imported only when a command runs."""
 
 import argparse
 from typing import Any
@@ -10,7 +10,7 @@ _MAX_STEPS = 25
 
 
 def add(commands: Any) -> None:
-    """Add the commands of this file."""
+    """Add the commands `run` and `chat`."""
     command = commands.add_parser("run", help="let a model do a task in a project folder, with the code tools")
     command.add_argument("task", nargs="?", help="the task; - reads it from standard input")
     _add_agent_options(command)
@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         nargs="?",
         const="",
         metavar="ID",
-        help="survive the end of this process: said again with the run's ID, it goes on",
+        help="run as a durable run, which survives this process; with the ID of a run, resume it",
     )
     command.set_defaults(run=_run)
     command = commands.add_parser("chat", help="talk with a model that has the code tools")
@@ -34,7 +34,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _chat(options: argparse.Namespace) -> int:
-    from toolwire.cli.chatting import chat  # noqa: PLC0415 - other commands need no agent
+    from toolwire.cli.chat import chat  # noqa: PLC0415 - other commands need no agent
 
     return chat(options)
 
@@ -53,12 +53,12 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         type=count,
         default=_MAX_STEPS,
         metavar="N",
-        help=f"how often the model is asked (default: {_MAX_STEPS})",
+        help=f"the most requests to the model (default: {_MAX_STEPS})",
     )
-    command.add_argument("--max-tokens", type=count, metavar="N", help="how many tokens an answer may have")
+    command.add_argument("--max-tokens", type=count, metavar="N", help="the most tokens that an answer may have")
     command.add_argument(
         "--continue",
-        dest="goes_on",
+        dest="continue_id",
         nargs="?",
         const="",
         metavar="ID",
@@ -71,10 +71,10 @@ def _add_agent_options(command: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="record each call, in this store or in your own; read it with `toolwire traces`",
     )
-    command.add_argument("--session", metavar="FILE", help="keep the conversation in this file")
-    shows = command.add_mutually_exclusive_group()
-    shows.add_argument("--quiet", action="store_true", help="show only the answer, questions and errors")
-    shows.add_argument("--json", action="store_true", help="write what happens as JSON, one event to a line")
+    command.add_argument("--session", metavar="FILE", help="save the conversation in this file")
+    display = command.add_mutually_exclusive_group()
+    display.add_argument("--quiet", action="store_true", help="show only the answer, questions and errors")
+    display.add_argument("--json", action="store_true", help="write each event as one line of JSON")
 
 
 def _names(text: str) -> list[str]:

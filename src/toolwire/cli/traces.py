@@ -1,9 +1,9 @@
-"""`toolwire traces`: what tools were called, what came of it, and whether the record is as it was written.
+"""`toolwire traces`: read the record of tool calls, and verify that it is unchanged.
 
 Rules of this file:
-- Nothing is written but what `import` puts into an empty store; a store that is not there is not made.
-- A line that is shown holds no control character of a model or a tool; `--json` gives rows whole.
-- `verify` gives 1 where anything was changed, and the anchor that proves all rows where nothing was.
+- Only `import` writes, into an empty store. A missing store is not created by the other commands.
+- Control characters of a model or a tool are escaped before a line is printed; `--json` prints whole rows.
+- `verify` exits with 1 if anything was changed; otherwise it prints the anchor that proves all rows.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from toolwire import traces
-from toolwire.cli.keeping import TRACES, usual_store
 from toolwire.cli.parsing import duration
+from toolwire.cli.state_paths import TRACES, default_store
 from toolwire.errors import InvalidField, UserError
 from toolwire.waiting.results import safe
 
@@ -32,18 +32,18 @@ _FILTERS = {
 
 
 def add(commands: Any) -> None:
-    """Add the command of this file, with its own commands."""
+    """Add the command `traces` with its subcommands."""
     command = commands.add_parser("traces", help="read and verify the record of tool calls")
-    kinds = command.add_subparsers(required=True, metavar="WHAT")
-    for name, (run, words, filtered) in _COMMANDS.items():
-        kind = kinds.add_parser(name, help=words)
-        kind.add_argument("--url", help=f"the store (default: ${TRACES}, else yours: `run --traces`)")
-        kind.add_argument("--namespace", help="the schema, or the beginning of the table's name")
+    actions = command.add_subparsers(required=True, metavar="WHAT")
+    for name, (run, help_text, filtered) in _COMMANDS.items():
+        action = actions.add_parser(name, help=help_text)
+        action.add_argument("--url", help=f"the store (default: ${TRACES}, else yours: `run --traces`)")
+        action.add_argument("--namespace", help="the schema, or the beginning of the table's name")
         if filtered:
-            _add_filters(kind)
-        for flag, more in _ARGUMENTS.get(name, {}).items():
-            kind.add_argument(flag, **more)
-        kind.set_defaults(run=run)
+            _add_filters(action)
+        for flag, settings in _ARGUMENTS.get(name, {}).items():
+            action.add_argument(flag, **settings)
+        action.set_defaults(run=run)
 
 
 def _add_filters(command: argparse.ArgumentParser) -> None:
@@ -53,27 +53,31 @@ def _add_filters(command: argparse.ArgumentParser) -> None:
         "--type", "--result-type", dest="type", choices=["ok", "error"], help="with this kind of result"
     )
     for name, words in (("since", "from then on"), ("until", "before then")):
-        command.add_argument(f"--{name}", type=_instant, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d ago")
+        command.add_argument(
+            f"--{name}", type=_instant, help=f"{words}: 2026-11-21T12:00, or 90m, 2h, 7d for a time ago"
+        )
 
 
 def _instant(text: str) -> datetime:
-    """Read a time, or how long ago it was; without a zone it is UTC."""
+    """Return the time of `text`, which is a time or how long ago it was; without a zone it is UTC."""
     try:
         if (ago := duration(text)) is not None:
             return datetime.now(UTC) - timedelta(seconds=ago)
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: give 2026-11-21T12:00, or 90m, 2h, 7d ago") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: pass 2026-11-21T12:00, or 90m, 2h, 7d for a time ago"
+        ) from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _filters(options: argparse.Namespace) -> Any:
-    given = {name: getattr(options, name) for name in (*_FILTERS, "since", "until")}
-    return {name: value for name, value in (given | {"result_type": options.type}).items() if value is not None}
+    values = {name: getattr(options, name) for name in (*_FILTERS, "since", "until")}
+    return {name: value for name, value in (values | {"result_type": options.type}).items() if value is not None}
 
 
 def _open(options: argparse.Namespace, *, create: bool = False) -> Any:
-    url = options.url or usual_store(make=create)
+    url = options.url or default_store(make=create)
     return traces.open(url, namespace=options.namespace, key=os.environ.get(KEY) or None, create=create)
 
 
@@ -87,16 +91,16 @@ def _list_(options: argparse.Namespace) -> int:
     return 0
 
 
-def _line(one: traces.Trace) -> str:
-    said = " ".join(f"{name}={value!r}" for name, value in one.arguments.items())
+def _line(trace: traces.Trace) -> str:
+    arguments = " ".join(f"{name}={value!r}" for name, value in trace.arguments.items())
     columns = (
-        f"{one.position:>7}",
-        f"{one.started_at:%Y-%m-%d %H:%M:%S}",
-        f"{one.tenant_id or '-'}/{one.conversation_id or '-'}",
-        f"{one.ending or one.result_type:<12}",
-        f"{one.duration_ms:>9.1f} ms",
-        one.tool_name,
-        said if len(said) <= _SHOWN else f"{said[:_SHOWN]}...",
+        f"{trace.position:>7}",
+        f"{trace.started_at:%Y-%m-%d %H:%M:%S}",
+        f"{trace.tenant_id or '-'}/{trace.conversation_id or '-'}",
+        f"{trace.ending or trace.result_type:<12}",
+        f"{trace.duration_ms:>9.1f} ms",
+        trace.tool_name,
+        arguments if len(arguments) <= _SHOWN else f"{arguments[:_SHOWN]}...",
     )
     return "  ".join(" ".join(safe(column).split("\n")) if column.strip() else column for column in columns)
 
@@ -108,19 +112,19 @@ def _json(one: Any) -> str:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show all that is known of a call."""
+    """Print all fields of one call."""
     with _open(options) as store:
-        one = store.get(options.id)
-        if one is None and _POSITION.fullmatch(options.id):
-            found = store.traces(after=max(0, int(options.id) - 1), limit=1).rows
-            one = next((row for row in found if row.position == int(options.id)), None)
-    if one is None:
+        trace = store.get(options.id)
+        if trace is None and _POSITION.fullmatch(options.id):
+            rows = store.traces(after=max(0, int(options.id) - 1), limit=1).rows
+            trace = next((row for row in rows if row.position == int(options.id)), None)
+    if trace is None:
         raise InvalidField("id", f"belongs to no trace: {options.id!r}", path="traces")
     if options.json:
-        print(_json(one))
+        print(_json(trace))
         return 0
-    for name in one.__struct_fields__:
-        value = getattr(one, name)
+    for name in trace.__struct_fields__:
+        value = getattr(trace, name)
         if value not in (None, (), ""):
             words = str(value) if isinstance(value, str | float | int | datetime) else _json(value)
             print(f"{name:16}  {safe(words)}")
@@ -128,7 +132,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Say whether every row is as it was written."""
+    """Print whether every row is unchanged. Return 1 if one is not."""
     anchor = options.anchor
     if anchor is not None and ":" not in anchor:
         if not Path(anchor).is_file():
@@ -137,15 +141,15 @@ def verify(options: argparse.Namespace) -> int:
             )
         anchor = Path(anchor).read_text(encoding="utf-8").strip()
     with _open(options) as store:
-        found = store.verify(anchor)
-    for problem in found.problems:
+        report = store.verify(anchor)
+    for problem in report.problems:
         print(safe(str(problem)))
-    if found.count:
-        print(f"{found.rows} rows, {found.count} problems: the record was changed", file=sys.stderr)
+    if report.count:
+        print(f"{report.rows} rows, {report.count} problems: the record was changed", file=sys.stderr)
         return 1
-    print(f"{found.rows} rows, nothing was changed")
-    if found.anchor is not None:
-        print(f"anchor  {found.anchor}")
+    print(f"{report.rows} rows, nothing was changed")
+    if report.anchor is not None:
+        print(f"anchor  {report.anchor}")
     return 0
 
 
@@ -162,18 +166,18 @@ def export(options: argparse.Namespace) -> int:
 
 
 def import_(options: argparse.Namespace) -> int:
-    """Put an exported chain into an empty store."""
+    """Import an exported chain into an empty store."""
     with Path(options.file).open("rb") as file, _open(options, create=True) as store:
-        found = traces.import_(store, file, options.anchor)
-    print(f"{found.rows} rows", file=sys.stderr)
+        report = traces.import_(store, file, options.anchor)
+    print(f"{report.rows} rows", file=sys.stderr)
     return 0
 
 
 def stats(options: argparse.Namespace) -> int:
-    """Count calls and their time, by tool and ending."""
+    """Print the number of calls and their duration, by tool and ending."""
     with _open(options) as store:
-        found = store.stats(**_filters(options))
-    for one in found:
+        rows = store.stats(**_filters(options))
+    for one in rows:
         if options.json:
             print(_json(one))
         else:
@@ -183,18 +187,18 @@ def stats(options: argparse.Namespace) -> int:
 
 
 JSON = {"--json": {"action": "store_true", "help": "whole rows, one to a line"}}
-_ANCHOR = {"--anchor": {"help": "a line that was kept elsewhere, or the file that holds it"}}
+_ANCHOR = {"--anchor": {"help": "the anchor that was stored elsewhere, or the file that holds it"}}
 _COMMANDS: dict[str, tuple[Any, str, bool]] = {
     "list": (_list_, "calls, one to a line", True),
     "show": (show, "every field of one call", False),
-    "verify": (verify, "whether every row is as it was written", False),
+    "verify": (verify, "verify that every row is unchanged", False),
     "export": (export, "rows as lines of JSON, hashes and all", True),
-    "import": (import_, "put an exported chain into an empty store", False),
+    "import": (import_, "import an exported chain into an empty store", False),
     "stats": (stats, "how many calls, how they ended, how long they took", True),
 }
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "list": {
-        "--after": {"type": int, "help": "the position after which to begin"},
+        "--after": {"type": int, "help": "only rows after this position"},
         "--limit": {"type": int, "default": 100, "help": "how many (default: 100)"},
         "--newest": {"action": "store_true", "help": "the newest first"},
         **JSON,
@@ -202,6 +206,6 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "show": {"id": {"help": "the id of a trace, or its position"}, **JSON},
     "verify": _ANCHOR,
     "export": {"file": {"nargs": "?", "help": "a new file (default: standard output)"}},
-    "import": {"file": {"help": "the lines"}, **_ANCHOR},
+    "import": {"file": {"help": "the exported file"}, **_ANCHOR},
     "stats": JSON,
 }
