@@ -14,10 +14,10 @@ SOURCE = Path(__file__).parents[2] / "src" / "toolwire"
 PLAIN = frozenset({"Any", "Raw", "bytes", "dict", "float", "int", "list", "msgspec", "str", "tuple"})
 # Names that stand for a class which was looked at elsewhere.
 STAND_FOR = {
-    ("client/options.py", "kinds[name]"),  # fields of a request
+    ("client/options.py", "types[name]"),  # fields of a request
     ("client/options.py", "kind"),  # what its callers give
     ("client/saving.py", "form"),  # Saved, and what is made of it
-    ("config/settings.py", "kind"),  # its _KINDS
+    ("config/settings.py", "expected"),  # its _KINDS
     ("providers/catalogue.py", "kind"),  # its TypeVar names both
     ("resolvers/functions/annotations.py", "constructor"),  # no class with fields
     ("runs/records.py", "_TYPES[record['kind']]"),

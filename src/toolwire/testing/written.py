@@ -178,7 +178,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[list[list[ScriptStep]], dic
     data = formats.read_file(Path(path), problems)
     root: Any = formats.read_tree(data, problems, "a list of turns, or a map with `turns`")
     try:
-        return read_scenario(root.plain())
+        return read_scenario(root.to_python())
     except InvalidField as problem:
         field = f"{problem.path}.{problem.field}".lstrip(".")
         prefix = "" if type(root.value) is dict and "turns" in root.value else "turns"
