@@ -137,7 +137,7 @@ def test_a_call_that_has_to_come_is_asked_for_again(name: str, face: str) -> Non
 @pytest.mark.parametrize("name", LOOSE)
 def test_a_call_that_never_comes_is_an_error(name: str, face: str) -> None:
     with simulate([["I would rather not."]] * 6) as model:
-        with pytest.raises(ChoiceIgnored, match="the model did not call") as caught:
+        with pytest.raises(ChoiceIgnored, match="the model called no tool") as caught:
             chat(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="required")
         assert caught.value.done.content == "I would rather not."
         done = lead(face, name, model.url, "Weather?", tools=[get_weather], tool_choice="get_weather").done
