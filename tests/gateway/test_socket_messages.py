@@ -112,7 +112,12 @@ def test_what_fails_in_a_lane_is_told_and_logged_and_the_lane_goes_on(
         raise ZeroDivisionError("of the inside")
 
     with lenient_model(Scenario(lambda _request, _turn: "One.")) as stood, opened(stood.url) as socket:
-        for place, generate in (("kept_of", True), ("kept_of", False), ("read_create", True), ("read_id", True)):
+        for place, generate in (
+            ("turn_of_answer", True),
+            ("turn_of_answer", False),
+            ("read_create", True),
+            ("read_id", True),
+        ):
             with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
                 patched.setattr(sockets, place, fail)
                 caplog.clear()
