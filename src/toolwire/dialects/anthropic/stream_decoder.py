@@ -151,6 +151,7 @@ class Decoder(WireDecoder):
     def _read_delta(self, body: dict[str, Any], delta: dict[str, Any], kind: Any) -> None:
         index, kind = body.get("index"), kind if type(kind) is str else ""
         block = self._blocks.get(index) if type(index) is int else self._find_open(index)
+        block = self._adopt_index(index) if block is None else block
         if _HOLDS.get(kind) not in delta:
             kind = _kind_of_delta(delta, kind, block)
         grows = _GROWS.get(kind)
@@ -182,6 +183,19 @@ class Decoder(WireDecoder):
         elif only.index >= 0 and only.is_call:
             self.judge.matched_by_position(only.call)
         return only
+
+    def _adopt_index(self, index: Any) -> _BlockReader | None:
+        """If the only open block started without an index, and is in the place `index`, give it that index.
+
+        Some proxies omit the index on `content_block_start`.
+        """
+        number, block = index_of(index), self._only_block()
+        if number is None or block is None or block.index != -1 - number or number in self._ended:
+            return None
+        block.index, self._blocks = number, {number: block}
+        if block.is_call:
+            self.judge.matched_by_position(block.call)
+        return block
 
     def _only_block(self) -> _BlockReader | None:
         """Give the one block that is open; None where there are several, or none."""
