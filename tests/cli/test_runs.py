@@ -168,7 +168,7 @@ def test_ctrl_c_leaves_a_durable_task_that_goes_on(tmp_path: Path) -> None:
             time.sleep(0.01)
         first.send_signal(signal.SIGINT)
         told = first.communicate(timeout=60)[1].decode()
-        assert (first.returncode, "it is left when the present step has ended" in told) == (130, True), told
+        assert (first.returncode, "detaching when the current step ends" in told) == (130, True), told
         second = subprocess.run(  # noqa: PLW1510 - its status is looked at
             command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
         )

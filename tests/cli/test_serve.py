@@ -71,7 +71,7 @@ def test_a_simulated_model_answers_without_a_key_and_without_a_file() -> None:
         _, told = process.communicate(timeout=20)
     assert process.returncode == 0
     lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
-    assert [line["goal"] for line in lines][1] == "anthropic/claude"
+    assert [line["provider"] for line in lines][1] == "anthropic/claude"
     assert {line["status"] for line in lines} == {200}
 
 

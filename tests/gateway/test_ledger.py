@@ -299,7 +299,7 @@ mount -t tmpfs -o size=400k tmpfs "$1"
 FILLED = """
 import asyncio, contextlib, pathlib, sys
 from toolwire.gateway.accounts import Accounts
-from toolwire.gateway.errors import Refused
+from toolwire.gateway.errors import GatewayError
 from toolwire.gateway.keys import limit_of, mint
 from toolwire.gateway.ledger import LimitLedger
 
@@ -319,7 +319,7 @@ async def lead():
         for _ in range(count):
             try:
                 got.append(await accounts.reserve(key, {"requests": 1, "tokens": 10}))
-            except Refused as refused:
+            except GatewayError as refused:
                 statuses.append(refused.error.status)
         admitted += len(got)
         return got

@@ -115,7 +115,7 @@ def test_a_server_that_always_dies_is_started_ever_more_rarely(monkeypatch: pyte
     monkeypatch.setattr("toolwire.mcp.connection.PAUSES", (0.0, 0.0, 1.9, 1.9))
     with by_hand() as resolver:
         words = [str(do(resolver, "die", 3).content) for _ in range(4)]
-        assert all("(exit code 3; it said: last words)" in said for said in words[:2])
+        assert all("(exit code 3; its last output: last words)" in said for said in words[:2])
         assert re.search(r"failed 2 times in a row: the next attempt is in [01]\.", words[2])
         time.sleep(1.9)
         assert not do(resolver, "about").is_error
@@ -139,7 +139,7 @@ def test_long_messages_are_read_in_time_that_grows_with_them() -> None:
     ("make", "reason"),
     [
         (lambda: mcp.stdio("/no/such/server"), "No such file"),
-        (lambda: mcp.stdio("/bin/sh", ["-c", "echo oops >&2; exit 7"]), "exit code 7; it said: oops"),
+        (lambda: mcp.stdio("/bin/sh", ["-c", "echo oops >&2; exit 7"]), "exit code 7; its last output: oops"),
         (lambda: mcp.stdio("/bin/sh", ["-c", "kill -9 $$"]), "killed by SIGKILL"),
         (lambda: by_hand("--deaf", connect_timeout=0.1), "it did not answer within 0.1 s"),
         (lambda: mcp.http("http://127.0.0.1:9/mcp"), "cannot be reached: "),

@@ -272,8 +272,8 @@ def test_a_listing_that_fails_is_an_error_without_its_secrets(caplog: pytest.Log
     [
         ({"names": "echo"}, "names must be a list of names"),
         ({"transport": "smoke"}, "transport must be 'stdio' or 'http', not 'smoke'"),
-        ({"transport": "http", "host": ANYWHERE}, "hosts must list the names by which clients reach it"),
-        ({"transport": "http", "hosts": "e.org"}, "hosts must list the names by which clients reach it"),
+        ({"transport": "http", "host": ANYWHERE}, "hosts must list the names by which clients reach the server"),
+        ({"transport": "http", "hosts": "e.org"}, "hosts must list the names by which clients reach the server"),
     ],
 )
 def test_what_cannot_be_served_is_refused_at_once(said: dict[str, Any], message: str) -> None:

@@ -81,7 +81,7 @@ BOMBS: dict[str, Callable[[], Any]] = {
 @pytest.mark.row("L7")
 def test_what_cannot_be_looked_through_is_replaced(bomb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never an exception, and nothing gets through."""
-    monkeypatch.setattr(values, "MOST_NODES", 20_000)
+    monkeypatch.setattr(values, "_MAX_NODES", 20_000)
     value = BOMBS[bomb]()
     clean = scrub(value, ["card"], [LONG])
     assert LONG not in (repr(clean) if bomb != "deep" else str(clean)[:10_000])

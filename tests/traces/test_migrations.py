@@ -281,7 +281,7 @@ def test_an_address_that_is_none_is_said(url: Any, words: str) -> None:
 
 
 def test_an_engine_that_is_none_is_said() -> None:
-    with pytest.raises(InvalidField, match="must be an Engine"):
+    with pytest.raises(InvalidField, match="must be a sync SQLAlchemy Engine"):
         traces.open(engine="sqlite://")  # type: ignore[arg-type]
     with pytest.raises(InvalidField, match="or engine must be given"):
         traces.open("sqlite:///x.db", engine=create_engine("sqlite://", poolclass=NullPool))

@@ -149,7 +149,7 @@ def _transport_error(problem: Exception, where: str) -> TransportError:
 class _HttpxResponse:
     def __init__(self, response: httpx2.Response, guard: Guard, between: float | None) -> None:
         self.status: int = response.status_code
-        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self.headers: dict[str, str] = {name.lower(): value for name, value in response.headers.items()}
         self._response, self._guard = response, guard
         self._pieces: Iterator[bytes] | None = None
         self._is_over = False

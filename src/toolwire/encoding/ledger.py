@@ -86,9 +86,9 @@ class Wire:
         takes_top_logprobs_alone: bool = False,
     ) -> None:
         self.dialect: str = dialect
-        self.knows_effort_alone = knows_effort_alone
-        self.thinks_between_tools = thinks_between_tools
-        self.takes_top_logprobs_alone = takes_top_logprobs_alone
+        self.knows_effort_alone: bool = knows_effort_alone
+        self.thinks_between_tools: bool = thinks_between_tools
+        self.takes_top_logprobs_alone: bool = takes_top_logprobs_alone
         self.names: Grammar | None = names
         self.ids: Grammar | None = ids
         self.cache: CacheMarks | None = cache
