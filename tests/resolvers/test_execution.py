@@ -379,7 +379,8 @@ def test_a_tool_that_swallows_its_cancellation_is_left_behind(
         result = asyncio.run(main())
     timer.cancel()
     assert result.is_error
-    assert ("it took longer than 0.1 s, and is still running" if stop == "timeout" else "it may have run") in str(result.content)
+    words = "it took longer than 0.1 s, and is still running" if stop == "timeout" else "it may have run"
+    assert words in str(result.content)
     assert "tool 'stubborn' did not stop when it was cancelled" in caplog.text
 
 
