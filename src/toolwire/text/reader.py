@@ -72,7 +72,7 @@ class _ItemCollector:
     def add_call(self, call: ToolCall) -> None:
         """Add a call, complete or broken."""
         self.items.append(call)
-        self.ends_with_call: bool = call.complete
+        self.ends_with_call = call.complete
 
     def take(self) -> list[TextItem]:
         """Return the collected items, and forget them."""
