@@ -17,7 +17,6 @@ class TaggedWriter(FormatWriter):
     """Encodes in the protocol. Lines that would begin one of `forms` are escaped in text."""
 
     escapes_system = False
-    has_thoughts = False
 
     def __init__(
         self, marks: Any, tools: Iterable[Tool] = (), ledger: Any = None, forms: tuple[Form, ...] = PROTOCOL
