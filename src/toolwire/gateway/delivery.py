@@ -95,6 +95,7 @@ class Delivery:
         self._masking = MaskedStream(self._secrets)  # masks the encoded answer
         audit = attempt.context.audit
         self._holds_end = audit is not None and audit.stops and attempt.client_request.endpoint.action == "answer"
+        self._beginning = b""  # what was read of the answer and is not yet forwarded
         self._held_end = b""  # the end of a stream, held until its calls are recorded
         self._last_sent = b"\n"
 
@@ -117,30 +118,33 @@ class Delivery:
     async def _deliver(self, *, streams: bool) -> Failure | None:
         if not streams and self.client_request.endpoint.action != "other":
             return await self._deliver_whole()
-        first = await self._read_beginning()
-        if isinstance(first, Failure):
+        if failure := await self._read_beginning():
             self.outcome.answered_by = None
-            return first
-        await (self._deliver_stream(first) if streams else self._deliver_other(first))
+            return failure
+        await (self._deliver_stream() if streams else self._deliver_other())
         return None
 
-    async def _read_beginning(self) -> bytes | Failure:
-        """Wait a limited time for the first content of an answer.
+    async def _read_beginning(self) -> Failure | None:
+        """Wait a limited time for the first content of an answer. Return the failure if there is none.
 
         Before it, the gateway can still ask another provider.
         """
-        first = b""
         try:
             async with asyncio.timeout(self.context.keep_alive):
-                while _has_no_content(first):
+                while _has_no_content(self._beginning):
                     if not (piece := await self.answer.aread()):
                         return self.attempt.empty_answer(self.answer, self.outcome)
-                    first += piece
-            return self._failure_in(first, complete=False) or first
+                    self._beginning += piece
+            return self._failure_in(self._beginning, complete=False)
         except TimeoutError:
-            return first
+            return None
         except TransportError as problem:
-            return self._broken_off(problem, len(first))
+            return self._broken_off(problem, len(self._beginning))
+
+    def _take_beginning(self) -> bytes:
+        """Return what was read of the answer and is not yet forwarded. It is not held while a slow client reads."""
+        beginning, self._beginning = self._beginning, b""
+        return beginning
 
     def _failure_in(self, data: bytes, *, complete: bool) -> Failure | None:
         """Return the failure if the first bytes of an answer, or a `whole` answer, are an error or cannot be read.
@@ -187,7 +191,7 @@ class Delivery:
         head["x-toolwire-model"] = attempt.candidate.name
         return {**head, "x-toolwire-losses": counted} if (counted := header_of(unreported)) else head
 
-    async def _deliver_other(self, first: bytes) -> None:
+    async def _deliver_other(self) -> None:
         """Deliver an answer that no model wrote as it arrives: vectors, audio, a stream of an older wire."""
         outcome, send = self.outcome, self.client.send
         content_type = content_type_of(self.answer.headers, JSON, self._secrets)
@@ -195,8 +199,7 @@ class Delivery:
         await self.client.begin(200, {**head, **headers_to_client(self.answer.headers, self._secrets)})
         passing, masking = OtherAnswer(self.wire, content_type), MaskedStream(self._secrets)
         try:
-            while piece := first or await self.answer.aread():
-                first = b""
+            while piece := self._take_beginning() or await self.answer.aread():
                 outcome.characters = passing.feed(piece)
                 for part in _in_parts(masking.feed(piece)):
                     await send(part, True)
@@ -304,7 +307,7 @@ class Delivery:
         if exchange is not None and exchange.memory_updates:
             await self.context.memory.keep(self.client_request.owner, exchange.memory_updates)
 
-    async def _deliver_stream(self, first: bytes) -> None:
+    async def _deliver_stream(self) -> None:
         """Deliver an answer that is streamed."""
         outcome, joining, attempt = self.outcome, await self._joining_decoder(), self.attempt
         exchange = attempt.exchange
@@ -313,14 +316,14 @@ class Delivery:
         stream = PassedStream(self.wire, array=array) if exchange is None else exchange.stream()
         if isinstance(stream, ExchangedStream) and self.wire.TRAITS.has_durations:
             stream.at_end = lambda: Opaque(self.wire.DIALECT, self._durations())
-        keepalive = await self._begin_stream(first, JSON if array else self.wire.TRAITS.stream_type)
+        keepalive = await self._begin_stream(JSON if array else self.wire.TRAITS.stream_type)
         finished = False
         try:
             if joining is not None and isinstance(stream, ExchangedStream):
                 stream.decoder = joining
-                stream, problem = await self._forward_joined(first, stream, joining, keepalive)
+                stream, problem = await self._forward_joined(stream, joining, keepalive)
             else:
-                problem = await self._forward_answer(self.answer, first, stream, keepalive)
+                problem = await self._forward_answer(self.answer, stream, keepalive)
             finished = problem is None
         finally:
             keepalive.stop()
@@ -362,25 +365,24 @@ class Delivery:
             _note_stream(stream, self.outcome, finished=finished)
             _note_error_only(self.outcome, failed=stream.failed and not self.outcome.characters)
 
-    async def _begin_stream(self, first: bytes, usual: str) -> KeepAlive:
+    async def _begin_stream(self, usual: str) -> KeepAlive:
         """Send the head of a stream. `usual` is the content type in the client's wire."""
         exchange = self.attempt.exchange
         head = self._head(content_type_of(self.answer.headers, usual, self._secrets) if exchange is None else usual)
         await self.client.begin(200, {**head, "cache-control": "no-store", "x-accel-buffering": "no"})
         signal = None if exchange is None else self.wire.TRAITS.keep_alive or None
-        if signal is not None and _has_no_content(first):  # `_first` has waited as long as a keepalive does
+        if signal is not None and _has_no_content(self._beginning):  # it has waited as long as a keepalive does
             await self.client.send(signal, True)
         return KeepAlive(self.context.keep_alive, self.client, signal)
 
     async def _forward_answer(
-        self, answer: AwaitedResponse, first: bytes, stream: ExchangedStream | PassedStream, keepalive: KeepAlive
+        self, answer: AwaitedResponse, stream: ExchangedStream | PassedStream, keepalive: KeepAlive
     ) -> TransportError | None:
         """Forward an answer piece by piece. Return the error if it breaks off."""
         size, read, problem = 0, answer.aread, None
         masking = MaskedStream(self.context.secrets_of(self.attempt.candidate.provider))
         try:
-            while piece := first or await read():
-                first = b""
+            while piece := self._take_beginning() or await read():
                 size = _check_size(size + len(piece), self.context.bounds.bytes)
                 for part in _in_parts(masking.feed(piece)):
                     await self._forward_part(part, stream, keepalive)
@@ -426,7 +428,7 @@ class Delivery:
         return None
 
     async def _forward_joined(
-        self, first: bytes, stream: ExchangedStream, joining: JoiningDecoder, keepalive: KeepAlive
+        self, stream: ExchangedStream, joining: JoiningDecoder, keepalive: KeepAlive
     ) -> tuple[ExchangedStream, TransportError | None]:
         """Forward an answer, and have other providers continue a text that breaks off. Return the last error."""
         attempt, answer, outcome = self.attempt, self.answer, self.outcome
@@ -435,7 +437,7 @@ class Delivery:
             try:
                 if pending:
                     await keepalive.client.send(pending, True)
-                problem = await self._forward_answer(answer, first, stream, keepalive)
+                problem = await self._forward_answer(answer, stream, keepalive)
                 broken = joining.can_be_continued() and (problem is None or problem.kind != "too_long")
                 current.ending = "" if broken else "answer"
             finally:
@@ -459,7 +461,7 @@ class Delivery:
                 (*outcome.losses, *continuation.losses, loss),
                 (*outcome.continuations, continuation.outcome),
             )
-            answer, first, current, settle = continuation.answer, b"", continuation.outcome, continuation.settle
+            answer, current, settle = continuation.answer, continuation.outcome, continuation.settle
             attempt.candidate, attempt.exchange = (
                 continuation.candidate,
                 await attempt.exchange_with(continuation.candidate),
