@@ -168,7 +168,7 @@ class _StreamedCall(Struct):
     - `start`: the call as it was emitted at its start.
     - `pieces`: the arguments so far.
     - `body`, `inner`: the keys of the part and of its `functionCall`, merged.
-    - `damage`: what is wrong with the body of a piece.
+    - `damage`: the problem of a damaged piece.
     """
 
     key: int
@@ -203,7 +203,7 @@ class _StreamedCall(Struct):
             self.call.problem = self.call.problem or f"a piece of its arguments cannot be read: {str(piece)[:200]}"
 
     def build(self) -> ToolCall:
-        """Return the call as far as it has arrived. What is wrong with it is stored in `call.problem`."""
+        """Return the call as far as it has arrived, and store its problem in `call.problem`."""
         arguments = self.pieces.value()
         inner = {**self.inner, "args": arguments} if arguments else self.inner
         decoded = read_part({key: inner if key in _CALL_KEYS else self.body[key] for key in self.body}, IdGenerator(()))
