@@ -48,7 +48,7 @@ from toolwire.types import Context, Encoded, Message, Part, Request, Text
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 _VERSION = "/v1beta/"
-OPENING_TURN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
+_OPENING_TURN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
 _COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
 _UNSAFE_STEPS = frozenset({"", ".", ".."})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:@~-]*")
@@ -94,7 +94,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Decode the body of a request. `path` has the model, and whether the answer is a stream."""
     unparsed, snake_keys = read_keys(copy_body(body, "request"))
     contents, has_one_content = _take_contents(unparsed)
-    has_opening_turn = not has_one_content and contents is not None and is_begun(contents, OPENING_TURN)
+    has_opening_turn = not has_one_content and contents is not None and is_begun(contents, _OPENING_TURN)
     system, system_spelling = _take_system(unparsed)
     tools = decode_tools(take_entries(unparsed, "tools"))
     fields, spelling = _take_config(unparsed, system_spelling)
@@ -174,7 +174,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     contents = encode_messages(messages, ledger, start)
     ledger.at = ()
     if spelling.has_opening_turn or (not is_native and (messages or context.system)):
-        begin(contents, OPENING_TURN, None if is_native else ledger)
+        begin(contents, _OPENING_TURN, None if is_native else ledger)
     if contents or not spelling.has_no_messages:
         body["contents"] = contents[0] if spelling.has_one_content and len(contents) == 1 else contents
     if tools:

@@ -2,7 +2,7 @@
 
 Rules of this file:
 - Consecutive texts are one part, and so are consecutive thoughts. A part with a signature, or with unparsed keys, is a
-  separate part. An empty text without other keys is no part: servers end answers with one.
+  separate part. An empty text without other keys is no part: Gemini 3 ends its streams with one (recorded).
 - A call arrives whole or in pieces by path. The piece without `willContinue` ends a call in pieces.
 - An answer ends with the stream, because calls and counts may follow the finish reason. A `STOP` never replaces another
   reason.
@@ -55,7 +55,7 @@ from toolwire.types import (
 )
 from toolwire.wire.names import fingerprint
 
-PLAIN_TEXT = Text("", opaque=WIRE.plain)
+_PLAIN_TEXT = Text("", opaque=WIRE.plain)
 _PLAIN_THOUGHT = Thinking("", opaque=WIRE.plain)
 _FIRST_VALUE_KEYS = frozenset({"responseId", "response_id", "modelVersion", "model_version"})
 _TOTAL_KEYS = frozenset({"totalTokenCount", "total_token_count"})
@@ -65,7 +65,7 @@ _WEAK_REASONS = ("STOP", 1, *_NO_REASONS)
 _UNFINISHED_TEXT = "a text in its arguments is not finished"
 _INVALID_CALL = "its pieces do not form a call"
 _CALL_KEYS = frozenset({"functionCall", "function_call"})
-PIECE_TYPES: dict[str, tuple[type, ...]] = {
+_PIECE_TYPES: dict[str, tuple[type, ...]] = {
     "": (str,),
     "stringValue": (str,),
     "numberValue": (int, float),
@@ -119,7 +119,7 @@ class _CandidateReader(Speech):
 
     def open(self, shell: Any) -> None:
         """Start a part."""
-        self.part_weight += 1 if shell is PLAIN_TEXT else 2
+        self.part_weight += 1 if shell is _PLAIN_TEXT else 2
         super().open(shell)
         if type(shell) is Text:
             self.text_start = len(self.text_bytes)
@@ -197,7 +197,7 @@ class _StreamedCall(Struct):
         fields = {CAMEL.get(key, key): value for key, value in fields.items()}
         path, will_continue = fields.pop("jsonPath", None), fields.pop("willContinue", None) is True
         type_key, value = next(iter(fields.items())) if len(fields) == 1 else ("", None if fields else "")
-        types = PIECE_TYPES.get(type_key, ())
+        types = _PIECE_TYPES.get(type_key, ())
         value = None if type(None) in types else value
         if type(value) not in types or type(path) is not str or not self.pieces.add(path, value, more=will_continue):
             self.call.problem = self.call.problem or f"a piece of its arguments cannot be read: {str(piece)[:200]}"
@@ -314,7 +314,7 @@ class Decoder(WireDecoder):
         if type(part) is dict:
             text, call = part.get("text"), part.get("functionCall", part.get("function_call"))
             if type(text) is str and len(part) == 1:
-                candidate.say(PLAIN_TEXT, text)
+                candidate.say(_PLAIN_TEXT, text)
                 return
             if type(text) is str and len(part) == 2 and part.get("thought") is True:
                 candidate.say(_PLAIN_THOUGHT, text)

@@ -32,7 +32,7 @@ _CALLING = "functionCallingConfig"
 _ALLOWED = "allowedFunctionNames"
 # google-genai 3.4.0, types.FunctionCallingConfigMode; numbers: content.proto (2026-11-20).
 _MODES = {"AUTO": "auto", "VALIDATED": "auto", "ANY": "required", "NONE": "none"}
-MODE_NAMES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_MODE_NAMES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _MODE_NUMBERS = {1: "AUTO", 2: "ANY", 3: "NONE", 4: "VALIDATED"}
 
 
@@ -199,7 +199,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     config = dict(raw_config.get(outer) or {})
     mode = _read_mode(config.get("mode"))
     if mode is None or _MODES[mode] != choice.mode:
-        config["mode"] = MODE_NAMES[choice.mode]
+        config["mode"] = _MODE_NAMES[choice.mode]
     inner = spelled_key(config, _ALLOWED)
     config.pop(inner, None)
     if choice.names is not None and choice.mode == "none" and not is_native:
@@ -236,7 +236,7 @@ def _from_openapi(schema: Any) -> Any:
     result: dict[str, Any] = {}
     for key, value in schema.items():
         keyword = _JSON_KEYWORDS[key] if key in _JSON_KEYWORDS else key  # noqa: SIM401 - no call
-        converted = KEYWORD_READERS[keyword](value) if keyword in KEYWORD_READERS else value
+        converted = _KEYWORD_READERS[keyword](value) if keyword in _KEYWORD_READERS else value
         if converted is not ABSENT:
             result[keyword] = converted
     if type(result.get("nullable")) is bool and result.pop("nullable"):
@@ -281,7 +281,7 @@ def _read_reference(ref: Any) -> Any:
     return f"#/$defs/{ref[7:]}" if type(ref) is str and ref.startswith("#/defs/") else ref
 
 
-KEYWORD_READERS: Mapping[str, Callable[[Any], Any]] = {
+_KEYWORD_READERS: Mapping[str, Callable[[Any], Any]] = {
     "type": _read_type,
     "items": _from_openapi,
     "additionalProperties": _from_openapi,
@@ -293,7 +293,7 @@ KEYWORD_READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_COUNT_KEYWORDS, _read_count),
 }
 # google-genai writes its own schemas in snake_case, and these two keywords without `$` (2026-11-20).
-_JSON_KEYWORDS = {to_snake_case(keyword): keyword for keyword in (*KEYWORD_READERS, "propertyOrdering")} | {
+_JSON_KEYWORDS = {to_snake_case(keyword): keyword for keyword in (*_KEYWORD_READERS, "propertyOrdering")} | {
     "defs": "$defs",
     "ref": "$ref",
 }
