@@ -38,7 +38,7 @@ def test_a_member_stands_where_its_value_is_written(members: dict[str, Any], way
     ],
 )
 def test_a_member_given_twice_is_refused(body: bytes) -> None:
-    with pytest.raises(InvalidBody, match="gives a key twice"):
+    with pytest.raises(InvalidBody, match="has a key twice"):
         place_of(body, "model")
 
 

@@ -314,8 +314,8 @@ def test_what_one_request_names_no_other_knows() -> None:
     names, ids = Names(None), Ids(None)
     names.write("a")
     ids.call("c")
-    assert (names.given, ids.taken) == ({"a": "a"}, {"c"})
-    assert (Names(None).given, Names(None).taken, Ids(None).taken) == ({}, {}, set())
+    assert (names.written, ids.taken) == ({"a": "a"}, {"c"})
+    assert (Names(None).written, Names(None).originals, Ids(None).taken) == ({}, {}, set())
     assert Ids(None).result("other") == "other"
     assert ids.result("c") == "c"
 
