@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger, Wire, left_of, made_by, take
 from toolwire.types import Error, ErrorKind, ErrorReply, Opaque
-from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_duration
+from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_duration, write_retry_after
 
 _CUT_WORD = re.compile(r"(?<=[^\w.~+/=:-])[\w.~+/=:-]{1,200}\Z", re.ASCII)
 # RFC 9110; 402 and 529 as the vendors use them.

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-BROKEN = " (cut off)"
+CUT_OFF_SUFFIX = " (cut off)"
 """The suffix for the text of a call that must not run, if a reader could take the text for complete."""
 
 _decode = msgspec.json.Decoder().decode
@@ -31,7 +31,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
     if type(value) is not dict:
         if value is None:
             return {}, None
-        return {}, f"an object was expected, not {kind_of(value)}"
+        return {}, f"an object was expected, not {type_name(value)}"
     if raw.count(":") == len(value) or _is_compact(raw, value) or _has_each_key_once(raw, value):
         return value, None
     duplicate = _find_duplicate_key(raw)
@@ -60,7 +60,7 @@ def format_arguments(arguments: dict[str, Any]) -> str:
         return json.dumps(arguments, separators=(",", ":"))
 
 
-def kind_of(value: object) -> str:
+def type_name(value: object) -> str:
     """Return the name of the JSON type of `value`, for an error message."""
     return _TYPE_NAMES.get(type(value), type(value).__name__)
 
@@ -107,15 +107,15 @@ def _is_foreign(call: Any, wire: str) -> bool:
     return bool(wire) and call.opaque is not None and call.opaque.dialect != wire
 
 
-def half_text(raw: str, *, marked: bool) -> str:
+def cut_off_text(raw: str, *, marked: bool) -> str:
     """Return the argument text of a call that was cut off.
 
-    With `marked`, text that a reader could take for complete gets the suffix `BROKEN`.
+    With `marked`, text that a reader could take for complete gets the suffix `CUT_OFF_SUFFIX`.
     """
-    return f"{raw}{BROKEN}" if marked and begins_whole(raw) and not raw.endswith(BROKEN) else raw
+    return f"{raw}{CUT_OFF_SUFFIX}" if marked and may_be_complete(raw) and not raw.endswith(CUT_OFF_SUFFIX) else raw
 
 
-def begins_whole(text: str) -> bool:
+def may_be_complete(text: str) -> bool:
     """Return True if a reader could take `text`, or the beginning of it, for the complete arguments of a call."""
     try:
         return parse_arguments(text)[1] is None or type(_raw_decode(text.lstrip())[0]) is dict
@@ -127,13 +127,13 @@ def argument_text(call: Any, wire: str = "") -> str:
     """Return the arguments of `call` as text. The received text is kept if it still means the same.
 
     - A call from another wire always gets an object, because not every client accepts empty text as no arguments.
-    - A call from another wire that must not run gets the suffix `BROKEN` if a client could run its text.
+    - A call from another wire that must not run gets the suffix `CUT_OFF_SUFFIX` if a client could run its text.
     """
     raw: str | None = call.raw
     if not call.complete and not call.plain_arguments:
-        return half_text(raw or "", marked=_is_foreign(call, wire))
-    if call.error is not None and not call.plain_arguments and _is_foreign(call, wire) and begins_whole(raw or ""):
-        return f"{(raw or '').strip() or '{}'}{BROKEN}"
+        return cut_off_text(raw or "", marked=_is_foreign(call, wire))
+    if call.error is not None and not call.plain_arguments and _is_foreign(call, wire) and may_be_complete(raw or ""):
+        return f"{(raw or '').strip() or '{}'}{CUT_OFF_SUFFIX}"
     if raw is None:
         return format_arguments(call.plain_arguments)
     if call.error is None:

@@ -93,7 +93,7 @@ def members_of(body: bytes) -> dict[str, Any]:
         raise InvalidBody(f"is not a JSON object: {problem if body.strip() else 'it is empty'}", path="body") from None
 
 
-def place_of(body: bytes, wanted: str, members: dict[str, Any] | None = None) -> tuple[int, int]:
+def find_member(body: bytes, wanted: str, members: dict[str, Any] | None = None) -> tuple[int, int]:
     """Return the start and the end of the value of the member `wanted` in `body`. `members` are those of `body`."""
     members = members or members_of(body)
     return _find_in_compact_body(body, wanted, members) or _find_in_spaced_body(body, wanted, members)

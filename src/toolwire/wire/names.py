@@ -48,7 +48,7 @@ class Grammar:
         self.room: int = 16 ** min(limit, _DIGEST_LENGTH)
         self._accepts_identifiers = least == 1 and self.illegal.search(f"_{ascii_letters}{digits}") is None
 
-    def takes(self, name: str) -> bool:
+    def accepts(self, name: str) -> bool:
         """Return True if `name` is legal. Most grammars accept every ASCII identifier, which is tested first."""
         if self._accepts_identifiers and len(name) <= self.limit and name.isascii() and name.isidentifier():
             return True
@@ -84,19 +84,19 @@ def read_grammar(text: str) -> Grammar:
     raise InvalidField("id_grammar", f"must look like [a-zA-Z0-9]{{9}} or [a-z0-9_-]{{1,40}}, not {text!r}")
 
 
-WORDS = "A-Za-z0-9_-"
+WORD_CHARS = "A-Za-z0-9_-"
 
 
 def escape(name: str, grammar: Grammar) -> str:
     """Return `name` in the grammar of a target."""
-    if ("__tw" not in name or _SUFFIX.search(name) is None) and grammar.takes(name):
+    if ("__tw" not in name or _SUFFIX.search(name) is None) and grammar.accepts(name):
         return name
-    if not name and grammar.takes(_EMPTY_NAME):
+    if not name and grammar.accepts(_EMPTY_NAME):
         return _EMPTY_NAME
     illegal = grammar.illegal
     replacements = [f"{match.start()}-{ord(match.group()):x}" for match in illegal.finditer(name)]
     written = f"{illegal.sub('_', name)}__tw{'_'.join(replacements)}"
-    return written if name and grammar.takes(written) else shorten(name, grammar)
+    return written if name and grammar.accepts(written) else shorten(name, grammar)
 
 
 def restore(written: str, grammar: Grammar | None) -> str:
@@ -127,12 +127,12 @@ def shorten(name: str, grammar: Grammar, attempt: int = 0) -> str:
     return f"{illegal.sub('_', name)[: grammar.limit - _DIGEST_LENGTH - 1]}_{digest[:_DIGEST_LENGTH]}"
 
 
-def made_id(*indices: int) -> str:
+def generate_call_id(*indices: int) -> str:
     """Return the id of a call that has none, from its indices in the conversation."""
     return f"toolwire_{'_'.join(map(str, indices))}"
 
 
-def was_made(call_id: str | None) -> bool:
+def is_generated_id(call_id: str | None) -> bool:
     """Return True if toolwire generated `call_id`, or if it is None."""
     if call_id is None:
         return True
@@ -176,9 +176,9 @@ class Names(Struct):
         self.originals[name] = name
         return name
 
-    def choose(self, name: str, *, own: bool) -> str:
-        """Return the name of a chosen tool at the target. If `own`, a name that was not declared is unchanged."""
-        return self.written.get(name, name) if own else self.write(name)
+    def choose(self, name: str, *, is_native: bool) -> str:
+        """Return the name of a chosen tool at the target. If `is_native`, a name that was not declared is unchanged."""
+        return self.written.get(name, name) if is_native else self.write(name)
 
     def write(self, name: str) -> str:
         """Return `name` at the target. The result for the same name is always the same."""
@@ -196,25 +196,25 @@ class Names(Struct):
 class Ids(Struct):
     """The call ids of one conversation at its target. A result gets the id of the call that it answers.
 
-    - `every`: also ids that were received from the target's wire are converted to the grammar. By default they are
+    - `rewrites_all`: ids that were received from the target's wire are converted as well. By default they are
       unchanged.
-    - `taken`: the ids at the target so far.
+    - `used`: the ids at the target so far.
     """
 
     grammar: Grammar | None
-    every: bool = False
-    taken: set[str] = set()
+    rewrites_all: bool = False
+    used: set[str] = set()
     _open_calls: dict[str | None, str | deque[str]] = {}
     _attempts: dict[str, int] = {}
     _count: int = 0
 
-    def call(self, call_id: str | None, *, own: bool = False) -> str:
-        """Return the id of a call at the target. `own` is True if it was received from the target's wire."""
+    def call(self, call_id: str | None, *, is_native: bool = False) -> str:
+        """Return the id of a call at the target. `is_native` is True if it was received from the target's wire."""
         self._count += 1
-        written = made_id(self._count) if call_id is None else call_id
-        if self.grammar is not None and (self.every or not own):
+        written = generate_call_id(self._count) if call_id is None else call_id
+        if self.grammar is not None and (self.rewrites_all or not is_native):
             written = self._write(written, self.grammar)
-        self.taken.add(written)
+        self.used.add(written)
         open_ids = self._open_calls.get(call_id)
         if open_ids is None:
             self._open_calls[call_id] = written
@@ -225,19 +225,19 @@ class Ids(Struct):
         return written
 
     def _write(self, call_id: str, grammar: Grammar) -> str:
-        if "__tw" not in call_id and call_id not in self.taken and grammar.takes(call_id):
+        if "__tw" not in call_id and call_id not in self.used and grammar.accepts(call_id):
             return call_id
         written = escape(call_id, grammar)
-        if not grammar.distinct or written not in self.taken:
+        if not grammar.distinct or written not in self.used:
             return written
         attempt = self._attempts.get(call_id, 0)  # the results of earlier attempts are still taken
-        while written in self.taken and len(self.taken) < grammar.room:
+        while written in self.used and len(self.used) < grammar.room:
             attempt += 1
             written = shorten(call_id, grammar, attempt)
         self._attempts[call_id] = attempt
         return written
 
-    def result(self, call_id: str | None, *, own: bool = False) -> str | None:
+    def result(self, call_id: str | None, *, is_native: bool = False) -> str | None:
         """Return the id at the target of the call that a result answers."""
         open_ids = self._open_calls.get(call_id)
         if isinstance(open_ids, str):
@@ -245,6 +245,6 @@ class Ids(Struct):
             return open_ids
         if open_ids:
             return open_ids.popleft()
-        if call_id is None or self.grammar is None or (own and not self.every):
+        if call_id is None or self.grammar is None or (is_native and not self.rewrites_all):
             return call_id
         return escape(call_id, self.grammar)

@@ -22,7 +22,7 @@ from toolwire.encoding.ledger import left_of, made_by, spelling_of, take
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiPartSpelling, GeminiResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
-from toolwire.wire.names import fingerprint, number_of, was_made
+from toolwire.wire.names import fingerprint, is_generated_id, number_of
 
 _UNKNOWN_TOOL = "unknown_tool"
 # The ids of one response have numbers below this, so that they do not collide with those of the next response.
@@ -106,8 +106,8 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
     keeps_name = is_native and not spelling.is_escaped
     name = call.name if keeps_name else ledger.names.write(call.name)
     inner: dict[str, Any] = {"name": name}
-    call_id = ledger.ids.call(call.id, own=keeps_name)
-    if call.id is not None and (not was_made(call.id) or (is_native and not spelling.has_no_id)):
+    call_id = ledger.ids.call(call.id, is_native=keeps_name)
+    if call.id is not None and (not is_generated_id(call.id) or (is_native and not spelling.has_no_id)):
         inner["id"] = call_id
         ledger.sent_ids.add(call_id)
     ledger.call_names[call.id].append(name)
@@ -223,15 +223,15 @@ def _result_id(
 
     `is_native` is True if the result was received from this wire.
     """
-    call_id = ledger.ids.result(part.tool_call_id, own=is_native)
+    call_id = ledger.ids.result(part.tool_call_id, is_native=is_native)
     if is_native:
         if spelling.id is UNSET:
             return call_id
         if spelling.linked_id == part.tool_call_id:
             return spelling.id
-    if call_id in ledger.sent_ids or (is_native and not was_made(call_id)):
+    if call_id in ledger.sent_ids or (is_native and not is_generated_id(call_id)):
         return call_id
-    if not was_made(part.tool_call_id):
+    if not is_generated_id(part.tool_call_id):
         ledger.lose("tool_call_id", "orphan_result", "no call with this id was sent, so the name links the result")
     return None
 
