@@ -80,17 +80,15 @@ def _link_results(messages: list[Message]) -> list[Message]:
     """Return `messages` in which each result has the id of the call that it answers."""
     if _all_results_name_calls(messages):
         return messages
-    changed_parts: dict[int, list[Part]] = {}
+    linked_parts: dict[int, list[Part]] = {}
     for (message_index, part_index), (_, call) in link_results(messages, by_order=True).items():
-        parts = changed_parts.get(message_index) or messages[message_index].parts
+        parts = linked_parts.get(message_index) or messages[message_index].parts
         result: Any = parts[part_index]
         if result.tool_call_id != call.id:
-            changed_parts[message_index] = [*parts[:part_index], link_result(result, call), *parts[part_index + 1 :]]
+            linked_parts[message_index] = [*parts[:part_index], link_result(result, call), *parts[part_index + 1 :]]
     return [
-        Message(message.role, changed_parts[message_index], opaque=message.opaque)
-        if message_index in changed_parts
-        else message
-        for message_index, message in enumerate(messages)
+        Message(message.role, linked_parts[index], opaque=message.opaque) if index in linked_parts else message
+        for index, message in enumerate(messages)
     ]
 
 
@@ -194,9 +192,7 @@ class _ContentsBuilder(Struct):
         if self.ledger.media_after_results:
             self.add_deferred_media()
         if self.ledger.skips_signatures:
-            self.model_has_call = (self.model_parts is not None and self.model_has_call) or _mark_first_call_unsigned(
-                parts
-            )
+            self.model_has_call = (self.model_parts is not None and self.model_has_call) or _mark_first_call(parts)
         if self.model_parts is None:
             self.model_parts = parts
             self.bodies.append({"role": "model", "parts": parts})
@@ -223,7 +219,7 @@ class _ContentsBuilder(Struct):
             self.ledger.media_after_results = []
 
 
-def _mark_first_call_unsigned(parts: list[Any]) -> bool:
+def _mark_first_call(parts: list[Any]) -> bool:
     """Put the placeholder for a missing signature on the first call of `parts`. Return True if there is a call."""
     for index, part in enumerate(parts):
         if type(part) is dict and "functionCall" in part:

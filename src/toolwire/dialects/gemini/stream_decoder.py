@@ -3,7 +3,8 @@
 Rules of this file:
 - Consecutive texts are one part, and so are consecutive thoughts. A part with a signature, or with unparsed keys, is a
   separate part. An empty text without other keys is no part: Gemini 3 ends its streams with one (recorded).
-- A call arrives whole or in pieces by path. The piece without `willContinue` ends a call in pieces.
+- A call arrives whole, or from Vertex in pieces by path. The piece without `willContinue` ends it
+  (https://googleapis.github.io/js-genai/release_docs/interfaces/types.FunctionCall.html).
 - An answer ends with the stream, because calls and counts may follow the finish reason. A `STOP` never replaces another
   reason.
 - Each chunk repeats the fields beside the parts. The decoder emits only changes. It uses the first id and model, and
@@ -350,6 +351,7 @@ class Decoder(WireDecoder):
         self._close_call(partial, call, candidate)
 
     def _open_call(self, call: ToolCall, candidate: _CandidateReader) -> PartialCall:
+        """Emit the start of `call`, after the end of the open part or call."""
         self._end_open_call(candidate)
         candidate.close()
         candidate.key, candidate.part_weight = self.new_key(), candidate.part_weight + 2
@@ -361,6 +363,7 @@ class Decoder(WireDecoder):
     def _close_call(
         self, partial: PartialCall, call: ToolCall, candidate: _CandidateReader, *, whole: bool = True
     ) -> None:
+        """Emit the end of `call`, unless the judge holds it back."""
         judged = self.judge.close(partial, call, whole=whole)
         candidate.has_calls |= judged is None or judged.complete
         if judged is not None:
