@@ -26,8 +26,8 @@ from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpelling
-from toolwire.wire.arguments import argument_text, format_arguments, half_text
-from toolwire.wire.names import made_id, was_made
+from toolwire.wire.arguments import argument_text, cut_off_text, format_arguments
+from toolwire.wire.names import generate_call_id, is_generated_id
 
 # Gemini's compatible API sends "" (recorded), Mistral "null" (https://github.com/zed-industries/zed/pull/53605).
 NO_IDS = frozenset({"", "null"})
@@ -70,7 +70,7 @@ def decode_call(entry: Any, place: int = 0, index: int = 0) -> Part:
         has_no_type=not has_type,
         has_no_arguments=not has_arguments,
     )
-    call_id, opaque = made_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
+    call_id, opaque = generate_call_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
     return ToolCall(call_id, name, arguments, index, True, raw, error, is_custom, opaque=opaque)
 
 
@@ -102,7 +102,7 @@ def decode_legacy_call(unparsed: dict[str, Any], place: int) -> ToolCall | None:
         return None
     del unparsed["function_call"]
     opaque = WIRE.mark(inner, ChatCallSpelling(is_deprecated_function=True))
-    return ToolCall.parse(made_id(place, 0), name, raw, opaque=opaque)
+    return ToolCall.parse(generate_call_id(place, 0), name, raw, opaque=opaque)
 
 
 def encode_call(call: ToolCall, body: dict[str, Any], ledger: Ledger) -> None:
@@ -148,10 +148,10 @@ def _encode_entry(call: ToolCall, spelling: ChatCallSpelling, ledger: Ledger) ->
     else:
         inner["arguments"] = _argument_text(call, ledger)
         if not call.complete and not is_own and ledger.of == "response":
-            inner["arguments"] = half_text(inner["arguments"], marked=True)
+            inner["arguments"] = cut_off_text(inner["arguments"], marked=True)
     entry: dict[str, Any] = {}
-    call_id = ledger.ids.call(call.id, own=is_native)
-    if not (spelling.has_no_id and was_made(call.id)):
+    call_id = ledger.ids.call(call.id, is_native=is_native)
+    if not (spelling.has_no_id and is_generated_id(call.id)):
         entry["id"] = call_id
     if not spelling.has_no_type:
         entry["type"] = key
@@ -238,7 +238,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
         return
     spelling = spelling_of(message.opaque, ChatResultSpelling)
     body: dict[str, Any] = {"role": "function" if spelling.is_deprecated_function else "tool"}
-    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and not spelling.is_escaped)
+    call_id = ledger.ids.result(part.tool_call_id, is_native=ledger.own and not spelling.is_escaped)
     if call_id is not None and not spelling.is_deprecated_function:
         body["tool_call_id"] = call_id
     unparsed = message.opaque.value if ledger.own and message.opaque else {}

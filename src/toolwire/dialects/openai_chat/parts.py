@@ -21,12 +21,12 @@ from toolwire.encoding.traits import WireTraits
 from toolwire.streams.merging import add_texts, join_texts
 from toolwire.types import Audio, Citation, Document, Image, Opaque, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.openai_chat import ChatMediumSpelling, ChatRefusalSpelling, ChatThinkingSpelling
-from toolwire.wire.names import WORDS, Grammar
+from toolwire.wire.names import WORD_CHARS, Grammar
 
 DIALECT = "openai-chat"
 WIRE = Wire(
     DIALECT,
-    names=Grammar(WORDS, 64),
+    names=Grammar(WORD_CHARS, 64),
     ids=Grammar("!-~", 40),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),

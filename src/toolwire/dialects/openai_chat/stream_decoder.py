@@ -61,7 +61,7 @@ from toolwire.types.spelling.openai_chat import (
     ChatResponseSpelling,
     ChatThinkingSpelling,
 )
-from toolwire.wire.arguments import kind_of
+from toolwire.wire.arguments import type_name
 from toolwire.wire.names import number_of
 
 CHUNK = "chat.completion.chunk"
@@ -344,7 +344,7 @@ class Decoder(WireDecoder):
             named = {} if name is None and not call.name else {"name": call.name}
             call.merge({**entry, key: {**inner, **named}})
         if value and type(value) is not dict:
-            call.problem = call.problem or f"an object was expected, not {kind_of(value)}"
+            call.problem = call.problem or f"an object was expected, not {type_name(value)}"
             self._keep_odd({"delta": {"tool_calls": [{key: value}]}}, answer.choice)
         if self.damaged:
             call.problem = Reason.NOT_UTF8

@@ -56,12 +56,12 @@ from toolwire.types import (
     ThinkingDelta,
 )
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatThinkingSpelling
-from toolwire.wire.arguments import BROKEN, argument_text, begins_whole
+from toolwire.wire.arguments import CUT_OFF_SUFFIX, argument_text, may_be_complete
 from toolwire.wire.framing import write_event
-from toolwire.wire.names import WORDS, Grammar, shorten
+from toolwire.wire.names import WORD_CHARS, Grammar, shorten
 
 CHUNK = "chat.completion.chunk"
-_IDS = Grammar(WORDS, 40)
+_IDS = Grammar(WORD_CHARS, 40)
 _END = b"]}\n\n"
 _OF_CALLS = frozenset({CallStart, CallDelta, CallEnd})
 
@@ -254,7 +254,7 @@ class Encoder(StreamEncoder):
         is_native = is_own and not spelling.is_escaped
         name = event.name if is_native else ledger.names.write(event.name)
         key = "custom" if event.custom else "function_call" if spelling.is_deprecated_function else "function"
-        if begins_whole(self._unmarked.get(event.choice, BROKEN)):
+        if may_be_complete(self._unmarked.get(event.choice, CUT_OFF_SUFFIX)):
             return self.give_up(CUT_FREE_TEXT)
         before = self._break_all(event.choice)
         if key == "function_call" and event.choice in self._called:
@@ -284,7 +284,7 @@ class Encoder(StreamEncoder):
         """Give a call its id; readers take a second call of one id from elsewhere for more of the first one."""
         again = 0 if is_native or event.id is None else self._ids[event.id]
         self._ids[event.id] += 1
-        written = self.ledger.ids.call(event.id, own=is_native)
+        written = self.ledger.ids.call(event.id, is_native=is_native)
         return shorten(written, _IDS, again) if again else written
 
     def write_call_delta(self, event: CallDelta) -> bytes:
@@ -393,8 +393,8 @@ class Encoder(StreamEncoder):
             last = ended and self._last[choice] == call.place
             text = "".join(call.pieces)
             if call.key != "custom" and reads_as_whole(text, reason, last=last):
-                call.pieces.append(BROKEN)
-                data.append(self._write_text(call, BROKEN, None))
+                call.pieces.append(CUT_OFF_SUFFIX)
+                data.append(self._write_text(call, CUT_OFF_SUFFIX, None))
         return b"".join(data)
 
     def _counts(self) -> bytes:

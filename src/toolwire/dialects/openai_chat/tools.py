@@ -163,7 +163,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
         return ABSENT
 
     def entry(key: str, name: str) -> Any:
-        return {"type": key, key: {"name": ledger.names.choose(name, own=is_native)}}
+        return {"type": key, key: {"name": ledger.names.choose(name, is_native=is_native)}}
 
     return write_choice(request, ledger, entry, lambda **allowed: {"allowed_tools": allowed})
 
@@ -189,6 +189,6 @@ def encode_legacy_choice(request: Request, ledger: Ledger) -> Any:
     if choice.names is None and choice.mode != "required":
         return choice.mode
     if choice.names is not None and len(choice.names) == 1 and choice.mode == "required":
-        return {"name": ledger.names.choose(choice.names[0], own=True)}
+        return {"name": ledger.names.choose(choice.names[0], is_native=True)}
     ledger.lose("tool_choice", "tool_choice", "the deprecated `function_call` cannot say it")
     return ABSENT

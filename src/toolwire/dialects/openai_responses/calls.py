@@ -54,7 +54,7 @@ from toolwire.types.spelling.openai_responses import (
     ToolPlace,
 )
 from toolwire.wire.arguments import argument_text, format_arguments, parse_arguments
-from toolwire.wire.names import fingerprint, made_id, was_made
+from toolwire.wire.names import fingerprint, generate_call_id, is_generated_id
 
 OWN_CALLS = {f"{name}_call": name for name in BUILTIN_CLIENT_TOOLS}
 OWN_RESULTS = {own.output: name for name, own in BUILTIN_CLIENT_TOOLS.items()}
@@ -96,7 +96,7 @@ def decode_call(item: dict[str, Any], place: int, index: int, reasoning: str | N
         has_no_arguments=not has_arguments,
         qualified_name=qualified_name,
     )
-    call_id, opaque = made_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
+    call_id, opaque = generate_call_id(place, index) if call_id is None else call_id, WIRE.mark(unparsed, spelling)
     call = ToolCall(call_id, name, arguments, index, True, raw, error, custom, opaque=opaque)
     return call if is_complete else cut_off(call)
 
@@ -136,7 +136,7 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     spelling = ResponsesCallSpelling(
         constants=constants, builtin=kind, reasoning_id=reasoning, is_escaped=is_escaped, has_no_id=call_id is None
     )
-    call_id = made_id(place, index) if call_id is None else call_id
+    call_id = generate_call_id(place, index) if call_id is None else call_id
     if unparsed.get("status") == "incomplete":  # the arguments stay among the unparsed keys
         return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.mark(unparsed, spelling)), None)
     arguments, raw, error = _take_held(unparsed, held)
@@ -156,8 +156,8 @@ def _encode_own_call(call: ToolCall, kind: str, items: "Items") -> dict[str, Any
     body: dict[str, Any] = {"type": f"{kind}_call", **({own.held: call.plain_arguments} if call.complete else {})}
     if is_own and call.complete and own.held == "arguments" and call.raw is not None:
         body[own.held] = argument_text(call)
-    call_id = ledger.ids.call(call.id, own=is_own and not spelling.is_escaped)
-    if not (spelling.has_no_id and was_made(call.id)):
+    call_id = ledger.ids.call(call.id, is_native=is_own and not spelling.is_escaped)
+    if not (spelling.has_no_id and is_generated_id(call.id)):
         body["call_id"] = call_id
     if call.name != kind:
         ledger.lose("name", "own_tool", f"{DIALECT} knows it as {kind}")
@@ -235,7 +235,7 @@ def _encode_own_result(part: ToolResult, kind: str, items: "Items") -> dict[str,
     ledger, spelling = items.ledger, spelling_of(part.opaque, ResponsesResultSpelling)
     is_own = made_by(part.opaque, DIALECT)
     body: dict[str, Any] = {"type": BUILTIN_CLIENT_TOOLS[kind].output}
-    call_id = ledger.ids.result(part.tool_call_id, own=is_own and not spelling.is_escaped)
+    call_id = ledger.ids.result(part.tool_call_id, is_native=is_own and not spelling.is_escaped)
     if call_id is not None:
         body["id" if kind == "local_shell" and not is_own else spelling.id_key] = call_id
     text = part.content if type(part.content) is str else _words_of(part, ledger)
@@ -439,7 +439,7 @@ def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
         return _encode_own_call(call, spelling.builtin, items)
     call = _as_taken(call, items) if call.custom else call
     is_own = made_by(call.opaque, DIALECT)
-    call_id = ledger.ids.call(call.id, own=is_own and not spelling.is_escaped)
+    call_id = ledger.ids.call(call.id, is_native=is_own and not spelling.is_escaped)
     body: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
     if is_own or spelling.qualified_name is not None:
         _write_name(call.name, spelling, body, ledger)
@@ -451,7 +451,7 @@ def _encode_call(call: ToolCall, items: Items) -> dict[str, Any]:
         body["arguments"] = argument_text(call, DIALECT)
     elif call.plain_arguments or not spelling.has_no_arguments:
         body["arguments"] = call.plain_arguments
-    if not (spelling.has_no_id and was_made(call.id)):
+    if not (spelling.has_no_id and is_generated_id(call.id)):
         body["call_id"] = call_id
     if not call.complete:
         body["status"] = "incomplete"
@@ -493,7 +493,7 @@ def _encode_result(part: ToolResult, items: Items) -> dict[str, Any]:
         return _encode_own_result(part, builtin, items)
     is_custom = spelling.is_custom and ledger.quirks.custom_tools if is_own else answers == "custom"
     body: dict[str, Any] = {"type": "custom_tool_call_output" if is_custom else "function_call_output"}
-    call_id = ledger.ids.result(part.tool_call_id, own=is_own and not spelling.is_escaped)
+    call_id = ledger.ids.result(part.tool_call_id, is_native=is_own and not spelling.is_escaped)
     if call_id is not None:
         body["call_id"] = call_id
     if part.name is not None and spelling.has_name:

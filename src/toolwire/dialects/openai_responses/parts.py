@@ -26,13 +26,13 @@ from toolwire.encoding.parts import (
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, Refusal, Text
 from toolwire.types.spelling.openai_responses import ResponsesMediumSpelling, ResponsesOutputSpelling
-from toolwire.wire.names import WORDS, Grammar
+from toolwire.wire.names import WORD_CHARS, Grammar
 
 DIALECT = "openai-responses"
 # Names, marks: openai 3.52.0, FunctionToolParam and ResponseInputTextParam (2026-11-20). Ids: server errors.
 WIRE = Wire(
     DIALECT,
-    names=Grammar(WORDS, 128),
+    names=Grammar(WORD_CHARS, 128),
     ids=Grammar("!-~", 64, distinct=True),
     cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),

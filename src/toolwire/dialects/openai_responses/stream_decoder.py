@@ -44,7 +44,7 @@ from toolwire.types import (
 )
 from toolwire.types.spelling.openai_responses import ResponsesChoiceSpelling, ResponsesDeltaSpelling
 from toolwire.wire.arguments import parse_arguments
-from toolwire.wire.names import made_id, number_of
+from toolwire.wire.names import generate_call_id, number_of
 
 WHERE = ("item_id", "output_index", "content_index", "summary_index")
 _USUAL = frozenset({*WHERE, "type", "sequence_number", "delta", "logprobs", "obfuscation"})
@@ -421,7 +421,7 @@ class Decoder(WireDecoder):
             self._tell(part)
             return
         self.judge.stray(so_far.text, own=self._items.is_placed(item))
-        call_id = made_id(number_of(self._response.get("id")), item.index)
+        call_id = generate_call_id(number_of(self._response.get("id")), item.index)
         error = str(Reason.STRAY_TEXT)
         stray = ToolCall(call_id, "", {}, item.index, raw=so_far.text, error=error, opaque=WIRE.plain)
         so_far.key = self.new_key()

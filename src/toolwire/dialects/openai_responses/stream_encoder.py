@@ -50,7 +50,7 @@ from toolwire.types.spelling.openai_responses import (
     ResponsesOutputSpelling,
     ResponsesThinkingSpelling,
 )
-from toolwire.wire.arguments import format_arguments, half_text
+from toolwire.wire.arguments import cut_off_text, format_arguments
 from toolwire.wire.framing import write_event
 from toolwire.wire.names import Ids
 
@@ -351,7 +351,7 @@ class Encoder(SequentialEncoder):
         body |= {key: begun[key] for key in ("call_id",) if key in body and key in begun}
         if grows is GROWS["function_call"] and type(body.get(grows.field)) is str:
             marked = not event.call.complete and not self.is_own(event.call)
-            body[grows.field] = half_text(body[grows.field], marked=marked)
+            body[grows.field] = cut_off_text(body[grows.field], marked=marked)
         value, told = body.get(grows.field, {} if event.call.runs else ""), "".join(self._words)
         text = value if type(value) is str else format_arguments(value or {})
         data = before + (self._say(text[len(told) :], {}) if text.startswith(told) else b"")
