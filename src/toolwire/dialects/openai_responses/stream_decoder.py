@@ -412,7 +412,7 @@ class Decoder(WireDecoder):
             self.events.append(PartEnd(item.parts[0].key, decode_other_item(body, item.kind, None)[0]))
 
     def _compare_call(self, item: Any, body: dict[str, Any]) -> None:
-        """Report a call that has ended and that the wire describes again in another way."""
+        """Report a call that has ended if `body` has another name or other arguments."""
         call, arguments = item.parts[0].call, body.get(TEXT_FIELDS[item.kind].field)
         if call is None:
             return
@@ -500,7 +500,10 @@ class Decoder(WireDecoder):
         return True
 
     def _read_response_done(self, body: dict[str, Any]) -> bool:
-        """Read `response.done`, with which some servers end a stream. It needs the output or a final status."""
+        """Read `response.done`. It ends the stream if its response has an output or a final status.
+
+        OpenAI's server of Codex ends some streams with it (https://github.com/decolua/9router/pull/2142).
+        """
         response = body.get("response")
         if type(response) is not dict:
             return False
