@@ -80,6 +80,7 @@ _INPUT_ROLES = ("user", "system", "developer")
 
 
 def _decode_input_message(body: dict[str, Any], role: Any) -> Message:
+    """Read a message of the user, the system or the developer."""
     unparsed = body.copy()
     del unparsed["role"]
     name, content = take(unparsed, "name", str), take(unparsed, "content", str)

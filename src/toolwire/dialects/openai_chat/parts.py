@@ -90,6 +90,7 @@ def simplify_content(blocks: list[Any], ledger: Ledger, separator: str = "\n") -
 
 
 def _encode_user_text(part: Text, ledger: Ledger) -> dict[str, Any]:
+    """Write a text that is not in an answer of the model, and so has no citations."""
     if part.citations:
         ledger.lose("citations", "citation", f"{DIALECT} has citations only in answers")
     return encode_text(part, ledger)
@@ -111,6 +112,7 @@ def encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any]:
 
 
 def _decode_image(unparsed: dict[str, Any]) -> Part | None:
+    """Read an image. Mistral also accepts the URL itself as `image_url` (recorded)."""
     source = unparsed.pop("image_url", None)
     is_flat = type(source) is str
     if is_flat:
@@ -142,6 +144,7 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _decode_audio(unparsed: dict[str, Any]) -> Part | None:
+    """Read audio of the user."""
     inner = unparsed.pop("input_audio", None)
     if type(inner) is not dict or type(inner.get("data")) is not str:
         return None
@@ -174,6 +177,7 @@ def _encode_audio(part: Audio, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _decode_file(unparsed: dict[str, Any]) -> Part | None:
+    """Read a file, which has data or an id."""
     inner = unparsed.pop("file", None)
     if type(inner) is not dict:
         return None

@@ -45,11 +45,11 @@ from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 
 PATH = "/v1/chat/completions"
 # openai 3.52.0, chat CompletionCreateParams.service_tier (2026-11-20).
-SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast")}
+SERVICE_TIERS = {name: name for name in ("auto", "default", "flex", "scale", "priority", "fast")}
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
-    """Read a request's body."""
+    """Read a request's body. `path` is the path of its URL. Raise `InvalidBody` if the body is no object."""
     unparsed = copy_body(body, "request")
     messages = take(unparsed, "messages", list)
     tools = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
@@ -78,7 +78,10 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and report what it cannot hold."""
+    """Write a request's body for a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings)
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
@@ -146,6 +149,7 @@ def _decode_stop(value: Any) -> Understood | None:
 
 
 def _encode_stop(request: Request, ledger: Ledger) -> Any:
+    """Write the stop sequences, unless the model accepts none."""
     if family_of(request.model).stop is False and not made_by(request.opaque, DIALECT):
         ledger.lose("stop", "stop", f"{request.model} accepts no stop sequences")
         return ABSENT
@@ -153,6 +157,7 @@ def _encode_stop(request: Request, ledger: Ledger) -> Any:
 
 
 def _decode_output(value: Any) -> Understood | None:
+    """Read `response_format`. Return None if it is not understood."""
     match value:
         case {"type": "text"} if len(value) == 1:
             return Understood({"output": Output("text")})
@@ -175,6 +180,7 @@ _SCHEMA_FIELDS = {"schema": dict, "description": str, "strict": bool}
 
 
 def _encode_output(request: Request, ledger: Ledger) -> Any:
+    """Write `response_format`. The schema of another wire is fitted to what OpenAI accepts."""
     output = request.output
     if output is None or output.kind != "schema":
         return {"type": "json_object" if output and output.kind == "json" else "text"}

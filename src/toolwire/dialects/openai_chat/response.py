@@ -32,7 +32,7 @@ FINISH_REASONS = {
     **COMMON_WORDS,
     "model_length": "context_window",
     "error": "error",
-    "abort": "error",  # vLLM, when it shuts down (vllm issue 57082)
+    "abort": "error",  # vLLM, when it shuts down (https://github.com/vllm-project/vllm/issues/57082)
     "insufficient_system_resource": "error",  # DeepSeek (api-docs.deepseek.com, create-chat-completion)
 }
 _REASON_OF_FINISH = {
@@ -49,11 +49,11 @@ _REASON_OF_FINISH = {
     "error": "stop",
     "unknown": "stop",
 }
-_EXACT = frozenset({"stop", "length", "tool_calls", "content_filter"})
+_EXACT_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 
 
 def decode_response(body: dict[str, Any]) -> Response:
-    """Read a response's body."""
+    """Read a response's body. Raise `InvalidBody` if it is no object."""
     unparsed = copy_body(body, "response")
     constants = take_constants(unparsed, {"object": "chat.completion"})
     entries = unparsed.get("choices")
@@ -82,10 +82,12 @@ def decode_shell(unparsed: dict[str, Any], choices: list[Choice], spelling: Chat
 
 
 def _is_choice(entry: Any) -> bool:
+    """Return True if `entry` has a message."""
     return type(entry) is dict and type(entry.get("message")) is dict
 
 
 def _decode_choice(entry: dict[str, Any], id_seed: int) -> Choice:
+    """Read one choice. If the answer was cut off, calls that may be incomplete are marked."""
     unparsed = entry.copy()
     body = unparsed.pop("message")
     message = decode_answer(body, id_seed)
@@ -117,7 +119,10 @@ def decode_finish_reason(raw: str | None, *, called: bool, refused: bool) -> Any
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and report what it cannot hold."""
+    """Write a response's body as a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings, "response")
     opaque = response.opaque
     is_native = made_by(opaque, DIALECT)
@@ -158,6 +163,7 @@ def with_visible_thinking(quirks: Quirks) -> Quirks:
 
 
 def _encode_choice(choice: Choice, index: int, ledger: Ledger) -> dict[str, Any]:
+    """Write one choice. One of another wire gets all keys that clients require."""
     choice = without_claim(choice, WIRE)
     opaque = choice.opaque
     is_native = made_by(opaque, DIALECT)
@@ -175,6 +181,7 @@ def _encode_choice(choice: Choice, index: int, ledger: Ledger) -> dict[str, Any]
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> None:
+    """Write the finish reason of a choice into its `body`, which already has the message."""
     called, refused = is_native and asks(choice.message.content), bool(body["message"].get("refusal"))
     raw_reason = encode_finish_reason(choice, ledger, is_native=is_native, called=called, refused=refused)
     if raw_reason is not None:
@@ -199,7 +206,7 @@ def encode_finish_reason(choice: Choice, ledger: Ledger, *, is_native: bool, cal
             return raw
         return _REASON_OF_FINISH[reason or "unknown"]
     is_unwritten_refusal = reason == "refusal" and not refused
-    if is_unwritten_refusal or (reason is not None and reason not in _EXACT and reason != "refusal"):
+    if is_unwritten_refusal or (reason is not None and reason not in _EXACT_REASONS and reason != "refusal"):
         lose_reason(reason, ledger)
     lose_stop_sequence(choice, ledger)
     return "content_filter" if is_unwritten_refusal else _REASON_OF_FINISH[reason or "unknown"]

@@ -349,6 +349,7 @@ class Decoder(WireDecoder):
             answer.add(part)
 
     def _read_calls(self, delta: dict[str, Any], answer: _ChoiceReader) -> None:
+        """Read the fragments of calls in a delta."""
         entries, deprecated_call = delta.get("tool_calls"), delta.get("function_call")
         for entry in entries if type(entries) is list else [entries] if entries else ():
             if type(entry) is dict:
@@ -538,8 +539,8 @@ class Decoder(WireDecoder):
             if answer.content == "" and answer.weight <= 1:
                 message = replace(message, content="", opaque=WIRE.mark(answer.unparsed_message))
             opaque = WIRE.mark(answer.unparsed, ChatChoiceSpelling(constants={"index": index}))
-            shell = Choice(message, finish, answer.raw_finish_reason, opaque=opaque)
-            self.events.append(ChoiceEnd(index, shell, opaque=answer.end_mark))
+            choice = Choice(message, finish, answer.raw_finish_reason, opaque=opaque)
+            self.events.append(ChoiceEnd(index, choice, opaque=answer.end_mark))
 
 
 def _is_response(choices: Any) -> bool:

@@ -135,10 +135,10 @@ class Encoder(StreamEncoder):
 
     def feed(self, event: Event) -> bytes:
         """Return the bytes that can be written now. A call of another wire waits until the call before it has ended."""
-        kind = type(event)
-        if kind in _CALL_EVENTS and not self._mine:
+        event_type = type(event)
+        if event_type in _CALL_EVENTS and not self._mine:
             return b"".join(map(super().feed, self._turns.take(event)))
-        if kind is MessageEnd or kind is ErrorEnd:
+        if event_type is MessageEnd or event_type is ErrorEnd:
             return b"".join(map(super().feed, [*self._turns.flush(), event]))
         return super().feed(event)
 
@@ -415,8 +415,10 @@ class Encoder(StreamEncoder):
         silent = [self._write_chunk(index, {}, None) for index in self._silent_choices if index not in self._end_chunks]
         ends = [data for index, data in self._end_chunks.items() if complete or index not in self._half]
         is_empty = complete and self._head and not (self._started_choices or self._usage)
-        shell = self._head + _CHUNK_END if is_empty else b""
-        return b"".join([*broken, *silent, *ends, shell, self._write_counts(), write_event(DONE) if complete else b""])
+        empty_chunk = self._head + _CHUNK_END if is_empty else b""
+        return b"".join(
+            [*broken, *silent, *ends, empty_chunk, self._write_counts(), write_event(DONE) if complete else b""]
+        )
 
     def _break_calls(self, choice: int, *, has_ended: bool = False, complete: bool = False) -> bytes:
         """Append an invalid text to each call that must not run, if a client could read its text as complete.
@@ -449,5 +451,8 @@ class Encoder(StreamEncoder):
 
 
 def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
-    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    """Return an encoder for one stream, which writes as a server with these `quirks`.
+
+    The tool names in `names` are written unchanged. `settings` replace single quirks.
+    """
     return Encoder.open(quirks, names, **settings)

@@ -79,6 +79,7 @@ class _Function(dict[str, Any]):
 
 
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Write one declaration. A custom tool is written as a function if the server has no custom tools."""
     spelling = spelling_of(tool.opaque, ChatToolSpelling)
     if spelling.is_deprecated_function:
         return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
@@ -104,13 +105,14 @@ def _encode_function(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     inner = begin_tool(tool, ledger)
     lose_format(tool, ledger)
     if tool.plain_parameters is not None:
-        inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit(tool, ledger)
+        inner["parameters"] = tool.plain_parameters if made_by(tool.opaque, DIALECT) else _fit_parameters(tool, ledger)
     if tool.strict is not None:
         inner["strict"] = tool.strict
     return inner
 
 
-def _fit(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+def _fit_parameters(tool: Tool, ledger: Ledger) -> dict[str, Any]:
+    """Return the parameters of a tool of another wire as OpenAI's server accepts them."""
     schema: Any = tool.plain_parameters
     return ledger.fit(schema, "openai-strict") if tool.strict else ledger.fit_root(schema, "openai")
 
@@ -152,6 +154,7 @@ def _named(names: list[Any], mode: Any = "required", *, keep: bool = False) -> U
 
 
 def _allowed_name(tool: Any) -> str | None:
+    """Return the name of a tool in `allowed_tools`, or None if it is no tool of the client."""
     match tool:
         case {"type": "function", "function": {"name": str(name)}} | {"type": "custom", "custom": {"name": str(name)}}:
             return name

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.openai_responses.parts import (
     DIALECT,
-    TYPE_AND_TEXT,
+    PLAIN_TEXT_KEY_COUNT,
     WIRE,
     decode_inputs,
     encode_input_part,
@@ -57,7 +57,7 @@ from toolwire.wire.arguments import argument_text, format_arguments, parse_argum
 from toolwire.wire.names import fingerprint, made_id, was_made
 
 BUILTIN_CALLS = {f"{name}_call": name for name in BUILTIN_CLIENT_TOOLS}
-BUILTIN_RESULTS = {own.result_type: name for name, own in BUILTIN_CLIENT_TOOLS.items()}
+BUILTIN_RESULTS = {tool.result_type: name for name, tool in BUILTIN_CLIENT_TOOLS.items()}
 CALL_TYPES = ("function_call", "custom_tool_call")
 # https://docs.x.ai/docs/guides/tools/overview (2026-11-20): the functions that xAI's `x_search` calls and runs itself.
 _XAI_SERVER_TOOLS = ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video")
@@ -413,7 +413,7 @@ def _read_texts(blocks: Any, block_type: str) -> list[str] | None:
     texts = []
     for block in blocks:
         text = block.get("text") if type(block) is dict and block.get("type") == block_type else None
-        if type(text) is not str or len(block) != TYPE_AND_TEXT:
+        if type(text) is not str or len(block) != PLAIN_TEXT_KEY_COUNT:
             return None
         texts.append(text)
     return texts

@@ -143,6 +143,7 @@ def _rename_calls(message: Message, renamed: Mapping[tuple[str, str], str]) -> M
 
 
 def _rename_call(part: Part, renamed: Mapping[tuple[str, str], str]) -> Part:
+    """Return a part of a message. A call gets the flat name of its tool."""
     if type(part) is not ToolCall:
         return part
     opaque, spelling = part.opaque, spelling_of(part.opaque, ResponsesCallSpelling)
@@ -162,6 +163,7 @@ def _decode_client_item(item: Any, item_type: Any) -> Message:
 
 
 def _decode_message(item: dict[str, Any], role: Any) -> Message:
+    """Read one message item as a message of its own."""
     unparsed = item.copy()
     del unparsed["role"]
     spelling = MessageSpelling(constants=take_message_constants(unparsed))
@@ -275,6 +277,7 @@ def _add_message_item(message: Message, content: Any, items: Items) -> None:
 
 
 def _encode_results(message: Message, items: Items) -> None:
+    """Append the results of a tool message."""
     ledger = items.ledger
     for index, part in enumerate(message.parts):
         ledger.part = index
@@ -384,6 +387,7 @@ def _write_new_message(part: Text | Refusal, items: Items) -> None:
 
 
 def _write_opaque(part: Opaque, items: Items) -> None:
+    """Append an item, or a block of an item, that was not understood. One of another wire is reported as a loss."""
     spelling = spelling_of(part, ResponsesOutputSpelling)
     if part.dialect != DIALECT:
         items.ledger.lose_part(part, ASSISTANT_MESSAGE)
@@ -400,12 +404,14 @@ def _write_opaque(part: Opaque, items: Items) -> None:
 
 
 def _write_server_item(part: ServerToolCall | ServerToolResult, items: Items) -> None:
+    """Append an item of a tool that OpenAI's server ran."""
     body = encode_server_item(part, items.ledger)
     if body is not None:
         items.add(body)
 
 
 def _write_result(part: ToolResult, items: Items) -> None:
+    """Append the item of a result. A response can have one only if this wire sent it."""
     if items.response is None or made_by(part.opaque, DIALECT):
         write_result(part, items)
     else:

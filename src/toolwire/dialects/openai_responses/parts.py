@@ -55,8 +55,8 @@ TRAITS = WireTraits(
     wraps_output=True,  # OpenAI, "Structured model outputs", supported schemas, 2026-11-23
     losses_after_history=frozenset({"opaque", "output_json"}),
 )
-_ITEM = "item."
-TYPE_AND_TEXT = 2
+_ITEM_PREFIX = "item."
+PLAIN_TEXT_KEY_COUNT = 2
 # openai 3.52.0, ResponseInputImageParam.detail (2026-11-20).
 _DETAILS = frozenset({"auto", "low", "high", "original"})
 PDF = "application/pdf"
@@ -78,6 +78,7 @@ def _encode_text(part: Text, ledger: Ledger) -> dict[str, Any]:
 
 
 def _decode_image(unparsed: dict[str, Any]) -> Part | None:
+    """Read an image, which has a URL or an id."""
     url, file_id = take(unparsed, "image_url", str), take(unparsed, "file_id", str)
     detail = take(unparsed, "detail", str)
     if url is None and file_id is None:
@@ -91,6 +92,7 @@ def _decode_image(unparsed: dict[str, Any]) -> Part | None:
 
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
+    """Write an image. Return None and report a loss if it has no source that OpenAI can read."""
     body: dict[str, Any] = {"type": "input_image"}
     part = at_hand(part, ledger)
     data = data_of(part, WIRE, spelling_of(part.opaque, ResponsesMediumSpelling).data)
@@ -117,6 +119,7 @@ def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
 
 
 def _decode_file(unparsed: dict[str, Any]) -> Part | None:
+    """Read a file, which has data, a URL or an id."""
     file_data, file_url = take(unparsed, "file_data", str), take(unparsed, "file_url", str)
     file_id, name = take(unparsed, "file_id", str), take(unparsed, "filename", str)
     if file_data is None and file_url is None and file_id is None:
@@ -161,6 +164,7 @@ def _lose_media_type(part: Image | Document, data: str | None, ledger: Ledger) -
 
 
 def _decode_output_text(unparsed: dict[str, Any]) -> Part | None:
+    """Read a text of the model."""
     text = None if item_keys_of(unparsed) else take(unparsed, "text", str)
     if text is None:
         return None
@@ -211,13 +215,14 @@ def encode_input_part(part: Part, blocks: list[Any], ledger: Ledger, container: 
 
 
 def _append_written(block: dict[str, Any] | None, blocks: list[Any]) -> None:
+    """Append a block, unless its part was lost."""
     if block is not None:
         blocks.append(block)
 
 
 def is_plain_text(block: Any) -> bool:
     """Return True if `block` is a text of the input without any other key."""
-    return type(block) is dict and len(block) == TYPE_AND_TEXT and block.get("type") == "input_text"
+    return type(block) is dict and len(block) == PLAIN_TEXT_KEY_COUNT and block.get("type") == "input_text"
 
 
 def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
@@ -225,19 +230,19 @@ def finish_output(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, 
     lose_cache(part, ledger)
     if part.opaque is not None:
         ledger.replay(body, part.opaque)
-        for key in [key for key in body if key.startswith(_ITEM)]:
+        for key in [key for key in body if key.startswith(_ITEM_PREFIX)]:
             del body[key]
     return body
 
 
 def _to_item_keys(unparsed: dict[str, Any]) -> dict[str, Any]:
     """Return the unparsed keys of a message item with a prefix, to be stored among those of its first part."""
-    return {_ITEM + key: unparsed[key] for key in unparsed}
+    return {_ITEM_PREFIX + key: unparsed[key] for key in unparsed}
 
 
 def item_keys_of(unparsed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the unparsed keys of a message item, which are stored among the `unparsed` keys of its first part."""
-    return {key[len(_ITEM) :]: unparsed[key] for key in unparsed if key.startswith(_ITEM)}
+    return {key[len(_ITEM_PREFIX) :]: unparsed[key] for key in unparsed if key.startswith(_ITEM_PREFIX)}
 
 
 def lose_cache(part: Any, ledger: Ledger) -> None:
@@ -247,6 +252,7 @@ def lose_cache(part: Any, ledger: Ledger) -> None:
 
 
 def _take_citations(unparsed: dict[str, Any]) -> list[Citation] | None:
+    """Take the annotations of a text out of `unparsed`, if all of them are objects with a type."""
     annotations = unparsed.get("annotations")
     if (
         type(annotations) is not list

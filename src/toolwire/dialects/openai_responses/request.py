@@ -67,7 +67,7 @@ _ENCRYPTED = "reasoning.encrypted_content"
 _EFFORTS = frozenset(EFFORTS)
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _VERBOSITIES = frozenset({"low", "medium", "high"})
-SERVICE_TIERS = {word: word for word in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
+SERVICE_TIERS = {name: name for name in ("auto", "default", "flex", "scale", "priority", "fast", "ultrafast")}
 # openai 3.52.0, ResponseCreateParams.max_output_tokens (2026-11-20).
 _MIN_OUTPUT_TOKENS = 16
 # The error `array_above_max_length` of OpenAI's server (seen 2026-03-26).
@@ -75,7 +75,7 @@ _TOOL_LIMIT = 128
 
 
 def decode_request(body: dict[str, Any], path: str = "") -> Request:
-    """Read a request's body."""
+    """Read a request's body. `path` is the path of its URL. Raise `InvalidBody` if the body is no object."""
     unparsed = copy_body(body, "request")
     tool_reader = ToolLayoutReader(take_entries(unparsed, "tools"))
     items, text = take(unparsed, "input", list), take(unparsed, "input", str)
@@ -99,17 +99,20 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
 
 
 def _take_state(unparsed: dict[str, Any]) -> dict[str, Any] | None:
-    """Take the keys of the server's state out of the unparsed keys; None if there are none."""
-    values = {key: unparsed.get(key) for key in _STATE}
-    state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE[key]}
+    """Take the keys of the server's state out of `unparsed`. Return None if there are none."""
+    values = {key: unparsed.get(key) for key in _STATE_TYPES}
+    state = {key: unparsed.pop(key) for key, value in values.items() if value and type(value) in _STATE_TYPES[key]}
     return state or None
 
 
-_STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
+_STATE_TYPES: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversation": (str, dict)}
 
 
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a request's body, and report what it cannot hold."""
+    """Write a request's body for a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings)
     request = limited(request, ledger, _TOOL_LIMIT)
     context = request.context
@@ -159,7 +162,7 @@ def _encode_tools(
     items.tool_writer = writer = ToolLayoutWriter(context.tools, ledger)
     tools = writer.write(spelling.tools)
     tool_items = [
-        (one.before_message, {**one.unparsed, "tools": writer.write(one.tools)}) for one in spelling.tool_items
+        (item.before_message, {**item.unparsed, "tools": writer.write(item.tools)}) for item in spelling.tool_items
     ]
     for message in context.messages:
         for part in message.parts if message.role == "tool" else ():
@@ -178,7 +181,7 @@ def _text_input(messages: Sequence[Message]) -> str | None:
 def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -> None:
     """Write the state of the server that the request continues, and report any other state as a loss."""
     for key, value in state.items():
-        if type(value) in _STATE.get(key, ()):
+        if type(value) in _STATE_TYPES.get(key, ()):
             body[key] = value
         else:
             ledger.lose(f"provider_state.{key}", "provider_state", f"{DIALECT} has no such state")
@@ -186,7 +189,7 @@ def _encode_state(state: dict[str, Any], body: dict[str, Any], ledger: Ledger) -
 
 def _continues_stored(context: Context) -> bool:
     """Return True if the server has stored the calls whose results the messages have."""
-    stored = not _STATE.keys().isdisjoint(context.provider_state or ())
+    stored = not _STATE_TYPES.keys().isdisjoint(context.provider_state or ())
     return stored and all(message.role != "assistant" for message in context.messages)
 
 
@@ -271,6 +274,7 @@ def _join(parts: Any, ledger: Ledger) -> str:
 
 
 def _decode_format(value: Any) -> Understood | None:
+    """Read the format of the output. Return None if it is not understood."""
     match value:
         case {"type": "text"} if len(value) == 1:
             return Understood({"output": Output("text")})
@@ -292,6 +296,7 @@ _FORMAT_FIELDS = {"name": str, "schema": dict, "description": str, "strict": boo
 
 
 def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Write the format of the output. The schema of another wire is fitted to what OpenAI accepts."""
     output = request.output
     if output is None or output.kind != "schema":
         return {"type": "json_object" if output and output.kind == "json" else "text"}
@@ -308,6 +313,7 @@ def _encode_format(request: Request, ledger: Ledger) -> dict[str, Any]:
 
 
 def _decode_include(value: Any) -> Understood | None:
+    """Read `include`, of which only the request for log probabilities is understood."""
     if type(value) is not list or _LOGPROBS not in value:
         return None
     unparsed = [entry for entry in value if entry != _LOGPROBS]
@@ -315,6 +321,7 @@ def _decode_include(value: Any) -> Understood | None:
 
 
 def _encode_include(request: Request, _ledger: Ledger) -> Any:
+    """Write `include`, if log probabilities are requested."""
     if not request.logprobs:
         return ABSENT
     unparsed = _unparsed_of(request, "include")

@@ -81,11 +81,11 @@ _REASON_OF_FINISH = {
     "pause": "steered",
 }
 _STATUS_OF_FINISH = {"error": "failed", "incomplete": "incomplete"}
-_EXACT = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
+_EXACT_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter", "pause", "error", "incomplete"})
 
 
 def decode_response(body: dict[str, Any]) -> Response:
-    """Read a response's body."""
+    """Read a response's body. Raise `InvalidBody` if it is no object."""
     unparsed = copy_body(body, "response")
     spelling = ResponsesResponseSpelling(constants=take_constants(unparsed, {"object": "response"}))
     choices: list[Choice] = []
@@ -127,6 +127,7 @@ def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
 
 
 def _finish_reason_of(raw: str | None, message: Message, *, incomplete: bool) -> Any:
+    """Return the canonical finish reason of an answer with this message."""
     refused = any(type(part) is Refusal for part in message.parts)
     return decode_finish_reason(raw, incomplete, called=asks(message.content), refused=refused)
 
@@ -145,12 +146,15 @@ def decode_finish_reason(raw: str | None, incomplete: bool, *, called: bool, ref
 
 
 def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
-    """Write a response's body, and report what it cannot hold."""
+    """Write a response's body as a server with these `quirks`, and report what the wire cannot express as losses.
+
+    `settings` replace single quirks. Their `names` are tool names that are written unchanged.
+    """
     ledger = Ledger(WIRE, quirks, settings, "response")
     is_native = made_by(response.opaque, DIALECT)
     body: dict[str, Any] = {} if is_native else _required_keys(response)
-    known = {"id": response.id, "created_at": response.created, "model": response.model}
-    body |= {key: value for key, value in known.items() if value is not None}
+    fields = {"id": response.id, "created_at": response.created, "model": response.model}
+    body |= {key: value for key, value in fields.items() if value is not None}
     for choice in response.choices[:1]:
         _encode_choice(choice, body, Items(ledger, response))
     lose_other_choices(response, ledger)
@@ -233,7 +237,7 @@ def _encode_status(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None
     if reason == "error":
         body.setdefault("error", None)
         body["error"] = body["error"] or {"code": "server_error", "message": raw or "the answer failed"}
-    if reason is not None and reason not in _EXACT and not refused:
+    if reason is not None and reason not in _EXACT_REASONS and not refused:
         lose_reason(reason, ledger)
 
 

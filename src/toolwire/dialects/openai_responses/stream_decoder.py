@@ -388,10 +388,10 @@ class Decoder(WireDecoder):
         if item is None and self._items.knows(item_id, item_type) and item_type in CALL_TYPES:
             self._compare_call(self._items.named(item_id), item_body)
         elif item is None and not self._items.knows(item_id, item_type):
-            item_there = self._items.named(None, output_index)
+            earlier_item = self._items.named(None, output_index)
             item = self._start_item(item_body, output_index)
             if item_type in CALL_TYPES and item.parts[0].call is not None:
-                item.parts[0].call.repeated |= _may_repeat_call(item_there, item_body, output_index)
+                item.parts[0].call.repeated |= _may_repeat_call(earlier_item, item_body, output_index)
         if item is not None:
             self._end_item(item, item_body)
         return item is not None
@@ -577,13 +577,13 @@ class Decoder(WireDecoder):
     del _name, _growing
 
 
-def _may_repeat_call(item_there: ItemSoFar | None, body: dict[str, Any], output_index: int | None) -> bool:
+def _may_repeat_call(earlier_item: ItemSoFar | None, body: dict[str, Any], output_index: int | None) -> bool:
     """Return True if a call of which only the end arrived may repeat another call.
 
     That is a call of the same name that has ended at its index, or any call if the end has no index and no id.
     """
-    if item_there is not None and item_there.ended:
-        return bool(item_there.body.get("name") == body.get("name"))
+    if earlier_item is not None and earlier_item.ended:
+        return bool(earlier_item.body.get("name") == body.get("name"))
     return output_index is None and not is_text(body.get("id")) and not is_text(body.get("call_id"))
 
 

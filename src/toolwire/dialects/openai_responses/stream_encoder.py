@@ -60,8 +60,8 @@ _NO_RESPONSE = Response()
 _ITEM_EVENTS = frozenset(
     {"response.output_item.added", "response.output_item.done"}
     | {
-        f"response.{words}.{step}"
-        for words in ("function_call_arguments", "custom_tool_call_input")
+        f"response.{text_event}.{step}"
+        for text_event in ("function_call_arguments", "custom_tool_call_input")
         for step in _TEXT_STEPS
     }
 )
@@ -446,7 +446,7 @@ _INITIAL_FIELDS: dict[str, dict[str, Any]] = {
     "reasoning": {"summary": [], "content": []},
     "function_call": {"arguments": ""},
     "custom_tool_call": {"input": ""},
-    **{kind: {} for kind in BUILTIN_CALLS},
+    **{item_type: {} for item_type in BUILTIN_CALLS},
 }
 
 
@@ -456,5 +456,8 @@ def _logprobs_of(text_field: TextField, logprobs: Any) -> dict[str, Any]:
 
 
 def encode_stream(quirks: Quirks = PLAIN, names: Iterable[str] = (), **settings: Any) -> StreamEncoder:
-    """Return an encoder for a server with these quirks; tools that are called `names` keep their names."""
+    """Return an encoder for one stream, which writes as a server with these `quirks`.
+
+    The tool names in `names` are written unchanged. `settings` replace single quirks.
+    """
     return Encoder.open(quirks, names, **settings)

@@ -160,7 +160,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
 
 def _decode_builtin_tool(body: dict[str, Any], builtin: str) -> Tool:
     """Read a tool of OpenAI. The table has the description and the parameters that it does not declare."""
-    known, unparsed = BUILTIN_CLIENT_TOOLS[builtin], body.copy()
+    builtin_tool, unparsed = BUILTIN_CLIENT_TOOLS[builtin], body.copy()
     del unparsed["type"]
     constants = take_client_keys(unparsed)
     description, parameters = take(unparsed, "description", str), take(unparsed, "parameters", dict)
@@ -170,8 +170,8 @@ def _decode_builtin_tool(body: dict[str, Any], builtin: str) -> Tool:
         has_no_description=description is None,
         has_no_parameters=parameters is None,
     )
-    description = known.description if description is None else description
-    parameters = known.parameters if parameters is None else parameters
+    description = builtin_tool.description if description is None else description
+    parameters = builtin_tool.parameters if parameters is None else parameters
     return Tool(builtin, description, parameters, opaque=WIRE.mark(unparsed, spelling))
 
 
@@ -185,13 +185,13 @@ def take_client_keys(unparsed: dict[str, Any]) -> dict[str, Any]:
 
 def _encode_builtin_tool(tool: Tool, builtin: str, spelling: ResponsesToolSpelling, ledger: Ledger) -> dict[str, Any]:
     """Write a tool of OpenAI as it was declared. Report a changed description or schema as a loss."""
-    known, body = BUILTIN_CLIENT_TOOLS[builtin], {"type": builtin}
+    builtin_tool, body = BUILTIN_CLIENT_TOOLS[builtin], {"type": builtin}
     for field, is_absent in (
         ("description", spelling.has_no_description),
         ("parameters", spelling.has_no_parameters),
     ):
         value = getattr(tool, field)
-        if is_absent and value == getattr(known, field):
+        if is_absent and value == getattr(builtin_tool, field):
             continue
         if builtin == "tool_search" and value is not None:
             body[field] = value
@@ -262,10 +262,11 @@ class ToolLayoutReader(Struct, eq=False):
         return [self._read(body, None) for body in bodies]
 
     def _read(self, body: Any, namespace: str | None) -> ToolPlace:
+        """Read one declaration, or a namespace of several."""
         if namespace is None and _is_namespace(body) and (inner := body["tools"]):
             unparsed = {key: value for key, value in body.items() if key not in ("type", "name", "tools")}
             self._namespace_keys = unparsed
-            return NamespaceLayout(body["name"], unparsed, [self._read(one, body["name"]) for one in inner])
+            return NamespaceLayout(body["name"], unparsed, [self._read(entry, body["name"]) for entry in inner])
         tool = decode_tool(body)
         if type(tool) is Tool:
             return self._add(tool, namespace, body)
@@ -307,6 +308,7 @@ class ToolLayoutWriter:
         encode_tools(tools, ledger, self._encode)
 
     def _encode(self, tool: Tool, ledger: Ledger) -> None:
+        """Encode one tool, and store its declaration by the flat name."""
         body, name = encode_tool(tool, ledger), spelling_of(tool.opaque, ResponsesToolSpelling).qualified_name
         namespace = None if name is None else name.namespace
         if tool.name in self._named:
@@ -337,8 +339,10 @@ class ToolLayoutWriter:
 
     def write_rest(self) -> list[Any]:
         """Write the declarations that no layout has."""
-        named = [_put_in_namespace(*self._named[name]) for name in self._named if name not in self._used]
-        return named + self._repeated + [body for key, body in self._server_tools.items() if key not in self._used]
+        client_tools = [_put_in_namespace(*self._named[name]) for name in self._named if name not in self._used]
+        return (
+            client_tools + self._repeated + [body for key, body in self._server_tools.items() if key not in self._used]
+        )
 
 
 def flat_names(layout: list[ToolPlace]) -> Iterator[str]:
