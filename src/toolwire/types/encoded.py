@@ -62,7 +62,7 @@ class _Bytes:
         self.body: dict[str, Any] | None = None
 
 
-class Written(Encoded, frozen=True):
+class EncodedBytes(Encoded, frozen=True):
     """A body that was written before it was asked for as a value: the bytes are there, the value is made of them."""
 
     @classmethod

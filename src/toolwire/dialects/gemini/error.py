@@ -5,17 +5,17 @@ from typing import Any
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
-    keep_error,
-    kept_error,
+    unparsed_error,
+    unparsed_reply,
     kind_of_status,
-    open_error,
+    split_error,
     reply_of,
     status_of,
-    tell_length,
-    tell_wait,
-    timed,
+    recognizable_message,
+    with_retry_info,
+    with_retry_after,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.types.spelling.gemini import GeminiErrorSpelling
 
@@ -62,12 +62,12 @@ _TOO_LONG_MESSAGES = (
 )
 
 
-@timed
+@with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
     """Decode the body of an error. Any body is accepted."""
     error_body = body[0] if type(body) is list and len(body) == 1 else body
-    if (parsed := open_error(error_body)) is None:
-        return keep_error(body, status, WIRE.mark({}, GeminiErrorSpelling(body=body)))
+    if (parsed := split_error(error_body)) is None:
+        return unparsed_error(body, status, WIRE.mark({}, GeminiErrorSpelling(body=body)))
     unparsed, inner, message = parsed
     status_name, code = take(inner, "status", str), take(inner, "code", int)
     kind = _find_kind(message, status_name, inner.get("details")) or kind_of_status(
@@ -93,22 +93,22 @@ def _find_kind(message: str, status_name: str | None, details: Any) -> ErrorKind
 def encode_error(error: Error) -> ErrorReply:
     """Encode `error` as this API sends it."""
     spelling = spelling_of(error.opaque, GeminiErrorSpelling)
-    if (unparsed_reply := kept_error(error, spelling.body)) is not None:
+    if (unparsed_reply := unparsed_reply(error, spelling.body)) is not None:
         return unparsed_reply
     ledger = Ledger(WIRE, of="error")
     if is_native := made_by(error.opaque, DIALECT):
         fields = {"code": error.code, "message": error.message, "status": error.type}
         inner = {key: value for key, value in fields.items() if value is not None}
-        inner = left_of(error.opaque, DIALECT, "error") | inner
+        inner = unparsed_of(error.opaque, DIALECT, "error") | inner
     else:
         status_name = _STATUS_NAME_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
         inner = {
             "code": status_of(error),
-            "message": tell_length(error, _TOO_LONG_MESSAGES, ledger),
+            "message": recognizable_message(error, _TOO_LONG_MESSAGES, ledger),
             "status": status_name,
         }
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")
-    inner = tell_wait(inner, error.retry_after, add=not is_native)
+    inner = with_retry_info(inner, error.retry_after, add=not is_native)
     body = ledger.replay({"error": inner}, error.opaque)
     return reply_of(error, [body] if spelling.is_list else body, ledger)

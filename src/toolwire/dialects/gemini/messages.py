@@ -37,7 +37,7 @@ from toolwire.dialects.gemini.parts import (
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of
 from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
-from toolwire.encoding.repair import remind
+from toolwire.encoding.repair import wrap_reminder
 from toolwire.types import (
     Audio,
     Document,
@@ -238,8 +238,8 @@ def encode_messages(messages: Any, ledger: Conversation, start: int = 0) -> list
     for index in range(start, len(messages)):
         message = messages[index]
         opaque = message.opaque
-        ledger.at = ("messages", index)
-        ledger.own = is_native = opaque is not None and opaque.dialect == DIALECT
+        ledger.path = ("messages", index)
+        ledger.is_native = is_native = opaque is not None and opaque.dialect == DIALECT
         if is_native:
             body = _encode_native(message, ledger)
             if ledger.media_after_results:
@@ -306,7 +306,7 @@ def _encode_user(parts: list[Any], ledger: Conversation, builder: _ContentsBuild
 def _encode_late_system(message: Message, ledger: Conversation, builder: _ContentsBuilder) -> None:
     """Encode a system or developer message after the start of the conversation, as marked text of the user."""
     parts = encode_content(message, ledger, "system")
-    parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
+    parts = [{**part, "text": wrap_reminder(part["text"])} if "text" in part else part for part in parts]
     ledger.lose("role", f"{message.role}_late", "sent as a message of the user at the same position", "approximated")
     if parts:
         builder.add_deferred_media()
@@ -328,9 +328,9 @@ def _lose_message_fields(message: Message, ledger: Conversation) -> None:
 def encode_parts(parts: Any, ledger: Conversation, role: str, start: int = 0) -> list[Any]:
     """Encode the parts of a content, without empty texts of other wires. `start` is the index of the first part."""
     bodies: list[Any] = []
-    is_native = ledger.own
+    is_native = ledger.is_native
     for index, part in enumerate(parts, start):
-        ledger.part = index
+        ledger.part_index = index
         part_type = type(part)
         if part_type is ToolCall and (is_native or role == "assistant"):
             if part.runs or (made_by(part.opaque, DIALECT) and can_replay_arguments(part)) or ledger.of != "response":
@@ -343,7 +343,7 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, start: int = 0) ->
             bodies.append(part.value)
         elif (body := _encode_part(part, ledger, role)) is not None and (is_native or body != _EMPTY_TEXT_PART):
             bodies.append(body)
-    ledger.part = None
+    ledger.part_index = None
     return bodies
 
 
@@ -352,7 +352,7 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
     match part:
         case Text():
             return encode_text(part, ledger)
-        case Thinking() if role == "assistant" or ledger.own:
+        case Thinking() if role == "assistant" or ledger.is_native:
             return encode_thinking(part, ledger)
         case Image() | Document() | Audio() if role not in ("system", "developer"):
             return encode_media(part, ledger)

@@ -17,14 +17,14 @@ from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKE_KEYS, WIRE, Conversation, read_keys, write_keys
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    asks,
+    has_complete_calls,
     count_in,
     lose_counts,
     lose_reason,
     lose_stop_sequence,
-    made_in_all,
-    wants_calls,
-    without_claim,
+    total_output,
+    infer_finish_reason,
+    without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -113,7 +113,7 @@ def decode_choice(entry: dict[str, Any], ids: IdGenerator) -> Choice:
     if is_number:
         raw = _REASON_NUMBERS[unparsed.pop("finishReason")]
     reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
-    reason = read_finish(reason, raw, has_calls=asks(message.content))
+    reason = read_finish(reason, raw, has_calls=has_complete_calls(message.content))
     spelling = GeminiChoiceSpelling(
         constants={} if index is None else {"index": index},
         snake_keys=tuple(snake_keys),
@@ -187,7 +187,7 @@ def _add_citations(entry: dict[str, Any], content: Any) -> Any:
 
 def read_finish(reason: Any, raw: str | None, *, has_calls: bool) -> Any:
     """Return the finish reason of an answer. With calls it is `tool_calls`, unless `reason` rules their use out."""
-    return wants_calls(None if has_calls and raw in _REASONS_WITH_CALLS else reason, called=has_calls)
+    return infer_finish_reason(None if has_calls and raw in _REASONS_WITH_CALLS else reason, has_calls=has_calls)
 
 
 def _decode_candidate_content(body: dict[str, Any], ids: IdGenerator) -> Message:
@@ -207,10 +207,10 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     body: dict[str, Any] = {}
     candidates = []
     for index, choice in enumerate(response.choices):
-        ledger.at = ("choices", index)
+        ledger.path = ("choices", index)
         if not is_blocked(choice):
             candidates.append(encode_choice(choice, index, ledger))
-    ledger.at = ()
+    ledger.path = ()
     if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
         body["candidates"] = as_they_stood(candidates, spelling.order)
     if response.usage is not None:
@@ -242,11 +242,11 @@ def is_blocked(choice: Choice) -> bool:
 
 def _encode_candidate_content(message: Message, ledger: Conversation) -> dict[str, Any]:
     """Encode the content of a candidate."""
-    ledger.own = made_by(message.opaque, DIALECT)
+    ledger.is_native = made_by(message.opaque, DIALECT)
     parts = encode_content(message, ledger, "assistant")
     if message.name is not None or message.tool_call_id is not None:
         ledger.lose_fields(message, "name", "name", "tool_call_id")
-    if not ledger.own:
+    if not ledger.is_native:
         ledger.lose_opaque(message.opaque)
         return {"role": "model", "parts": parts}
     is_one = spelling_of(message.opaque, GeminiMessageSpelling).has_one_part and len(parts) == 1
@@ -255,12 +255,12 @@ def _encode_candidate_content(message: Message, ledger: Conversation) -> dict[st
 
 def encode_choice(choice: Choice, index: int, ledger: Conversation) -> dict[str, Any]:
     """Encode `choice` as the candidate with this `index`."""
-    ledger.at = ("choices", index, "message")
-    choice = without_claim(choice, WIRE)
+    ledger.path = ("choices", index, "message")
+    choice = without_good_end(choice, WIRE)
     spelling = spelling_of(choice.opaque, GeminiChoiceSpelling)
     content = _encode_candidate_content(choice.message, ledger)
     body: dict[str, Any] = {} if spelling.has_no_content and not content else {"content": content}
-    ledger.at = ("choices", index)
+    ledger.path = ("choices", index)
     is_native = made_by(choice.opaque, DIALECT)
     if (finish_reason := _encode_finish_reason(choice, ledger, is_native=is_native)) is not None:
         body["finishReason"] = finish_reason
@@ -297,7 +297,7 @@ def decode_usage(body: dict[str, Any]) -> Usage:
     if "thoughtsTokenCount" in counts:
         thought = count_in(counts, "thoughtsTokenCount")
         answer = _sum(answer, thought)
-    answer = made_in_all(prompt, answer, count_in(counts, "totalTokenCount"))
+    answer = total_output(prompt, answer, count_in(counts, "totalTokenCount"))
     cached = count_in(counts, "cachedContentTokenCount") if "cachedContentTokenCount" in counts else None
     return Usage(prompt, answer, cached, None, thought, Opaque(DIALECT, body))
 

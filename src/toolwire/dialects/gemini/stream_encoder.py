@@ -218,7 +218,7 @@ class Encoder(SequentialEncoder):
 
     def _point_ledger_at(self, open_part: _OpenPart) -> None:
         self.stand("choices", open_part.choice, "message", part=open_part.key)
-        self.ledger.own = open_part.is_native
+        self.ledger.is_native = open_part.is_native
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write a piece of text, or hold it until its part is complete."""
@@ -274,7 +274,7 @@ class Encoder(SequentialEncoder):
         if open_part is None or open_part.emitted:
             return b""
         self._point_ledger_at(open_part)
-        self.ledger.part = event.key
+        self.ledger.part_index = event.key
         parts = []
         if call.runs or (call.complete and open_part.is_native):
             parts = [encode_call(call, self.ledger)]

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
-from toolwire.encoding.tools import as_function, keep_tool, lose_format, lose_metadata, lose_strict
+from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.tools import as_function, unparsed_tool, lose_format, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
 from toolwire.types.spelling.ollama import OllamaToolSpelling
 
@@ -22,7 +22,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration. The server runs a tool that is not a function."""
     inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed, left = body.copy(), inner.copy()
     name = left.pop("name")
     del unparsed["function"]
@@ -46,7 +46,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     lose_format(tool, ledger)
     lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
-    body = {"function": left_of(tool.opaque, DIALECT, "function") | inner}
+    body = {"function": unparsed_of(tool.opaque, DIALECT, "function") | inner}
     has_no_type = spelling_of(tool.opaque, OllamaToolSpelling).has_no_type
     return ledger.finish(body if has_no_type else {"type": "function", **body}, tool)
 

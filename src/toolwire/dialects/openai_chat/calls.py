@@ -16,13 +16,13 @@ from toolwire.encoding.calls import (
     mark_error,
     put_below,
     read_error,
-    say_object,
+    arguments_as_object,
     spell_value,
     take_arguments,
     take_free_text,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpelling
@@ -145,7 +145,7 @@ def _encode_entry(call: ToolCall, spelling: ChatCallSpelling, ledger: Ledger) ->
     if key == "custom":
         inner["input"] = call.raw or ""
     elif call.custom:
-        arguments = say_object(call, ledger)
+        arguments = arguments_as_object(call, ledger)
         inner["arguments"] = arguments if ledger.quirks.arguments_object else format_arguments(arguments)
     elif (is_native and call.raw is None) or ledger.quirks.arguments_object:
         if call.plain_arguments or not spelling.has_no_arguments:
@@ -162,7 +162,7 @@ def _encode_entry(call: ToolCall, spelling: ChatCallSpelling, ledger: Ledger) ->
         entry["id"] = call_id
     if not spelling.has_no_type:
         entry["type"] = key
-    entry[key] = left_of(call.opaque, DIALECT, key) | inner
+    entry[key] = unparsed_of(call.opaque, DIALECT, key) | inner
     if not call.complete:
         ledger.lose_cut()
     entry = ledger.finish(entry, call)
@@ -251,10 +251,10 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
         return
     spelling = spelling_of(message.opaque, ChatResultSpelling)
     body: dict[str, Any] = {"role": "function" if spelling.is_deprecated_function else "tool"}
-    call_id = ledger.ids.result(part.tool_call_id, is_native=ledger.own and not spelling.is_escaped)
+    call_id = ledger.ids.result(part.tool_call_id, is_native=ledger.is_native and not spelling.is_escaped)
     if call_id is not None and not spelling.is_deprecated_function:
         body["tool_call_id"] = call_id
-    unparsed = message.opaque.value if ledger.own and message.opaque else {}
+    unparsed = message.opaque.value if ledger.is_native and message.opaque else {}
     if part.name is not None and (spelling.is_deprecated_function or spelling.has_name or "name" in unparsed):
         body["name"] = part.name
     body |= _result_content(part, spelling, ledger, user_blocks)
@@ -268,7 +268,7 @@ def _finish_result(body: dict[str, Any], part: ToolResult, message: Message, led
     for field in ("tool_call_id", "name"):
         value = getattr(message, field)
         if value is not None and value != getattr(part, field):
-            ledger.part = None
+            ledger.part_index = None
             ledger.lose(field, "tool_result", "the result in the message has another value")
     ledger.replay(body, message.opaque)
 
@@ -280,12 +280,12 @@ def _result_content(
     content = part.content
     if isinstance(content, str):
         return {"content": spell_value(mark_error(content, is_error=part.is_error), spelling.content)}
-    if not content and ledger.own:
+    if not content and ledger.is_native:
         return {}
     blocks: list[Any] = []
-    for inner in ledger.inside(content):
+    for inner in ledger.each_inner_part(content):
         block = encode_part(inner, ledger, "user")
-        if ledger.said(block, inner):
+        if ledger.was_written(block, inner):
             if not _is_accepted(inner, ledger):
                 block = {"type": "text", "text": put_below(block, inner, user_blocks, ledger, f"{DIALECT} results")}
             blocks.append(block)
@@ -295,7 +295,7 @@ def _result_content(
 
 def _is_accepted(part: Part, ledger: Ledger) -> bool:
     """Return True if a tool message may contain `part`: a text, or a part that this wire sent in one."""
-    return type(part) is Text or (ledger.own and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT))
+    return type(part) is Text or (ledger.is_native and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT))
 
 
 def _mark_error(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:

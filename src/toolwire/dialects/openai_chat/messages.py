@@ -166,8 +166,8 @@ def encode_messages(messages: Any, ledger: Ledger, first_index: int = 0) -> list
     bodies: list[dict[str, Any]] = []
     user_blocks: list[dict[str, Any]] = []
     for index, message in enumerate(messages, first_index):
-        ledger.at = ("messages", index)
-        ledger.own = made_by(message.opaque, DIALECT)
+        ledger.path = ("messages", index)
+        ledger.is_native = made_by(message.opaque, DIALECT)
         if message.role != "tool" and user_blocks:
             bodies.append({"role": "user", "content": user_blocks})
             user_blocks = []
@@ -183,18 +183,18 @@ def encode_message(
     """Append the messages of the wire to `bodies` that one message needs. Media of results go to `user_blocks`."""
     content, role = message.content, message.role
     if type(content) is str and role != "tool":
-        body: dict[str, Any] = {"role": ledger.speaker(role), "content": content}
+        body: dict[str, Any] = {"role": ledger.supported_role(role), "content": content}
         bodies.append(_finish_message(body, message, ledger))
     elif role == "tool":
         for index, part in enumerate(message.parts):
-            ledger.part = index
+            ledger.part_index = index
             encode_result(part, message, ledger, bodies, user_blocks)
-        ledger.part = None
+        ledger.part_index = None
     elif is_unparsed(message, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "assistant":
         body = encode_answer(message, ledger)
-        if not ledger.own and body["content"] is None and _KEYS_BESIDE_CONTENT.isdisjoint(body):
+        if not ledger.is_native and body["content"] is None and _KEYS_BESIDE_CONTENT.isdisjoint(body):
             body["content"] = ""
         bodies.append(body)
     else:
@@ -213,19 +213,19 @@ def _finish_message(body: dict[str, Any], message: Message, ledger: Ledger) -> d
 def _encode_input_message(message: Message, ledger: Ledger, bodies: list[Any], user_blocks: list[Any]) -> None:
     """Append a message of the client, after the results among its parts."""
     blocks: list[Any] = []
-    for part in ledger.each(message.parts):
+    for part in ledger.each_part(message.parts):
         if type(part) is ToolResult:
             encode_result(part, message, ledger, bodies, user_blocks)
-        elif ledger.said(block := encode_part(part, ledger, message.role), part):
+        elif ledger.was_written(block := encode_part(part, ledger, message.role), part):
             blocks.append(block)
     if user_blocks:
         blocks, user_blocks[:] = [*user_blocks, *blocks], []
-    body: dict[str, Any] = {"role": ledger.speaker(message.role)}
+    body: dict[str, Any] = {"role": ledger.supported_role(message.role)}
     if blocks:
         body["content"] = simplify_content(blocks, ledger)
-    elif not ledger.own and message.parts:
+    elif not ledger.is_native and message.parts:
         return
-    elif not ledger.own:
+    elif not ledger.is_native:
         body["content"] = ""
     bodies.append(_finish_message(body, message, ledger))
 
@@ -248,7 +248,7 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
     joined_keys = JoinedKeys()
     has_bare_text = False
     for index, part in enumerate(message.parts):
-        ledger.part = index
+        ledger.part_index = index
         match part:
             case ToolCall():
                 encode_call(part, body, ledger)
@@ -267,9 +267,9 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
             case Opaque() if type(part.spelling) is ChatCallSpelling:
                 body.setdefault("tool_calls", []).append(part.value)
             case _:
-                if ledger.said(block := encode_part(part, ledger, "assistant"), part):
+                if ledger.was_written(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)
-    ledger.part = None
+    ledger.part_index = None
     joined_keys.write(body)
     _write_content(body, blocks, ledger, has_bare_text=has_bare_text, as_string=as_string)
 
@@ -282,11 +282,11 @@ def _write_content(
     `has_bare_text` is true if a text has no opaque value, as one that this wire sent as a string.
     """
     if not blocks:
-        if not ledger.own:
+        if not ledger.is_native:
             body["content"] = None
         return
     texts = [block["text"] for block in blocks if isinstance(block, dict) and "text" in block]
-    if (as_string and not ledger.own and len(texts) == len(blocks)) or (has_bare_text and len(blocks) == 1):
+    if (as_string and not ledger.is_native and len(texts) == len(blocks)) or (has_bare_text and len(blocks) == 1):
         body["content"] = "".join(texts)
     else:
         body["content"] = simplify_content(blocks, ledger, "")
@@ -294,7 +294,7 @@ def _write_content(
 
 def _lose_order(body: dict[str, Any], ledger: Ledger) -> None:
     """Report the order of the parts as a loss, if a text follows a call."""
-    if "tool_calls" in body and not ledger.own:
+    if "tool_calls" in body and not ledger.is_native:
         ledger.lose("", "order", f"{DIALECT} has all text before the calls", "moved")
 
 
@@ -372,7 +372,7 @@ def encode_answer_audio(part: Audio, body: dict[str, Any], ledger: Ledger, *, as
     """Write audio of the model, which has a key beside the content."""
     fields = {"id": part.file_id, "data": part.data, "transcript": part.transcript}
     body["audio"] = {key: value for key, value in fields.items() if value is not None}
-    if as_string or ledger.own:
+    if as_string or ledger.is_native:
         ledger.replay(body["audio"], part.opaque)
     else:
         ledger.lose_fields(part, "audio", "data", "transcript")

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, unparsed_of, made_by, spelling_of, take
 from toolwire.encoding.parts import (
     as_text,
-    at_hand,
+    drop_foreign_sources,
     cite_url,
     data_of,
     data_url,
@@ -14,7 +14,7 @@ from toolwire.encoding.parts import (
     read_data,
     read_file_data,
     read_image_url,
-    unpack,
+    unpack_data_url,
     write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
@@ -76,7 +76,7 @@ def simplify_content(blocks: list[Any], ledger: Ledger, separator: str = "\n") -
     If the server accepts no list (`joined_texts` of the quirks), all texts are joined with `separator`.
     """
     if not ledger.quirks.joined_texts:
-        is_single_text = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
+        is_single_text = not ledger.is_native and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
         return blocks[0]["text"] if is_single_text else blocks
     texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
     if len(texts) < len(blocks):
@@ -130,7 +130,7 @@ def _decode_image(unparsed: dict[str, Any]) -> Part | None:
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image. An image that is only stored at another provider is reported as a loss."""
-    part, spelling = at_hand(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
+    part, spelling = drop_foreign_sources(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
     data = data_of(part, WIRE, spelling.data)
     url = data_url(data, part.media_type, "image/png") if data is not None else part.url
     if url is None:
@@ -199,7 +199,7 @@ def _decode_file(unparsed: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file. Plain text is written as a text. A URL, and data that is no PDF, are reported as losses."""
     is_native, spelling = made_by(part.opaque, DIALECT), spelling_of(part.opaque, ChatMediumSpelling)
-    part = part if is_native else as_text(at_hand(unpack(part, WIRE), ledger))
+    part = part if is_native else as_text(drop_foreign_sources(unpack_data_url(part, WIRE), ledger))
     if part.data is not None and part.media_type not in (None, PDF) and not is_native:
         ledger.lose("", "document", f"{DIALECT} accepts files of the type PDF, and not {part.media_type}")
         return None
@@ -257,7 +257,7 @@ def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
     """Write a part of a content. Return None and report a loss if a message of `role` cannot have it."""
     if type(part) is Opaque and part.dialect == DIALECT:
         return part.value  # type: ignore[no-any-return]
-    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.own else _TEXT_ONLY.get(type(part))
+    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.is_native else _TEXT_ONLY.get(type(part))
     if encode is None:
         ledger.lose_part(part, f"a {role} message of {DIALECT}")
         return None
@@ -276,7 +276,7 @@ _ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 
 def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     """Write a block with an object in it, and the unparsed keys of both."""
-    return ledger.finish({"type": key, key: left_of(part.opaque, DIALECT, key) | inner}, part)
+    return ledger.finish({"type": key, key: unparsed_of(part.opaque, DIALECT, key) | inner}, part)
 
 
 def decode_citation(annotation: Any) -> Citation | None:
@@ -298,7 +298,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
         positions = {"start_index": citation.start, "end_index": citation.end}
         fields = {"url": citation.url, "title": citation.title, **positions}
         written = {key: value for key, value in fields.items() if value is not None}
-        inner = left_of(citation.opaque, DIALECT, "url_citation") | written
+        inner = unparsed_of(citation.opaque, DIALECT, "url_citation") | written
     elif (url_fields := cite_url(citation, ledger)) is not None:
         inner = url_fields
     else:

@@ -19,7 +19,7 @@ from toolwire.dialects.openai_chat.tools import (
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.repair import repair, ask_for_json
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
@@ -34,12 +34,12 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    settle,
+    apply_model_limits,
     texts,
     tier,
     unless_reasoning,
 )
-from toolwire.encoding.tools import limited
+from toolwire.encoding.tools import limit_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request
 from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 
@@ -86,11 +86,11 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, ChatRequestSpelling)
-    request = limited(request, ledger, TOOL_LIMIT)
+    request = limit_tools(request, ledger, TOOL_LIMIT)
     context = request.context
     tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     if tools and not is_native:
         request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
@@ -103,9 +103,9 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     encoded = _encode_system(context.system, ledger) if context.system else []
     encoded += encode_messages(messages, ledger)
-    ledger.at = ()
+    ledger.path = ()
     if request.output is not None and not is_native:
-        say_json(request.output, encoded, ledger)
+        ask_for_json(request.output, encoded, ledger)
     if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     if context.provider_state:
@@ -133,7 +133,7 @@ def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, A
     if type(system) is str:
         return [{"role": "system", "content": system}]
     bodies: list[dict[str, Any]] = []
-    ledger.at = ("system",)
+    ledger.path = ("system",)
     encode_message(Message("system", system), ledger, bodies, [])
     return bodies
 

@@ -11,12 +11,12 @@ from toolwire.encoding.finish import (
     COMMON_WORDS,
     CUT,
     Counts,
-    asks,
+    has_complete_calls,
     lose_reason,
     lose_stop_sequence,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    infer_finish_reason,
+    without_good_end,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
@@ -93,10 +93,10 @@ def _decode_choice(entry: dict[str, Any], id_seed: int) -> Choice:
     message = decode_answer(body, id_seed)
     index = take(unparsed, "index", int)
     raw = take(unparsed, "finish_reason", str)
-    reason = decode_finish_reason(raw, called=asks(message.content), refused=bool(body.get("refusal")))
+    reason = decode_finish_reason(raw, called=has_complete_calls(message.content), refused=bool(body.get("refusal")))
     spelling = ChatChoiceSpelling(constants={} if index is None else {"index": index})
     if reason in CUT:
-        message = replace(message, content=_cut_free_text(settle_calls(message.content, reason)))
+        message = replace(message, content=_cut_free_text(mark_cut_calls(message.content, reason)))
     return Choice(message, reason, raw, opaque=WIRE.mark(unparsed, spelling))
 
 
@@ -114,7 +114,7 @@ def decode_finish_reason(raw: str | None, *, called: bool, refused: bool) -> Any
     - `called`: True if the answer has a complete call.
     - `refused`: True if the answer has a refusal.
     """
-    reason = wants_calls(FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, called=called)
+    reason = infer_finish_reason(FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, has_calls=called)
     return "refusal" if reason == "stop" and refused else reason
 
 
@@ -141,7 +141,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if response.choices or not is_native:
         encoded = [_encode_choice(choice, index, ledger) for index, choice in enumerate(response.choices)]
         body["choices"] = as_they_stood(encoded, spelling_of(opaque, ChatResponseSpelling).order)
-    ledger.at = ()
+    ledger.path = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
     if response.service_tier is not None:
@@ -164,13 +164,13 @@ def with_visible_thinking(quirks: Quirks) -> Quirks:
 
 def _encode_choice(choice: Choice, index: int, ledger: Ledger) -> dict[str, Any]:
     """Write one choice. One of another wire gets all keys that clients require."""
-    choice = without_claim(choice, WIRE)
+    choice = without_good_end(choice, WIRE)
     opaque = choice.opaque
     is_native = made_by(opaque, DIALECT)
-    ledger.at = ("choices", index, "message")
-    ledger.own = made_by(choice.message.opaque, DIALECT)
+    ledger.path = ("choices", index, "message")
+    ledger.is_native = made_by(choice.message.opaque, DIALECT)
     message = encode_answer(choice.message, ledger, as_string=True)
-    ledger.at = ("choices", index)
+    ledger.path = ("choices", index)
     if is_native:
         body: dict[str, Any] = {"message": message}
     else:
@@ -182,7 +182,7 @@ def _encode_choice(choice: Choice, index: int, ledger: Ledger) -> dict[str, Any]
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> None:
     """Write the finish reason of a choice into its `body`, which already has the message."""
-    called, refused = is_native and asks(choice.message.content), bool(body["message"].get("refusal"))
+    called, refused = is_native and has_complete_calls(choice.message.content), bool(body["message"].get("refusal"))
     raw_reason = encode_finish_reason(choice, ledger, is_native=is_native, called=called, refused=refused)
     if raw_reason is not None:
         body["finish_reason"] = (

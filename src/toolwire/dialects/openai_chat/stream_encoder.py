@@ -24,7 +24,7 @@ from toolwire.dialects.openai_chat.response import (
     encode_response,
     with_visible_thinking,
 )
-from toolwire.encoding.finish import CUT, reads_as_whole, says_all
+from toolwire.encoding.finish import CUT, looks_complete, is_text_of_call
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
@@ -346,7 +346,7 @@ class Encoder(StreamEncoder):
             return b""
         self._set_position(open_call)
         self.ledger.finish({}, call)
-        if call.runs and open_call.pieces and not says_all("".join(open_call.pieces), call):
+        if call.runs and open_call.pieces and not is_text_of_call("".join(open_call.pieces), call):
             return self.give_up(TOLD_OTHERWISE)
         if not call.runs:
             self._broken_calls.setdefault(open_call.choice, []).append(open_call)
@@ -438,7 +438,7 @@ class Encoder(StreamEncoder):
             if last and reason is None and not complete:
                 continue  # clients do not run the call in which a stream breaks off
             text = "".join(call.pieces)
-            if call.body_key != "custom" and reads_as_whole(text, reason, last=last):
+            if call.body_key != "custom" and looks_complete(text, reason, last=last):
                 call.pieces.append(CUT_OFF_SUFFIX)
                 data.append(self._write_text(call, CUT_OFF_SUFFIX, None))
         return b"".join(data)

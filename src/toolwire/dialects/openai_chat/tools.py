@@ -6,14 +6,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, left_of, made_by, shared_spelling_of, spelling_of, take
+from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, shared_spelling_of, spelling_of, take
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    keep_tool,
+    unparsed_tool,
     lose_format,
     lose_metadata,
     read_allowed,
@@ -32,7 +32,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     key: Any = body.get("type", "function") if type(body) is dict else None
     inner = body.get(key) if key in ("function", "custom") else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed = body.copy()
     del unparsed[key]
     has_no_type = unparsed.pop("type", None) is None
@@ -82,14 +82,14 @@ def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     """Write one declaration. A custom tool is written as a function if the server has no custom tools."""
     spelling = spelling_of(tool.opaque, ChatToolSpelling)
     if spelling.is_deprecated_function:
-        return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
+        return _Function(unparsed_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
         return without_custom(_encode_tool(as_function(tool, ledger), ledger), ledger)
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
     body: dict[str, Any] = {} if spelling.has_no_type else {"type": key}
-    body[key] = left_of(tool.opaque, DIALECT, key) | inner
+    body[key] = unparsed_of(tool.opaque, DIALECT, key) | inner
     return ledger.finish(body, tool)
 
 

@@ -37,13 +37,13 @@ from toolwire.encoding.calls import (
     Arguments,
     mark_error,
     read_error,
-    say_object,
+    arguments_as_object,
     spell_value,
     take_arguments,
     take_free_text,
     take_value,
 )
-from toolwire.encoding.finish import cut_off, refuse
+from toolwire.encoding.finish import cut_off, reject_call
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.spelling.openai_responses import (
@@ -152,7 +152,7 @@ def decode_builtin_call(item: dict[str, Any], id_seed: int, index: int, reasonin
     )
     call_id = generate_call_id(id_seed, index) if call_id is None else call_id
     if unparsed.get("status") == "incomplete":  # the arguments stay among the unparsed keys
-        return refuse(ToolCall(call_id, builtin, {}, index, opaque=WIRE.mark(unparsed, spelling)), None)
+        return reject_call(ToolCall(call_id, builtin, {}, index, opaque=WIRE.mark(unparsed, spelling)), None)
     arguments, raw, error = _take_builtin_arguments(unparsed, arguments_key)
     return ToolCall(call_id, builtin, arguments, index, True, raw, error, opaque=WIRE.mark(unparsed, spelling))
 
@@ -309,7 +309,7 @@ def _shell_output(text: str, part: ToolResult, ledger: Ledger) -> dict[str, Any]
 def _join_result_texts(part: ToolResult, ledger: Ledger) -> str:
     """Join the texts of a result."""
     texts = []
-    for inner in ledger.inside(part.content):
+    for inner in ledger.each_inner_part(part.content):
         if type(inner) is Text:
             texts.append(inner.text)
         else:
@@ -377,7 +377,7 @@ def _encode_output(part: ToolResult, ledger: Ledger, *, is_native: bool) -> str 
     A text that could be taken for the mark gets one more space before it.
     """
     blocks: list[Any] = []
-    for inner in ledger.inside(part.content):
+    for inner in ledger.each_inner_part(part.content):
         encode_input_part(inner, blocks, ledger, "a result")
     if not is_native and (not blocks or (len(blocks) == 1 and is_plain_text(blocks[0]))):
         return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)
@@ -469,7 +469,7 @@ class Items(Struct, eq=False):
     def generate_id(self, prefix: str, content: object) -> str:
         """Return an id for a new item: in a response from all of it, in a request from the position and `content`."""
         if self.response is None:
-            return f"{prefix}_{fingerprint((self.ledger.at, self.ledger.part, content))}"
+            return f"{prefix}_{fingerprint((self.ledger.path, self.ledger.part_index, content))}"
         self._seed = self._seed or fingerprint(self.response)
         return f"{prefix}_{self._seed}{len(self.bodies):02d}"
 
@@ -530,7 +530,7 @@ def _as_accepted_call(call: ToolCall, items: Items) -> ToolCall:
     if items.response is not None or items.ledger.quirks.custom_tools:
         items.result_kinds[call.id] = "custom"
         return call
-    arguments = say_object(call, items.ledger)
+    arguments = arguments_as_object(call, items.ledger)
     return replace(call, custom=False, arguments=arguments, raw=format_arguments(arguments))
 
 

@@ -225,16 +225,16 @@ def decode_other_item(item: Any, item_type: Any, reasoning_id: str | None) -> li
 def encode_messages(messages: Any, items: Items, first_index: int = 0, end_index: int | None = None) -> list[Any]:
     """Write the messages from `first_index` to before `end_index`. Return all items that were written so far."""
     for index in range(first_index, len(messages) if end_index is None else min(end_index, len(messages))):
-        items.ledger.at = ("messages", index)
+        items.ledger.path = ("messages", index)
         encode_message(messages[index], items)
-    items.ledger.at = ()
+    items.ledger.path = ()
     return items.bodies
 
 
 def encode_message(message: Message, items: Items) -> None:
     """Append the items of one message."""
     ledger, content, opaque, role = items.ledger, message.content, message.opaque, message.role
-    ledger.own = opaque is not None and opaque.dialect == DIALECT
+    ledger.is_native = opaque is not None and opaque.dialect == DIALECT
     if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
         _lose_message_fields(message, ledger)
     item_count = len(items.bodies)
@@ -266,12 +266,12 @@ def _lose_message_fields(message: Message, ledger: Ledger) -> None:
 def _add_message_item(message: Message, content: Any, items: Items) -> None:
     """Append a message item with this content. None means an item without content."""
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    is_typed = not ledger.own or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
+    is_typed = not ledger.is_native or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
     body: dict[str, Any] = {"type": "message"} if is_typed else {}
-    body["role"] = ledger.speaker(role)
+    body["role"] = ledger.supported_role(role)
     if content is not None:
         body["content"] = content
-    if ledger.own:
+    if ledger.is_native:
         ledger.replay(body, opaque)
     items.add(body)
 
@@ -280,12 +280,12 @@ def _encode_results(message: Message, items: Items) -> None:
     """Append the results of a tool message."""
     ledger = items.ledger
     for index, part in enumerate(message.parts):
-        ledger.part = index
+        ledger.part_index = index
         if type(part) is ToolResult:
             write_result(part, items)
         else:
             ledger.lose_part(part, f"a tool message of {DIALECT}")
-    ledger.part = None
+    ledger.part_index = None
 
 
 def _encode_input_message(message: Message, items: Items) -> None:
@@ -293,7 +293,7 @@ def _encode_input_message(message: Message, items: Items) -> None:
     ledger, parts = items.ledger, message.parts
     blocks: list[Any] = []
     has_result = False
-    for part in ledger.each(parts):
+    for part in ledger.each_part(parts):
         if type(part) is ToolResult:
             if blocks:
                 _add_message_item(message, _simplify_content(blocks, ledger), items)
@@ -303,7 +303,7 @@ def _encode_input_message(message: Message, items: Items) -> None:
             encode_input_part(part, blocks, ledger, f"a {message.role} message")
     if blocks:
         _add_message_item(message, _simplify_content(blocks, ledger), items)
-    elif ledger.own and not has_result:
+    elif ledger.is_native and not has_result:
         _add_message_item(message, None, items)
     elif not parts:
         _add_message_item(message, "", items)
@@ -311,7 +311,7 @@ def _encode_input_message(message: Message, items: Items) -> None:
 
 def _simplify_content(blocks: list[Any], ledger: Ledger) -> Any:
     """Return one plain text of another wire as a string, and any other content as it is."""
-    return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
+    return blocks[0]["text"] if not ledger.is_native and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
 
 
 def encode_answer(message: Message, items: Items) -> None:
@@ -322,7 +322,7 @@ def encode_answer(message: Message, items: Items) -> None:
     items.open_content = None
     items.reasoning_ids.clear()
     for index, part in enumerate(parts):
-        ledger.part = index
+        ledger.part_index = index
         part_type = type(part)
         if part_type is ToolCall:
             write_call(part, items)
@@ -332,7 +332,7 @@ def encode_answer(message: Message, items: Items) -> None:
             PART_WRITERS[part_type](part, items)
         else:
             ledger.lose_part(part, ASSISTANT_MESSAGE)
-    ledger.part = None
+    ledger.part_index = None
     items.open_content = None
 
 

@@ -36,7 +36,7 @@ from toolwire.encoding.ledger import (
 )
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
-from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.repair import repair, ask_for_json
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     Setting,
@@ -51,12 +51,12 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    settle,
+    apply_model_limits,
     tier,
     unless_reasoning,
     word,
 )
-from toolwire.encoding.tools import encode_tools, limited
+from toolwire.encoding.tools import encode_tools, limit_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling, ResponsesResultSpelling
 
@@ -114,7 +114,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     `settings` replace single quirks. Their `names` are tool names that are written unchanged.
     """
     ledger = Ledger(WIRE, quirks, settings)
-    request = limited(request, ledger, _TOOL_LIMIT)
+    request = limit_tools(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     opaque = request.opaque
@@ -123,7 +123,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     items = Items(ledger)
     tools, tool_items = _encode_tools(context, spelling, items)
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
@@ -142,7 +142,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         items.add(item)
     encoded = encode_messages(messages, items, first)
     if request.output is not None and not is_native:
-        say_json(request.output, encoded, ledger)
+        ask_for_json(request.output, encoded, ledger)
     if encoded or not spelling.has_no_messages:
         text = _text_input(messages) if spelling.has_text_input and len(encoded) == 1 else None
         body["input"] = encoded if text is None else text
@@ -211,19 +211,19 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
     """Write the system prompt, and return how many messages are in it."""
     system, ledger, is_native = request.system, items.ledger, made_by(request.opaque, DIALECT)
     if system and not is_native and _is_item(request, messages):
-        ledger.at = ("system",)
+        ledger.path = ("system",)
         encode_message(Message("system", system), items)
     elif type(system) is str and (system or is_native):
         body["instructions"] = system
     elif system:
-        ledger.at = ("system",)
+        ledger.path = ("system",)
         if _is_joinable(system, ledger):
             body["instructions"] = _join(system, ledger)
         else:
             encode_message(Message("system", system), items)
     elif not is_native and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
         return _encode_first(messages[0], body, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return 0
 
 
@@ -247,10 +247,10 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
     is_text = type(content) is str
     if not is_text and not _is_joinable(content, ledger):
         return 0
-    ledger.at = ("messages", 0)
+    ledger.path = ("messages", 0)
     ledger.lose_opaque(opaque)
     body["instructions"] = content if is_text else _join(content, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return 1
 
 
@@ -262,7 +262,7 @@ def _is_joinable(parts: Any, ledger: Ledger) -> bool:
 
 def _join(parts: Any, ledger: Ledger) -> str:
     """Join the texts to one, and report their other fields as losses."""
-    for part in ledger.each(parts):
+    for part in ledger.each_part(parts):
         if part.cache is not None:
             ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
         if part.citations:

@@ -20,13 +20,13 @@ from toolwire.dialects.openai_responses.request import SERVICE_TIERS
 from toolwire.encoding.finish import (
     CUT,
     Counts,
-    asks,
+    has_complete_calls,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    infer_finish_reason,
+    without_good_end,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
@@ -122,14 +122,14 @@ def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
         del unparsed["incomplete_details"]
     finish_reason = _finish_reason_of(raw, message, incomplete=has_details)
     if finish_reason in CUT:
-        message = replace(message, content=settle_calls(message.content, finish_reason))
+        message = replace(message, content=mark_cut_calls(message.content, finish_reason))
     return Choice(message, finish_reason, raw, None, WIRE.mark({}, ResponsesChoiceSpelling(has_details=has_details)))
 
 
 def _finish_reason_of(raw: str | None, message: Message, *, incomplete: bool) -> Any:
     """Return the canonical finish reason of an answer with this message."""
     refused = any(type(part) is Refusal for part in message.parts)
-    return decode_finish_reason(raw, incomplete, called=asks(message.content), refused=refused)
+    return decode_finish_reason(raw, incomplete, called=has_complete_calls(message.content), refused=refused)
 
 
 def decode_finish_reason(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:
@@ -141,7 +141,7 @@ def decode_finish_reason(raw: str | None, incomplete: bool, *, called: bool, ref
     """
     if incomplete:
         return _FINISH_OF_REASON.get(raw or "", "incomplete")
-    reason = wants_calls(_FINISH_OF_STATUS.get(raw, "unknown") if raw else None, called=called)
+    reason = infer_finish_reason(_FINISH_OF_STATUS.get(raw, "unknown") if raw else None, has_calls=called)
     return "refusal" if refused and reason in {"stop", None} else reason
 
 
@@ -192,10 +192,10 @@ def _required_keys(response: Response) -> dict[str, Any]:
 
 def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
     """Write the output and the status of an answer."""
-    choice = without_claim(choice, WIRE)
+    choice = without_good_end(choice, WIRE)
     message, ledger = choice.message, items.ledger
-    ledger.at = ("choices", 0, "message")
-    ledger.own = made_by(message.opaque, DIALECT)
+    ledger.path = ("choices", 0, "message")
+    ledger.is_native = made_by(message.opaque, DIALECT)
     encode_answer(message, items)
     body["output"] = items.bodies
     encode_finish(choice, body, ledger)
@@ -204,12 +204,12 @@ def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
 def encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     """Write how an answer ended, and report the fields that this wire has no place for."""
     message = choice.message
-    ledger.at = ("choices", 0, "message")
+    ledger.path = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
     for field in ("name", "tool_call_id"):
         if getattr(message, field) is not None:
             ledger.lose(field, field, f"{DIALECT} has no place for it in a message")
-    ledger.at = ("choices", 0)
+    ledger.path = ("choices", 0)
     _encode_status(choice, body, ledger)
     lose_stop_sequence(choice, ledger)
     ledger.replay(body, choice.opaque)
