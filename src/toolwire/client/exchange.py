@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.finish import ending
+from toolwire.encoding.finish import ending_error
 from toolwire.errors import InvalidBody, InvalidField
 from toolwire.providers import Provider
 from toolwire.providers.adapting import adapted, asked_of_stream, quirks_for
@@ -520,7 +520,7 @@ class _StreamReader:
     def failure(self) -> Error | None:
         """Return the error of the answer, or None if it is complete."""
         reason = self.accumulator.response.finish_reason
-        return self.error or ending(reason, complete=self.complete, failed=False)
+        return self.error or ending_error(reason, complete=self.complete, failed=False)
 
 
 def _read_stream(

@@ -86,7 +86,7 @@ def take_arguments(
     if type(given) is dict and objects:
         del unparsed["arguments"]
         return (given, None, None), True
-    error = misplaced(unparsed, around) if given is None else "arguments must be JSON text"
+    error = find_misplaced_arguments(unparsed, around) if given is None else "arguments must be JSON text"
     return ({}, None, error), False
 
 
@@ -100,14 +100,14 @@ def read_arguments(given: Any, *around: Mapping[str, Any]) -> Arguments:
     if isinstance(given, str):
         arguments, error = parse_arguments(given)
         if not arguments and not given.strip():
-            error = misplaced(*around)
+            error = find_misplaced_arguments(*around)
         return arguments, given, error
     if given is None:
-        return {}, None, misplaced(*around)
+        return {}, None, find_misplaced_arguments(*around)
     return {}, format_arguments(given), f"an object was expected, not {kind_of(given)}"
 
 
-def misplaced(*places: Mapping[str, Any]) -> str | None:
+def find_misplaced_arguments(*places: Mapping[str, Any]) -> str | None:
     """Say that a call without arguments has some where another wire has them, and this one reads none."""
     for place in places:
         for name in _NAMES_OF_ARGUMENTS:
@@ -116,7 +116,7 @@ def misplaced(*places: Mapping[str, Any]) -> str | None:
     return None
 
 
-def say_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
+def arguments_as_object(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
     """Give a call's arguments where only an object can be said; free text stands in one."""
     if call.custom:
         lose_free_text(ledger)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from toolwire.encoding.ledger import Ledger, Wire, left_of, made_by, take
+from toolwire.encoding.ledger import Ledger, Wire, made_by, take, unparsed_of
 from toolwire.types import Error, ErrorKind, ErrorReply, Opaque
 from toolwire.wire.retry_after import RETRY_INFO, read_retry_after, retry_info, write_retry_after, write_span
 
@@ -96,7 +96,7 @@ TYPE_OF_KIND: dict[ErrorKind, str] = {
     "unknown": "server_error",
 }
 # Words of Ollama, llama.cpp and vLLM, as recorded bodies and users' reports say them (2026-08-21).
-LONG = (
+LENGTH_PHRASES = (
     *(
         "the input length exceeds the context length",
         "exceeds the context length",
@@ -129,7 +129,7 @@ class _DecodeError(Protocol):
     def __call__(self, status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error: ...
 
 
-def timed(read: Callable[[int | None, Any], Error]) -> _DecodeError:
+def with_retry_after(read: Callable[[int | None, Any], Error]) -> _DecodeError:
     """Let what reads an error's body say too how long its server asks to be left alone, there or in its headers."""
 
     def decode_error(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Error:
@@ -146,7 +146,7 @@ def reply_of(error: Error, body: Any, ledger: Ledger | None = None) -> ErrorRepl
     return ErrorReply(status_of(error), body, losses, write_retry_after(error.retry_after))
 
 
-def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False) -> dict[str, Any]:
+def with_retry_info(inner: dict[str, Any], seconds: float | None, *, add: bool = False) -> dict[str, Any]:
     """Give what an error says, with Google's note of when to try again as it is now, or with one more."""
     body = {"error": inner}
     note = retry_info(body)
@@ -157,12 +157,12 @@ def tell_wait(inner: dict[str, Any], seconds: float | None, *, add: bool = False
     return {**inner, "details": [new for one in details for new in (told if one is note else [one])]}
 
 
-def keep_error(body: Any, status: int | None, opaque: Opaque) -> Error:
+def unparsed_error(body: Any, status: int | None, opaque: Opaque) -> Error:
     """Return the error of a `body` that is no error of its dialect. The spelling in `opaque` has the body."""
     return Error(kind_of_status(status), excerpt(body), status, opaque=opaque)
 
 
-def kept_error(error: Error, body: Any | UnsetType) -> ErrorReply | None:
+def unparsed_reply(error: Error, body: Any | UnsetType) -> ErrorReply | None:
     """Return a reply with the `body` that was no error of its dialect, as long as `error` has the same message."""
     return reply_of(error, body) if body is not UNSET and error.message == excerpt(body) else None
 
@@ -184,10 +184,10 @@ def join_unparsed(unparsed: dict[str, Any], inner: dict[str, Any]) -> dict[str, 
 
 def kind_of_words(status: int | None, message: str) -> ErrorKind:
     """Name the kind of an error that has no code: by its status, and by its words if a prompt was too long."""
-    return "context_length" if any(words in message for words in LONG) else kind_of_status(status)
+    return "context_length" if any(words in message for words in LENGTH_PHRASES) else kind_of_status(status)
 
 
-def tell_length(error: Error, words: Sequence[str], ledger: Ledger) -> str:
+def recognizable_message(error: Error, words: Sequence[str], ledger: Ledger) -> str:
     """Give the message of an error; a prompt that was too long is told in words that clients of the wire know."""
     message, mine = error.message, made_by(error.opaque, ledger.dialect)
     if mine or error.kind != "context_length" or any(known in message for known in words):
@@ -222,7 +222,7 @@ def encode_openai_error(error: Error, wire: Wire, message_key: str | None) -> Er
     if message_key is not None:
         body = inner
     elif made_by(error.opaque, wire.dialect):
-        body = {"error": tell_wait(left_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
+        body = {"error": with_retry_info(unparsed_of(error.opaque, wire.dialect, "error") | inner, error.retry_after)}
     else:
         inner["type"] = TYPE_OF_KIND.get(error.kind, "invalid_request_error")
         code = _CODE_OF_KIND.get(error.kind) or (None if str(error.code).isdecimal() else error.code)

@@ -17,7 +17,7 @@ from toolwire.types import Choice, Error, FinishReason, Opaque, Response, Severi
 from toolwire.types.answer import MOST_TOKENS
 from toolwire.wire.arguments import begins_whole, format_arguments, parse_arguments
 
-GAVE_UP = Error("server", "the provider ended the answer with an error", 502)
+PROVIDER_FAILED = Error("server", "the provider ended the answer with an error", 502)
 """What an answer is on another wire, whose own wire says by a word that it failed."""
 COMMON_WORDS = {
     **dict.fromkeys(("stop", "end_turn", "eos", "STOP"), "stop"),
@@ -29,12 +29,12 @@ COMMON_WORDS = {
 CUT = frozenset({"length", "context_window", "content_filter", "refusal", "error", "incomplete"})
 
 
-def wants_calls(reason: Any, *, called: bool) -> Any:
+def infer_finish_reason(reason: Any, *, has_calls: bool) -> Any:
     """Give the reason for an end: the calls of the answer, where the wire knew nothing better."""
-    return "tool_calls" if called and reason in {"stop", None} else reason
+    return "tool_calls" if has_calls and reason in {"stop", None} else reason
 
 
-def asks(content: Any) -> bool:
+def has_complete_calls(content: Any) -> bool:
     """Whether an answer asks for tools, well or badly; a call that was cut off asks for nothing."""
     if type(content) is not str:
         for part in content:
@@ -43,7 +43,7 @@ def asks(content: Any) -> bool:
     return False
 
 
-def ending(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
+def ending_error(reason: FinishReason | None, *, complete: bool, failed: bool) -> Error | None:
     """Say what is wrong with an answer that ended: it broke off before it was whole."""
     if failed or complete or reason not in (None, "incomplete"):
         return None
@@ -55,7 +55,7 @@ def is_half(call: ToolCall, *, last: bool) -> bool:
     return call.error is not None or (last and not call.plain_arguments and not (call.raw or "").strip())
 
 
-def settle_calls(parts: Any, reason: Any) -> Any:
+def mark_cut_calls(parts: Any, reason: Any) -> Any:
     """Give the parts of an answer, with the calls marked that were cut off together with it."""
     if reason not in CUT or type(parts) is str:
         return parts
@@ -65,7 +65,7 @@ def settle_calls(parts: Any, reason: Any) -> Any:
     ]
 
 
-def refuse(call: ToolCall, problem: str | None) -> ToolCall:
+def reject_call(call: ToolCall, problem: str | None) -> ToolCall:
     """Mark a call whose arguments came as an object as not to be used; its text is left open."""
     return cut_off(replace(call, raw=format_arguments(call.plain_arguments)[:-1], error=problem))
 
@@ -75,31 +75,31 @@ def cut_off(call: ToolCall) -> ToolCall:
     return replace(call, arguments={}, complete=False, error=call.error or "cut off before it was whole")
 
 
-def says_all(text: str, call: ToolCall) -> bool:
+def is_text_of_call(text: str, call: ToolCall) -> bool:
     """Whether the text that a stream told of a call says what the call does; some wires correct it last."""
     if call.raw is None or text == call.raw:
         return True
     return not call.custom and parse_arguments(text) == (call.plain_arguments, None)
 
 
-def reads_as_whole(text: str, reason: Any = None, *, last: bool = False) -> bool:
+def looks_complete(text: str, reason: Any = None, *, last: bool = False) -> bool:
     """Whether a reader of a stream may take the text of a call, or the beginning of it, for all of it."""
     if not text.strip():
         return not (last and reason in CUT)
     return begins_whole(text)
 
 
-def as_cut(choice: Choice, wire: Wire) -> Choice:
+def as_incomplete(choice: Choice, wire: Wire) -> Choice:
     """Return the end of an answer whose calls were all cut off: no other wire says that it ended well."""
     if made_by(choice.opaque, wire.dialect) or choice.finish_reason in wire.cut_reasons:
         return choice
     return replace(choice, finish_reason="incomplete")
 
 
-def without_claim(choice: Choice, wire: Wire) -> Choice:
+def without_good_end(choice: Choice, wire: Wire) -> Choice:
     """Return an answer as its wire may end it: one whose calls were all cut off asks for nothing."""
     calls = [part.complete for part in choice.message.parts if type(part) is ToolCall]
-    return as_cut(choice, wire) if calls and not any(calls) else choice
+    return as_incomplete(choice, wire) if calls and not any(calls) else choice
 
 
 class Counts:
@@ -127,7 +127,7 @@ class Counts:
             written = count_in(given, "cache_write_tokens") if "cache_write_tokens" in given else None
         if made and type(made) is dict:
             thought = count_in(made, "reasoning_tokens")
-        said = made_in_all(prompt, count_in(body, self.made), count_in(body, "total_tokens"))
+        said = total_output(prompt, count_in(body, self.made), count_in(body, "total_tokens"))
         return Usage(prompt, said, read, written, thought, Opaque(dialect, body))
 
     def encode(self, usage: Usage, ledger: Ledger) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def count_in(body: dict[str, Any], key: str) -> int | None:
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
-def made_in_all(given: int | None, made: int | None, total: int | None) -> int | None:
+def total_output(given: int | None, made: int | None, total: int | None) -> int | None:
     """Count what the model made: some servers leave hidden thoughts, or all of it, to the total alone."""
     return made if given is None or total is None or total <= given else max(made or 0, total - given)
 
@@ -175,7 +175,7 @@ def lose_counts(usage: Usage, ledger: Ledger) -> None:
 
 def lose_other_choices(response: Response, ledger: Ledger) -> None:
     """Lose every choice of a response but the first, on a wire that gives one answer."""
-    ledger.at = ()
+    ledger.path = ()
     for place in range(1, len(response.choices)):
         ledger.lose(f"choices[{place}]", "choices", f"{ledger.dialect} gives one answer")
 

@@ -16,14 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
-from toolwire.encoding.severities import Body, weigh, weigh_opaque, weights_of
+from toolwire.encoding.severities import Body, severities_of_keys, severity_of_key, severity_of_loss
 from toolwire.errors import InvalidBody, InvalidSchema
 from toolwire.schema import fit
 from toolwire.schema.document import Allowance
 from toolwire.schema.fitting import fit_root
 from toolwire.schema.wrapping import VALUE, is_of_object, unwrap, wrap
 from toolwire.types import Action, Cache, Loss, Message, Opaque, Severity, Text, ToolCall
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 from toolwire.types.spelling import MessageSpelling, Spelling, WireSpelling
 from toolwire.wire.names import Grammar, Ids, Names, read_grammar, restore
 
@@ -161,7 +161,19 @@ def _ids_of(grammar: Grammar | str) -> Ids:
 class Ledger:
     """What one encode has lost so far, where it stands, and what it has named."""
 
-    __slots__ = ("allowance", "at", "dialect", "ids", "losses", "names", "of", "own", "part", "quirks", "wire")
+    __slots__ = (
+        "allowance",
+        "dialect",
+        "ids",
+        "is_native",
+        "losses",
+        "names",
+        "of",
+        "part_index",
+        "path",
+        "quirks",
+        "wire",
+    )
 
     def __init__(
         self, wire: Wire, quirks: Quirks = PLAIN, settings: dict[str, Any] | None = None, of: Body = "request"
@@ -176,41 +188,41 @@ class Ledger:
         self.quirks: Quirks = quirks
         self.losses: list[Loss] = []
         self.allowance: Allowance | None = None
-        self.at: tuple[str | int, ...] = ()
-        self.part: int | None = None
-        self.own: bool = False
+        self.path: tuple[str | int, ...] = ()
+        self.part_index: int | None = None
+        self.is_native: bool = False
         self.ids: Ids = Ids(wire.ids) if quirks.id_grammar is None else _ids_of(quirks.id_grammar)
 
     def lose(
         self, field: str, concept: str, detail: str, action: Action = "dropped", severity: Severity | None = None
     ) -> None:
         """Record one loss at the place where the encode stands; how much it matters its concept says."""
-        path = self._path_to(field) if self.at else field
-        self.losses.append(Loss(path, concept, action, detail, severity or weigh(concept, action, self.of)))
+        path = self._path_to(field) if self.path else field
+        self.losses.append(Loss(path, concept, action, detail, severity or severity_of_loss(concept, action, self.of)))
 
     def _path_to(self, field: str) -> str:
         """Name a field of what stands where the encode is; an empty one is that itself."""
-        at = self.at
+        at = self.path
         if not at:
             return field
-        if self.part is not None:
-            at = (*at, "content", self.part)
+        if self.part_index is not None:
+            at = (*at, "content", self.part_index)
         return join_path((*at, field) if field else at)
 
-    def each(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
+    def each_part(self, parts: Iterable[Any], first: int = 0) -> Iterator[Any]:
         """Give the parts of a message one by one, and stand at each of them."""
         for place, part in enumerate(parts, first):
-            self.part = place
+            self.part_index = place
             yield part
-        self.part = None
+        self.part_index = None
 
-    def inside(self, parts: Iterable[Any]) -> Iterator[Any]:
+    def each_inner_part(self, parts: Iterable[Any]) -> Iterator[Any]:
         """Give the parts of the part at which the encode stands, and stand at each of them within it."""
-        at, outer = self.at, self.part
+        at, outer = self.path, self.part_index
         if outer is not None:
-            self.at = (*at, "content", outer)
-        yield from self.each(parts)
-        self.at, self.part = at, outer
+            self.path = (*at, "content", outer)
+        yield from self.each_part(parts)
+        self.path, self.part_index = at, outer
 
     def finish(self, body: dict[str, Any], part: Any) -> dict[str, Any]:
         """Add a part's cache mark and what its own wire had left."""
@@ -246,7 +258,7 @@ class Ledger:
                 body.setdefault(key, value)
         return body
 
-    def said(self, block: Any, part: Any) -> bool:
+    def was_written(self, block: Any, part: Any) -> bool:
         """Whether a part was written: encoders give None for what is lost, but a wire may have said null."""
         return block is not None or (type(part) is Opaque and part.value is None and part.dialect == self.dialect)
 
@@ -257,14 +269,14 @@ class Ledger:
         if type(left) is not dict and not isinstance(left, Mapping):
             self.lose("opaque", "opaque", f"only {opaque.dialect} understands this", severity=severity)
             return
-        known = _NO_LOSSES if self.at or severity else _losses_of(opaque.dialect, self.of)
+        known = _NO_LOSSES if self.path or severity else _losses_of(opaque.dialect, self.of)
         for key, value in left.items():
             if not _says_nothing(value) or (value is not None and key in _ASKS_EMPTY):
                 self.losses.append(known.get(key) or self._loss_of(key, value, opaque.dialect, severity))
 
     def _loss_of(self, key: str, value: Any, dialect: str, severity: Severity | None) -> Loss:
         path, detail = f"{self._path_to('opaque.')}{key}", f"only {dialect} understands this"
-        found = severity or weigh_opaque(key, value, self.of, outermost=not self.at)
+        found = severity or severity_of_key(key, value, self.of, outermost=not self.path)
         return Loss(path, "opaque", "dropped", detail, found)
 
     def lose_part(self, part: Any, holder: str) -> None:
@@ -294,7 +306,7 @@ class Ledger:
         if message.name is not None and message.name != getattr(parts[0], "name", None):
             self.lose("name", "tool_result", _OTHERWISE)
 
-    def speaker(self, role: str) -> str:
+    def supported_role(self, role: str) -> str:
         """Give a message's role, or the one that is nearest to it where a server knows no developers."""
         if role != "developer" or self.quirks.developer_role:
             return role
@@ -354,7 +366,7 @@ class Ledger:
     def wrap(self, schema: dict[str, Any], field: str) -> dict[str, Any] | None:
         """Give the schema of an object with the value in its one field; None, and a loss, for what is no schema."""
         try:
-            return wrap(copied(schema))
+            return wrap(copy_json(schema))
         except (InvalidSchema, RecursionError) as problem:
             self.lose(field, "schema_unfit", f"sent as it is: {problem}", "approximated")
             return None
@@ -390,7 +402,7 @@ class Ledger:
 @lru_cache(16)
 def _losses_of(dialect: str, of: Body) -> Mapping[str, Loss]:
     """Give the losses of what a body says beside its fields, by key, of those of which the value says nothing."""
-    weights = weights_of(of, outermost=True)
+    weights = severities_of_keys(of, outermost=True)
     detail = f"only {dialect} understands this"
     return {key: Loss(f"opaque.{key}", "opaque", "dropped", detail, weight) for key, weight in weights.items()}
 
@@ -441,7 +453,7 @@ def is_unparsed(message: Message, dialect: str) -> bool:
     return is_marked and type(next(iter(message.parts), None)) is Opaque
 
 
-def left_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:
+def unparsed_of(opaque: Opaque | None, dialect: str, key: str) -> dict[str, Any]:
     """Give what this dialect's wire had left of an object inside a value; nothing when it came from elsewhere."""
     left = opaque.value.get(key) if opaque is not None and opaque.dialect == dialect else None
     return left if isinstance(left, dict) else {}

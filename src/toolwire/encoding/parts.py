@@ -18,7 +18,7 @@ from toolwire.types import Audio, Citation, Document, Image
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,15}://")
 # https://ai.google.dev/gemini-api/docs/files and .../video-understanding (2026-11-20).
-GOOGLES = (
+GOOGLE_URLS = (
     *("gs://", "https://generativelanguage.googleapis.com/", "https://youtu.be/"),
     *("https://youtube.com/", "https://www.youtube.com/", "https://m.youtube.com/"),
 )
@@ -36,7 +36,7 @@ def split_data_url(url: str | None) -> tuple[str | None, str | None]:
     return (head, data) if mark and "," not in head else (None, None)
 
 
-def image_kind(media_type: str) -> str:
+def image_media_type(media_type: str) -> str:
     """Name the kind of an image as its register does; many write `image/jpg` (2026-01, servers refuse it)."""
     kind = media_type.partition(";")[0].strip().lower()
     return "image/jpeg" if kind == "image/jpg" else kind
@@ -54,7 +54,7 @@ def _split_any_data_url(url: str) -> tuple[str | None, str | None]:
 _Medium = TypeVar("_Medium", bound=Image | Document | Audio)
 
 
-def unpack(part: _Medium, wire: Wire) -> _Medium:
+def unpack_data_url(part: _Medium, wire: Wire) -> _Medium:
     """Give a medium from elsewhere whose URL holds its data with that data."""
     if (
         part.url is None
@@ -67,7 +67,7 @@ def unpack(part: _Medium, wire: Wire) -> _Medium:
     return part if data is None else replace(part, url=None, data=data, media_type=media_type)
 
 
-def at_hand(part: _Medium, ledger: Ledger) -> _Medium:
+def drop_foreign_sources(part: _Medium, ledger: Ledger) -> _Medium:
     """Give a medium without what only another vendor can open: what its owner's key opens, Google's addresses, a video.
 
     No wire but Gemini's takes a video (2026-11-20).
@@ -78,7 +78,7 @@ def at_hand(part: _Medium, ledger: Ledger) -> _Medium:
     left = []
     if opaque is not None and isinstance(part, Image | Document) and part.file_id is not None:
         left = [("file_id", f"it lies in the store of {opaque.dialect}")]
-    if part.url is not None and part.url.startswith(GOOGLES):
+    if part.url is not None and part.url.startswith(GOOGLE_URLS):
         left.append(("url", "only Google opens this address"))
     elif (part.media_type or "").startswith("video/"):
         given = ("url", "data")

@@ -18,13 +18,13 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import Ledger
 from toolwire.encoding.linking import link_results
-from toolwire.encoding.severities import weigh
+from toolwire.encoding.severities import severity_of_loss
 from toolwire.types import Action, Loss, Message, Output, Part, Text, ToolCall, ToolResult
 
 __all__ = ["repair"]
 
 NO_RESULT = "no result was provided for this call"
-BEGINNING = "(the conversation begins)"
+OPENING_TEXT = "(the conversation begins)"
 _REMINDER = "<system-reminder>", "</system-reminder>"
 _JSON = "Answer in JSON."
 _HOLDERS = ("tool", "user")
@@ -65,7 +65,7 @@ def is_legal(messages: Sequence[Message]) -> bool:
     return not waiting
 
 
-def begin(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> None:
+def add_opening_turn(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> None:
     """Put `first` before written turns that do not begin with the user's; without a ledger, once more."""
     if _lacks_beginning(bodies):
         bodies.insert(0, deepcopy(first))
@@ -73,7 +73,7 @@ def begin(bodies: list[Any], first: dict[str, Any], ledger: Ledger | None) -> No
             ledger.lose("messages", "first_turn", "the user speaks first on this wire", "defaulted")
 
 
-def is_begun(bodies: list[Any], first: dict[str, Any]) -> bool:
+def begins_with_opening_turn(bodies: list[Any], first: dict[str, Any]) -> bool:
     """Whether the first of read turns is one that `begin` put there."""
     return bool(bodies) and bodies[0] == first and _lacks_beginning(bodies[1:])
 
@@ -82,7 +82,7 @@ def _lacks_beginning(bodies: list[Any]) -> bool:
     return not bodies or (type(bodies[0]) is dict and bodies[0].get("role") in _ANSWERERS)
 
 
-def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
+def ask_for_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
     """Have the system ask for JSON where that is wanted and no word of it is said when the user begins."""
     if output is None or output.kind != "json":
         return
@@ -95,7 +95,7 @@ def say_json(output: Output | None, bodies: list[Any], ledger: Ledger) -> None:
     ledger.lose("output", "output_json", "the system says JSON, as it must be said", "approximated")
 
 
-def remind(text: str) -> str:
+def wrap_reminder(text: str) -> str:
     """Wrap a system message that has to stand in a user's turn."""
     return f"{_REMINDER[0]}\n{text}\n{_REMINDER[1]}"
 
@@ -187,7 +187,7 @@ class _Repair:
         return answer.after_words or self.words_before[answer.place] > self.words_before[start + 1]
 
     def _lose(self, place: int, concept: str, detail: str, action: Action = "repaired") -> None:
-        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, weigh(concept, action)))
+        self.losses.append(Loss(f"messages[{place}]", concept, action, detail, severity_of_loss(concept, action)))
 
 
 def _as_words(result: ToolResult) -> list[Part]:

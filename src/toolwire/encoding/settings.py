@@ -279,7 +279,7 @@ def texts(key: str, field: str, most: int | None = None) -> Setting:
     return listed if most is None else listed.written(encode)
 
 
-def settle(request: Request, ledger: Ledger, declared: Sized) -> Request:
+def apply_model_limits(request: Request, ledger: Ledger, declared: Sized) -> Request:
     """Return a request from elsewhere without what this wire refuses: a choice among no tools, reasoning of none.
 
     `declared` is what was written of its tools.

@@ -51,7 +51,7 @@ _OF: Mapping[Body, Mapping[str, Severity]] = {
 
 
 @lru_cache(1024)
-def weigh(concept: str, action: Action, of: Body = "request") -> Severity:
+def severity_of_loss(concept: str, action: Action, of: Body = "request") -> Severity:
     """Say how much a loss matters in a body of this kind."""
     known = _OF[of].get(concept) or _ACTED.get((concept, action)) or _CONCEPTS.get(concept)
     usual: Severity = "minor" if action in _IN_OTHER_WORDS else "semantic"
@@ -93,14 +93,14 @@ _USUAL: Mapping[str, tuple[Any, ...]] = {
 
 
 @lru_cache(16)
-def weights_of(of: Body, *, outermost: bool) -> Mapping[str, Severity]:
+def severities_of_keys(of: Body, *, outermost: bool) -> Mapping[str, Severity]:
     """Give how much keys matter that only their own wire understands, of those of which the value says nothing."""
     formal = _ENVELOPE if of == "request" else _ENVELOPE | _OF_ANSWERS | (_ECHOES if outermost else frozenset())
     minor: dict[str, Severity] = dict.fromkeys(_MINOR_KEYS - _USUAL.keys(), "minor")
     return minor | dict.fromkeys(formal, "formal")
 
 
-def weigh_opaque(key: str, value: Any, of: Body, *, outermost: bool) -> Severity:
+def severity_of_key(key: str, value: Any, of: Body, *, outermost: bool) -> Severity:
     """Say how much it matters that a key is lost which only its own wire understands."""
     if key in _ENVELOPE or value in _USUAL.get(key, ()):
         return "formal"

@@ -29,7 +29,7 @@ def encode_tools(
     """Write the declarations of `tools`: of all of them, or only of those whose names are in `offered`."""
     bodies = []
     for index, tool in enumerate(tools):
-        ledger.at = ("tools", index)
+        ledger.path = ("tools", index)
         if offered is not None and (isinstance(tool, ServerTool) or tool.name not in offered):
             ledger.lose("", "tool_choice", "not offered, so that it is not called")
         elif not isinstance(tool, ServerTool):
@@ -38,7 +38,7 @@ def encode_tools(
             bodies.append(tool.value)
         else:
             lose_server_tool(tool, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return bodies
 
 
@@ -49,7 +49,7 @@ def functions_of(tools: Sequence[Tool | ServerTool]) -> Sequence[Any]:
     return [tool for tool in tools if isinstance(tool, Tool)]
 
 
-def limited(request: Request, ledger: Ledger, most: int) -> Request:
+def limit_tools(request: Request, ledger: Ledger, most: int) -> Request:
     """Return `request` with at most `most` tools, unless it was read from this wire."""
     tools = request.context.tools
     if len(tools) <= most or made_by(request.opaque, ledger.dialect):

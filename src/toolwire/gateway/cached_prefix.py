@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from toolwire.dialects import ResumableDialect
 from toolwire.encoding.ledger import shared_spelling_of
 from toolwire.encoding.quirks import Quirks
-from toolwire.encoding.repair import BEGINNING, is_legal
+from toolwire.encoding.repair import OPENING_TEXT, is_legal
 from toolwire.encoding.traits import WireTraits
 from toolwire.translation.caching import ExchangeHooks
 from toolwire.translation.declared import is_minded
@@ -41,7 +41,7 @@ from toolwire.types import (
     ToolCall,
     ToolResult,
 )
-from toolwire.types.encoded import Written
+from toolwire.types.encoded import EncodedBytes
 from toolwire.types.spelling import RequestSpelling
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
 from toolwire.wire.bodies import place_of, read_body
@@ -233,7 +233,7 @@ def write_extension(extension: Extension, data: bytes, target: ResumableDialect)
         written.append(part.json)
         losses += part.losses
     written.append(prefix.closing)
-    encoded = Written.of(prefix.path, b"".join(written), (*losses, *prefix.losses_after))
+    encoded = EncodedBytes.of(prefix.path, b"".join(written), (*losses, *prefix.losses_after))
     return encoded, _grown_prefix(extension, parts, data) if extension.split else prefix
 
 
@@ -365,7 +365,7 @@ def _asks(message: Message) -> bool:
 
 def _opens(message: Message) -> bool:
     """Return True if a message is the user's first, and does not stand in for a missing one."""
-    return message.role == "user" and message.content != BEGINNING and _asks(message)
+    return message.role == "user" and message.content != OPENING_TEXT and _asks(message)
 
 
 def _has_text(part: Part) -> bool:

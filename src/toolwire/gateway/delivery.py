@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.dialects import Dialect
-from toolwire.encoding.finish import GAVE_UP
+from toolwire.encoding.finish import PROVIDER_FAILED
 from toolwire.errors import ToolwireError
 from toolwire.gateway.attempt import RETRY_DELAY, Attempt, Failure
 from toolwire.gateway.context import JSON, ClientRequest, GatewayContext, RequestOutcome, ResponseWriter
@@ -264,7 +264,7 @@ class Delivery:
             return self.wire.encode_error(Error("server", f"the provider's answer cannot be read: {problem}", 502)).json
         outcome.usage = exchange.usage
         if exchange.failed or (parsed.get("error") and not exchange.choices):
-            reply = exchange.error(200, parsed) if parsed.get("error") else self.wire.encode_error(GAVE_UP)
+            reply = exchange.error(200, parsed) if parsed.get("error") else self.wire.encode_error(PROVIDER_FAILED)
             outcome.status, outcome.ending = reply.status, "error"
             return reply.json
         self.attempt.request_losses = (*self.attempt.request_losses, *encoded.losses)

@@ -18,7 +18,7 @@ import msgspec
 
 from toolwire.dialects import Dialect
 from toolwire.dialects.anthropic.messages import runs_unthought
-from toolwire.encoding.finish import ending
+from toolwire.encoding.finish import ending_error
 from toolwire.encoding.traits import WireTraits
 from toolwire.errors import ToolwireError
 from toolwire.streams.accumulation import Accumulator
@@ -294,7 +294,7 @@ class PassedStream:
             failed is self._failed
         )  # otherwise the error is that of the cut frame, and not one of the provider
         reason = self._received.response.finish_reason if reported_before_end else None
-        broken = ending(reason, complete=self.whole, failed=failed)
+        broken = ending_error(reason, complete=self.whole, failed=failed)
         self.broken = self._failed or broken is not None
         if broken is None:
             return b""

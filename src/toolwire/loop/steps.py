@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolwire.types import Error, FinishReason, Loss, Message, Request, Response, Text, ToolCall, ToolResult, Usage
-from toolwire.types.brief import brief
+from toolwire.types.summary import summarize
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -86,7 +86,7 @@ class Done(Struct, Generic[T_co], frozen=True):
     output: T_co = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return brief(self, besides=("response",))
+        return summarize(self, besides=("response",))
 
     @property
     def message(self) -> Message:

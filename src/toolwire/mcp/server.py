@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from toolwire.encoding.calls import misplaced
+from toolwire.encoding.calls import find_misplaced_arguments
 from toolwire.errors import InvalidField, InvalidSchema, UnknownTool
 from toolwire.mcp.content import TEXT, encode_result, encode_tool, metadata_value, minimal_tool, without_opaque
 from toolwire.mcp.targets import MAX_MESSAGE, HttpLimits, need_official, own_version
@@ -86,7 +86,7 @@ class _ResolverHandlers:
         if tool is None:
             raise MCPError(INVALID_PARAMS, str(UnknownTool(params.name, [tool.name for tool in tools])))
         call = _call_of(tool, params.arguments or {}, str(request.request_id))
-        if not params.arguments and (problem := misplaced(params.model_extra)):
+        if not params.arguments and (problem := find_misplaced_arguments(params.model_extra)):
             call = replace(call, error=problem)
         [result] = await aexecute([call], session, tools=tools, limits=self.limits)
         schema = metadata_value(tool, "outputSchema")

@@ -21,7 +21,7 @@ from toolwire.schema.validator import Validator
 from toolwire.streams.settling import without_nulls
 from toolwire.types import DeclaredTool, Tool, ToolCall, ToolResult
 from toolwire.types.conversation import SCHEMA_KEYS
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 from toolwire.waiting.results import (
     CallNote,
     describe_error,
@@ -141,8 +141,8 @@ def bind_text(arguments: dict[str, Any], _context: Any) -> _BoundArguments:
 def _bind_map(function: Callable[..., Any]) -> _Bind:
     """Bind all arguments as one map, and the context if the function takes it."""
     if count_positional(function) == 1:
-        return lambda arguments, _context: ((copied(arguments),), {})
-    return lambda arguments, context: ((copied(arguments), {} if context is None else context), {})
+        return lambda arguments, _context: ((copy_json(arguments),), {})
+    return lambda arguments, context: ((copy_json(arguments), {} if context is None else context), {})
 
 
 def handlers_of(source: Any) -> list[Handler]:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolwire.errors import InvalidField, ToolError, UnknownTool
 from toolwire.resolvers.protocol import recipe_of, resolving
 from toolwire.types import ToolCall, ToolResult
-from toolwire.types.frozen import copied_map
+from toolwire.types.frozen import copy_map
 from toolwire.waiting.results import describe_error, failure, result_of
 from toolwire.waiting.steps import Ask, Together, Work, count_positional
 
@@ -89,7 +89,7 @@ def plan_steps(recipe: Callable[..., Any], call: ToolCall, context: Any) -> Work
     steps = getattr(recipe, "planning", None)
     if steps is not None:
         return (yield from steps(call, context))
-    return (yield Ask(recipe, (copied_map(call.plain_arguments),)))
+    return (yield Ask(recipe, (copy_map(call.plain_arguments),)))
 
 
 def name_mapping(recipe: Any) -> Callable[[str], str | None]:

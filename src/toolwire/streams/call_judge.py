@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolwire.encoding.finish import CUT, cut_off, refuse
+from toolwire.encoding.finish import CUT, cut_off, reject_call
 from toolwire.errors import FrameTooLarge
 from toolwire.types import ToolCall
 from toolwire.wire.arguments import parse_arguments
@@ -323,7 +323,7 @@ def _unusable(call: PartialCall, tool_call: ToolCall, problem: str | None) -> To
     """Return a call that cannot run, with the reason, or as cut off; arguments that came as an object become text."""
     error = tool_call.error if problem is None else str(problem)
     if tool_call.raw is None and call.given is not None and not call.size:
-        return refuse(tool_call, error)
+        return reject_call(tool_call, error)
     return cut_off(replace(tool_call, raw=call.text if tool_call.raw is None else tool_call.raw, error=error))
 
 

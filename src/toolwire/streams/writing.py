@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.encoding.finish import as_cut
+from toolwire.encoding.finish import as_incomplete
 from toolwire.encoding.ledger import Ledger, Wire
 from toolwire.encoding.quirks import PLAIN, Quirks, tuned
 from toolwire.streams.choices import rank
@@ -150,7 +150,7 @@ class StreamEncoder:
         """Return the end of an answer as this wire may say it: one whose calls were all cut off asks for nothing."""
         if event.index not in self._half or event.index in self._asking:
             return event
-        return replace(event, choice=as_cut(event.choice, self.wire))
+        return replace(event, choice=as_incomplete(event.choice, self.wire))
 
     def close(self) -> bytes:
         """Give the last bytes; an answer that nothing ended breaks off with the wire's error."""
@@ -170,7 +170,7 @@ class StreamEncoder:
 
     def stand(self, *steps: str | int, part: int | None = None) -> None:
         """Say where the encode stands: of that it speaks where it loses something."""
-        self.ledger.at, self.ledger.part = steps, part
+        self.ledger.path, self.ledger.part_index = steps, part
 
     def is_own(self, value: Any) -> bool:
         """Whether a value or an event was read from this wire."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from toolwire.encoding.finish import GAVE_UP, ending
+from toolwire.encoding.finish import PROVIDER_FAILED, ending_error
 from toolwire.streams import StreamDecoder, StreamEncoder
 from toolwire.streams.accumulation import Accumulator
 from toolwire.streams.settling import Settling
@@ -220,7 +220,7 @@ class ExchangedStream:
         """Return the end of an answer, which is an error if its provider gave up; write what goes before it."""
         if self._finish_reason == "error" and not self._failed and self._foreign is not None:
             written.append(self._fail())
-            return ErrorEnd(GAVE_UP)
+            return ErrorEnd(PROVIDER_FAILED)
         if self.at_end is not None and event.complete and not self._failed:
             written.append(self.encoder.feed(OpaqueDelta(opaque=self.at_end())))
         return event
@@ -242,7 +242,7 @@ class ExchangedStream:
         last = []
         for event in self.decoder.close():
             if type(event) is MessageEnd:
-                broken = ending(self._finish_reason, complete=event.complete, failed=self._failed)
+                broken = ending_error(self._finish_reason, complete=event.complete, failed=self._failed)
                 error = broken and (error or broken)
                 if error is not None and not self._failed:
                     last.append(self.encode_events([ErrorEnd(error)]))

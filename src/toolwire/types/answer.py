@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from toolwire.types.brief import brief
 from toolwire.types.conversation import Message
 from toolwire.types.encoded import Loss
 from toolwire.types.parts import Opaque, Part, ToolCall
+from toolwire.types.summary import summarize
 
 FinishReason = Literal[
     "stop",
@@ -146,7 +146,7 @@ class Response(Struct, frozen=True, kw_only=True):  # noqa: PLW1641 - it holds l
         return astuple(self)[: len(_COMPARED)] == astuple(other)[: len(_COMPARED)]
 
     def __repr__(self) -> str:
-        return brief(self)
+        return summarize(self)
 
     def in_full(self) -> str:
         """Give the whole response as text, from which an id can be derived."""

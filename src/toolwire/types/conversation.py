@@ -12,17 +12,17 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr, replace
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.frozen import FrozenList, copied_map, shield
+from toolwire.types.frozen import FrozenList, copy_map, copy_on_read
 from toolwire.types.parts import Cache, Opaque, Part, Text, ToolCall, ToolResult, build
 from toolwire.types.reading import (
     CLAUDE,
     RESPONSES,
     frozen_content,
-    read_beside_tool,
     read_call,
     read_parts,
-    take_home,
+    read_unparsed_of_tool,
     take_images,
+    take_wire,
 )
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -64,8 +64,8 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         for field, value in (("parameters", self.plain_parameters), ("format", self.plain_format)):
             if value is not None and not isinstance(value, dict):
                 raise InvalidField(field, f"must be a map, not {value!r}", path="Tool")
-            force_setattr(self, field, copied_map(value))
-        force_setattr(self, "metadata", copied_map(self.plain_metadata))
+            force_setattr(self, field, copy_map(value))
+        force_setattr(self, "metadata", copy_map(self.plain_metadata))
 
     @classmethod
     def new(cls, attrs: Mapping[str, Any] | None = None, /, **fields: Any) -> Self:
@@ -94,7 +94,9 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         if schemas:
             fields["parameters"] = schemas[0]
         if attrs.get("input_schema") is not None:
-            fields["opaque"], fields["cache"] = read_beside_tool(attrs, {*cls.__struct_fields__, "type", *SCHEMA_KEYS})
+            fields["opaque"], fields["cache"] = read_unparsed_of_tool(
+                attrs, {*cls.__struct_fields__, "type", *SCHEMA_KEYS}
+            )
         if fields.get("description") is None and (wrapped or not {"inputSchema", "input_schema"}.isdisjoint(attrs)):
             # OpenAI's and Claude's declarations and MCP's listings may leave the description out.
             return replace(cls.new(fields, description=""), description=None)
@@ -106,7 +108,7 @@ class Tool(Struct, frozen=True, gc=False, tag="tool", tag_field="kind"):
         return {"type": "function", "function": {name: value for name, value in fields if value is not None}}
 
 
-shield(Tool, "parameters", "metadata", "format")
+copy_on_read(Tool, "parameters", "metadata", "format")
 
 
 class ServerTool(Struct, frozen=True, tag="server_tool", tag_field="kind"):
@@ -196,7 +198,7 @@ class Message(Struct, frozen=True, gc=False):
         role, content = rest.pop("role", "user"), rest.pop("content", None)
         calls = rest.pop("tool_calls", None) or []
         name, call_id = rest.pop("name", None), rest.pop("tool_call_id", None)
-        images, home = take_images(rest), take_home(rest)
+        images, home = take_images(rest), take_wire(rest)
         if not isinstance(calls, list):
             raise InvalidField("tool_calls", "must be a list", path="Message")
         if content is None and not calls and rest and role != "assistant":

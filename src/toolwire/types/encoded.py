@@ -62,11 +62,11 @@ class _Bytes:
         self.body: dict[str, Any] | None = None
 
 
-class Written(Encoded, frozen=True):
+class EncodedBytes(Encoded, frozen=True):
     """A body that was written before it was asked for as a value: the bytes are there, the value is made of them."""
 
     @classmethod
-    def of(cls, path: str, data: bytes, losses: tuple[Loss, ...]) -> "Written":
+    def of(cls, path: str, data: bytes, losses: tuple[Loss, ...]) -> "EncodedBytes":
         """Make it of bytes."""
         return cls(path, _Bytes(data), losses)  # type: ignore[arg-type]
 

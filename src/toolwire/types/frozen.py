@@ -27,19 +27,19 @@ class FrozenList(list[Any]):
         return FrozenList, (list(self),)
 
 
-def copied_map(value: Any) -> Any:
+def copy_map(value: Any) -> Any:
     """Give a copy of a map or a list, all the way down; any other value, and one without an end, as it is."""
     try:
-        return copied(value)
+        return copy_json(value)
     except RecursionError:
         return value
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Copy a JSON value."""
     if isinstance(value, dict):
-        return {key: copied(inner) for key, inner in value.items()}
-    return [copied(inner) for inner in value] if isinstance(value, list) else value
+        return {key: copy_json(inner) for key, inner in value.items()}
+    return [copy_json(inner) for inner in value] if isinstance(value, list) else value
 
 
 class _CopiedField:
@@ -51,13 +51,13 @@ class _CopiedField:
         self._get, self._set = member.__get__, member.__set__
 
     def __get__(self, one: Any, owner: type | None = None) -> Any:
-        return self if one is None else copied_map(self._get(one, owner))
+        return self if one is None else copy_map(self._get(one, owner))
 
     def __set__(self, one: Any, value: Any) -> None:
         self._set(one, value)
 
 
-def shield(kind: type, *names: str) -> None:
+def copy_on_read(kind: type, *names: str) -> None:
     """Give copies of fields to whoever reads them; `plain_NAME` is each as it is kept."""
     for name in names:
         member = vars(kind)[name]

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import force_setattr
 
 from toolwire.errors import InvalidField, MissingFields
-from toolwire.types.frozen import copied_map, shield
+from toolwire.types.frozen import copy_map, copy_on_read
 from toolwire.types.spelling import Spelling
 from toolwire.wire.arguments import parse_arguments
 
@@ -163,7 +163,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
     def _own_arguments(self) -> None:
         if not isinstance(self.plain_arguments, dict):
             raise InvalidField("arguments", "must be a map", path="ToolCall")
-        force_setattr(self, "arguments", copied_map(self.plain_arguments))
+        force_setattr(self, "arguments", copy_map(self.plain_arguments))
 
     @property
     def runs(self) -> bool:
@@ -198,7 +198,7 @@ class ToolCall(_Part, frozen=True, gc=False, tag="tool_call", eq=False):
         return cls(id, name, arguments, raw=raw, error=error, **fields)
 
 
-shield(ToolCall, "arguments")
+copy_on_read(ToolCall, "arguments")
 
 
 class ToolResult(_Part, frozen=True, gc=False, tag="tool_result"):

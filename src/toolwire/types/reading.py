@@ -197,7 +197,7 @@ def _home_of(part: Mapping[str, Any]) -> str:
     return CLAUDE if claudes or "citations" in part else OPENAI
 
 
-def take_home(rest: dict[str, Any]) -> str:
+def take_wire(rest: dict[str, Any]) -> str:
     """Say whose spelling a message is, and take the type out of what is left of it where an item says one."""
     if rest.get("type") != "message":
         return OPENAI
@@ -300,7 +300,7 @@ def _beside(block: Mapping[str, Any], *taken: str) -> dict[str, Any]:
     return {"cache": _cache_of(block), "opaque": _left_of(block, {"type", *taken}, CLAUDE)}
 
 
-def read_beside_tool(attrs: Mapping[str, Any], taken: set[str]) -> tuple[Opaque | None, Cache | None]:
+def read_unparsed_of_tool(attrs: Mapping[str, Any], taken: set[str]) -> tuple[Opaque | None, Cache | None]:
     """Give what else Claude's wire says of a tool, and its cache mark."""
     return _left_of(attrs, taken, CLAUDE), _cache_of(attrs)
 

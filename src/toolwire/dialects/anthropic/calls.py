@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import Arguments, holds_value, read_arguments, say_object, spell_value
+from toolwire.encoding.calls import Arguments, arguments_as_object, holds_value, read_arguments, spell_value
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling
@@ -85,11 +85,11 @@ def encode_call(call: ToolCall, ledger: Ledger) -> dict[str, Any]:
         "input": call.plain_arguments,
     }
     if not is_native and (call.custom or call.error is not None or not call.complete):
-        body["input"] = say_object(call, ledger)
+        body["input"] = arguments_as_object(call, ledger)
         if not call.complete:
             ledger.lose_cut()
     elif call.error is not None and not came_whole(call):
-        body["input"] = say_object(call, ledger)
+        body["input"] = arguments_as_object(call, ledger)
     elif is_native:
         _spell_call(body, call, spelling)
     return ledger.finish(body, call)
@@ -155,7 +155,7 @@ def encode_result(part: ToolResult, ledger: Ledger) -> dict[str, Any]:
 def _encode_content(parts: Any, ledger: Ledger, *, worded: bool) -> list[dict[str, Any]]:
     """Write what a result holds; an error has to be `worded` ("all content must be type `text`", 2026-11-20)."""
     blocks: list[Any] = []
-    for part in ledger.inside(parts):
+    for part in ledger.each_inner_part(parts):
         match part:
             case Text():
                 block: dict[str, Any] | None = encode_text(part, ledger)
@@ -171,6 +171,6 @@ def _encode_content(parts: Any, ledger: Ledger, *, worded: bool) -> list[dict[st
             case _:
                 ledger.lose("", "tool_result", f"a result of {DIALECT} cannot hold this part")
                 continue
-        if ledger.said(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
+        if ledger.was_written(block, part) and (type(part) is not Text or part.text or made_by(part.opaque, DIALECT)):
             blocks.append(block)
     return blocks

@@ -5,15 +5,15 @@ from typing import Any
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
-    keep_error,
-    kept_error,
     kind_of_status,
     open_error,
+    recognizable_message,
     reply_of,
-    tell_length,
-    timed,
+    unparsed_error,
+    unparsed_reply,
+    with_retry_after,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take, take_constants
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, take_constants, unparsed_of
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.types.spelling.anthropic import MessagesErrorSpelling
 
@@ -40,11 +40,11 @@ _KIND_OF_WORDS: dict[str, ErrorKind] = {
 }
 
 
-@timed
+@with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
     if (opened := open_error(body)) is None:
-        return keep_error(body, status, WIRE.mark({}, MessagesErrorSpelling(body=body)))
+        return unparsed_error(body, status, WIRE.mark({}, MessagesErrorSpelling(body=body)))
     unparsed, inner, message = opened
     spelling = MessagesErrorSpelling(constants=take_constants(unparsed, {"type": "error"}))
     word, request_id = take(inner, "type", str), take(unparsed, "request_id", str)
@@ -57,14 +57,14 @@ def decode_error(status: int | None, body: Any) -> Error:
 
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
-    if (kept := kept_error(error, spelling_of(error.opaque, MessagesErrorSpelling).body)) is not None:
+    if (kept := unparsed_reply(error, spelling_of(error.opaque, MessagesErrorSpelling).body)) is not None:
         return kept
     ledger = Ledger(WIRE, of="error")
     is_native = made_by(error.opaque, DIALECT)
     word = error.type if is_native else _TYPE_OF_KIND.get(error.kind, "api_error")
-    message = tell_length(error, _LONG, ledger)
+    message = recognizable_message(error, _LONG, ledger)
     inner: dict[str, Any] = {"message": message} if word is None else {"type": word, "message": message}
-    inner = left_of(error.opaque, DIALECT, "error") | inner
+    inner = unparsed_of(error.opaque, DIALECT, "error") | inner
     body: dict[str, Any] = {"error": inner} if is_native else {"type": "error", "error": inner}
     if error.request_id is not None:
         body["request_id"] = error.request_id

@@ -28,7 +28,7 @@ from toolwire.dialects.anthropic.parts import (
 )
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, take, take_entries
 from toolwire.encoding.quirks import Quirks
-from toolwire.encoding.repair import remind
+from toolwire.encoding.repair import wrap_reminder
 from toolwire.types import (
     Audio,
     Document,
@@ -122,12 +122,12 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     for place in range(first, len(messages)):
         message = messages[place]
         opaque = message.opaque
-        ledger.at = ("messages", place)
+        ledger.path = ("messages", place)
         if opaque is None or opaque.dialect != DIALECT:
-            ledger.own = False
+            ledger.is_native = False
             _encode_foreign(message, place, ledger, turns)
         else:
-            ledger.own = True
+            ledger.is_native = True
             turns.bodies.append(_encode_own(message, ledger))
             turns.open = None
     return turns.bodies
@@ -221,21 +221,21 @@ def _encode_late_system(message: Message, place: int, ledger: Ledger, turns: _Me
         turns.add("system", blocks)
         return
     ledger.lose("role", f"{message.role}_late", "said in the user's turn where it stands", "approximated")
-    turns.join([{**block, "text": remind(block["text"])} if "text" in block else block for block in blocks])
+    turns.join([{**block, "text": wrap_reminder(block["text"])} if "text" in block else block for block in blocks])
 
 
 def encode_blocks(parts: Any, ledger: Ledger, role: str) -> list[Any]:
     """Write the parts of a turn; a part that its role cannot hold is lost by name."""
-    table = _OWN_TABLES.get(role, ENCODERS) if ledger.own else TABLES[role]
-    if ledger.own and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
+    table = _OWN_TABLES.get(role, ENCODERS) if ledger.is_native else TABLES[role]
+    if ledger.is_native and ledger.quirks.api_version is not None and ledger.quirks.api_version >= NEWEST:
         table = _NEWEST_TABLES[role]
     blocks = []
     for place, part in enumerate(parts):
-        ledger.part = place
+        ledger.part_index = place
         block = table[type(part)](part, ledger)
-        if block is not None or ledger.said(block, part):
+        if block is not None or ledger.was_written(block, part):
             blocks.append(block)
-    ledger.part = None
+    ledger.part_index = None
     return blocks
 
 
@@ -252,7 +252,7 @@ def _encode_user_words(part: Text, ledger: Ledger) -> dict[str, Any] | None:
     if part.citations and (ledger.quirks.api_version or NEWEST) >= NEWEST:
         ledger.lose("citations", "citation", f"{DIALECT} {NEWEST} takes none in a text of the user")
         part = replace(part, citations=None)
-    return encode_text(part, ledger) if ledger.own else _encode_words(part, ledger)
+    return encode_text(part, ledger) if ledger.is_native else _encode_words(part, ledger)
 
 
 def _encode_refusal(part: Refusal, ledger: Ledger) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
-from toolwire.encoding.parts import as_text, at_hand, data_of, image_kind, read_data, unpack
+from toolwire.encoding.parts import as_text, data_of, drop_foreign_sources, image_media_type, read_data, unpack_data_url
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.types.spelling.anthropic import MessagesMediumSpelling, MessagesTextSpelling
@@ -161,13 +161,13 @@ _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 def encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image block."""
     is_native = made_by(part.opaque, DIALECT)
-    part = at_hand(unpack(part, WIRE), ledger)
+    part = drop_foreign_sources(unpack_data_url(part, WIRE), ledger)
     source = _encode_source(part, "image/png")
     if source is None:
         ledger.lose("", "image", "an image needs data, a URL or a file id")
         return None
     if "media_type" in source and not is_native:
-        source["media_type"] = image_kind(source["media_type"]) or "image/png"
+        source["media_type"] = image_media_type(source["media_type"]) or "image/png"
         if source["media_type"] not in _IMAGES:
             ledger.lose("", "image", f"{DIALECT} reads JPEG, PNG, GIF and WebP, not {part.media_type}")
             return None
@@ -228,7 +228,7 @@ def encode_document(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     is_native, spelling = made_by(part.opaque, DIALECT), spelling_of(part.opaque, MessagesMediumSpelling)
     if spelling.is_search_result:
         return _encode_search_result(part, spelling.content, ledger)
-    part = part if is_native else as_text(at_hand(unpack(part, WIRE), ledger))
+    part = part if is_native else as_text(drop_foreign_sources(unpack_data_url(part, WIRE), ledger))
     if part.text is not None:
         source: dict[str, Any] | None = {"type": "text", "media_type": "text/plain", "data": part.text}
         if spelling.content is not UNSET and _text_of(spelling.content) == part.text:

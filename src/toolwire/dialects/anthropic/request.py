@@ -13,18 +13,18 @@ from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, UNTHINKING
-from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     lose_beside_schema,
     lose_setting,
     nested,
     plain,
-    settle,
     texts,
     tier,
 )
@@ -33,7 +33,7 @@ from toolwire.types import Context, Encoded, Message, Output, Part, Request, Tex
 from toolwire.types.spelling.anthropic import MessagesRequestSpelling
 
 PATH = "/v1/messages"
-BEGUN: dict[str, Any] = {"role": "user", "content": BEGINNING}
+BEGUN: dict[str, Any] = {"role": "user", "content": OPENING_TEXT}
 # anthropic 2.11.0, OutputConfigParam.effort (2026-11-20), from the least; `minimal` is ours.
 _EFFORTS = EFFORTS[1:]
 # anthropic 2.11.0, ThinkingConfigEnabledParam.budget_tokens (2026-11-20).
@@ -51,7 +51,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body."""
     unparsed = copy_body(body, "request")
     turns = take(unparsed, "messages", list)
-    has_opening_turn = turns is not None and is_begun(turns, BEGUN)
+    has_opening_turn = turns is not None and begins_with_opening_turn(turns, BEGUN)
     system = _take_system(unparsed)
     tools = [decode_tool(tool) for tool in take_entries(unparsed, "tools")]
     has_output_format = "output_format" in unparsed and _may_move(unparsed)
@@ -85,7 +85,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     spelling = spelling_of(opaque, MessagesRequestSpelling)
     tools = encode_tools(context.tools, ledger, encode_tool) if context.tools else []
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if spelling.has_output_format:
         _move_out(body)
@@ -96,9 +96,9 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     if tools:
         body["tools"] = tools
     encoded = encode_messages(messages, ledger, first)
-    ledger.at = ()
+    ledger.path = ()
     if spelling.has_opening_turn or (not is_native and (messages or context.system)):
-        begin(encoded, BEGUN, None if is_native else ledger)
+        add_opening_turn(encoded, BEGUN, None if is_native else ledger)
     if "thinking" in body and not is_native:
         _settle_thinking(body, encoded, ledger)
     if encoded or not spelling.has_no_messages:
@@ -149,7 +149,7 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
             break
         first += 1
     if first == 1 and not system and type(alone := messages[0].content) is str and messages[0].role == "system":
-        ledger.at = ("messages", 0)
+        ledger.path = ("messages", 0)
         _lose_around_system(messages[0], ledger)
         _say_system(alone, "content", body, ledger)
     elif first:
@@ -159,7 +159,7 @@ def _encode_system(system: Any, messages: Any, body: dict[str, Any], ledger: Led
     elif type(system) is str:
         body["system"] = system
     elif system:
-        ledger.at, ledger.own = ("system",), is_native
+        ledger.path, ledger.is_native = ("system",), is_native
         body["system"] = encode_blocks(system, ledger, "system")
     return first
 
@@ -173,11 +173,11 @@ def _say_system(text: str, field: str, body: dict[str, Any], ledger: Ledger) -> 
 
 def _join_system(system: str | list[Part] | None, messages: Any, body: dict[str, Any], ledger: Ledger) -> None:
     """Write the context's prompt and the system messages after it as one prompt."""
-    ledger.at, ledger.own = ("system",), False
+    ledger.path, ledger.is_native = ("system",), False
     blocks = encode_blocks([Text(system)] if type(system) is str else system or [], ledger, "system")
     strings = type(system) is not list
     for index, message in enumerate(messages):
-        ledger.at = ("messages", index)
+        ledger.path = ("messages", index)
         strings = strings and type(message.content) is str
         _lose_around_system(message, ledger)
         if message.role == "developer":

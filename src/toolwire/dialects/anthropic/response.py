@@ -7,16 +7,16 @@ from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    asks,
     count_in,
     cut_off,
+    has_complete_calls,
+    infer_finish_reason,
     is_half,
     lose_counts,
     lose_other_choices,
     lose_reason,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, take, take_constants
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -52,9 +52,9 @@ def decode_response(body: dict[str, Any]) -> Response:
         del unparsed["content"]
         parts: Any = content if type(content) is str else decode_blocks(content, number_of(body.get("id")))
         reason = FINISH_REASONS.get(raw, "unknown") if raw else None
-        settled = settle_calls(parts if type(parts) is str else _cut_by_refusal(parts), reason)
+        settled = mark_cut_calls(parts if type(parts) is str else _cut_by_refusal(parts), reason)
         message = Message("assistant", settled, None, None, WIRE.plain)
-        reason = wants_calls(reason, called=asks(settled))
+        reason = infer_finish_reason(reason, has_calls=has_complete_calls(settled))
         choices = [Choice(message, reason, raw, take(unparsed, "stop_sequence", str), WIRE.plain)]
     elif raw is not None:
         unparsed["stop_reason"] = raw
@@ -118,17 +118,17 @@ def _lose_beside(response: Response, ledger: Ledger) -> None:
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
-    ledger.at = ("choices", 0, "message")
-    choice = without_claim(choice, WIRE)
+    ledger.path = ("choices", 0, "message")
+    choice = without_good_end(choice, WIRE)
     message, opaque = choice.message, choice.message.opaque
-    ledger.own = opaque is not None and opaque.dialect == DIALECT
-    words = message.content if ledger.own and type(message.content) is str else None
+    ledger.is_native = opaque is not None and opaque.dialect == DIALECT
+    words = message.content if ledger.is_native and type(message.content) is str else None
     body["content"] = encode_blocks(message.parts, ledger, "answer") if words is None else words
     if opaque is not None and opaque.value:
         ledger.lose_opaque(opaque)
     if message.name is not None or message.tool_call_id is not None:
         ledger.lose_participant(message)
-    ledger.at = ("choices", 0)
+    ledger.path = ("choices", 0)
     runs = bool(message.tool_calls) or not message.broken_calls
     if (word := finish_word(choice, ledger, runs=runs)) is not None:
         body["stop_reason"] = word

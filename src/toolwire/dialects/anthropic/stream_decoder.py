@@ -19,8 +19,8 @@ from toolwire.dialects.anthropic.calls import decode_call
 from toolwire.dialects.anthropic.error import decode_error
 from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE, decode_citation, decode_part
 from toolwire.dialects.anthropic.response import FINISH_REASONS, decode_response, decode_usage
-from toolwire.encoding.calls import misplaced
-from toolwire.encoding.finish import CUT, cut_off, wants_calls
+from toolwire.encoding.calls import find_misplaced_arguments
+from toolwire.encoding.finish import CUT, cut_off, infer_finish_reason
 from toolwire.streams import StreamDecoder, WireDecoder
 from toolwire.streams.call_judge import PartialCall, Reason
 from toolwire.streams.calls import index_of
@@ -369,7 +369,7 @@ class Decoder(WireDecoder):
         if error is not None:
             call = replace(call, raw=text or str(given), error=error)
         if partial.is_empty and not partial.unread:
-            partial.problem = partial.problem or misplaced(block.body)
+            partial.problem = partial.problem or find_misplaced_arguments(block.body)
         if (judged := self.judge.close(partial, call, whole=whole)) is not None:
             self.events.append(CallEnd(block.key, judged))
 
@@ -436,7 +436,9 @@ class Decoder(WireDecoder):
         if not self._started:
             return
         raw, stop = (told if type(told := self._message.get(key)) is str else None for key in _ENDINGS)
-        finish: Any = wants_calls(FINISH_REASONS.get(raw, "unknown") if raw else None, called=self.judge.called)
+        finish: Any = infer_finish_reason(
+            FINISH_REASONS.get(raw, "unknown") if raw else None, has_calls=self.judge.called
+        )
         if reason is not None or raw is None:
             finish = reason or half or ("tool_calls" if self.judge.called else "stop")
         message = Message("assistant", [], opaque=WIRE.plain)

@@ -15,7 +15,7 @@ from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
-from toolwire.encoding.finish import CUT, reads_as_whole, says_all
+from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (
@@ -114,7 +114,7 @@ class Encoder(SequentialEncoder):
         return before
 
     def _encode_part(self, part: Any) -> Any:
-        self.ledger.own = self._mine_part
+        self.ledger.is_native = self._mine_part
         return (ENCODERS if self._mine_part else TABLES["assistant"])[type(part)](part, self.ledger)
 
     def _announce(self, key: int, block: Any) -> None:
@@ -211,7 +211,7 @@ class Encoder(SequentialEncoder):
         if not self._mine_part:
             self.ledger.lose_opaque(call.opaque)
         text = "".join(self._pieces)
-        if call.runs and self._pieces and not call.custom and not says_all(text, call):
+        if call.runs and self._pieces and not call.custom and not is_text_of_call(text, call):
             return self.give_up(TOLD_OTHERWISE)
         if call.runs and (data or text.strip()):
             return data + self._stop()
@@ -231,7 +231,7 @@ class Encoder(SequentialEncoder):
             half = self._told_broken or (last and reason in CUT)
             return (self._say(_fragment({})) if half else b"") + self._stop()
         broken = b""
-        if reads_as_whole(text, reason, last=last):
+        if looks_complete(text, reason, last=last):
             broken = self._say({"type": "input_json_delta", "partial_json": BROKEN})
         return broken + self._stop()
 

@@ -19,7 +19,7 @@ from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import as_function, begin_tool, lose_format, lose_metadata
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
-from toolwire.types.frozen import copied
+from toolwire.types.frozen import copy_json
 from toolwire.types.spelling.anthropic import MessagesToolSpelling
 
 # api.anthropic.com: "Property keys should match pattern" (2026-09-19).
@@ -36,7 +36,7 @@ class _BuiltinTool(Struct, frozen=True):
     def describe(self, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return its description, with the `settings` of a declaration, and its schema."""
         sentences = [text.format(settings[key]) for key, text in _SETTINGS.items() if key in settings]
-        schema = {"type": "object", "properties": copied(self.properties), "required": list(self.required)}
+        schema = {"type": "object", "properties": copy_json(self.properties), "required": list(self.required)}
         return " ".join([self.description, *sentences]), schema
 
 

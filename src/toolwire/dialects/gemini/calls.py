@@ -16,8 +16,8 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, write_keys
-from toolwire.encoding.calls import put_below, read_arguments, say_object
-from toolwire.encoding.ledger import left_of, made_by, spelling_of, take
+from toolwire.encoding.calls import arguments_as_object, put_below, read_arguments
+from toolwire.encoding.ledger import made_by, spelling_of, take, unparsed_of
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiPartSpelling, GeminiResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments
@@ -87,7 +87,7 @@ def _spelled(part: GeminiPartSpelling, is_escaped: bool) -> dict[str, Any]:
 
 def came_whole(call: ToolCall) -> bool:
     """Return True if the arguments of `call` can be written as they were sent. The pieces of a stream can not."""
-    return not call.raw or "args" in left_of(call.opaque, DIALECT, "functionCall")
+    return not call.raw or "args" in unparsed_of(call.opaque, DIALECT, "functionCall")
 
 
 def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def encode_call(call: ToolCall, ledger: Conversation) -> dict[str, Any]:
         inner["id"] = call_id
         ledger.sent.add(call_id)
     ledger.named[call.id].append(name)
-    unparsed = left_of(call.opaque, DIALECT, "functionCall")
+    unparsed = unparsed_of(call.opaque, DIALECT, "functionCall")
     if call.custom or not (spelling.has_no_args and call.plain_arguments == read_arguments(unparsed.get("args"))[0]):
-        inner["args"] = say_object(call, ledger)
+        inner["args"] = arguments_as_object(call, ledger)
     inner = unparsed | inner
     if not call.complete and not (is_own and inner.get("willContinue", inner.get("will_continue"))):
         ledger.lose_cut()
@@ -202,7 +202,7 @@ def encode_result(part: ToolResult, ledger: Conversation) -> dict[str, Any]:
             inner["response"] = write_response(text, is_error=part.is_error)
     if media:
         inner["parts"] = media
-    inner = left_of(part.opaque, DIALECT, "functionResponse") | inner
+    inner = unparsed_of(part.opaque, DIALECT, "functionResponse") | inner
     return write_keys(ledger.finish({"functionResponse": inner}, part), spelling.snake_keys)
 
 
@@ -241,7 +241,7 @@ def _encode_content(parts: Iterable[Any], ledger: Conversation) -> tuple[str, li
     texts: list[str] = []
     media: list[Any] = []
     spoken = 0
-    for part in ledger.inside(parts):
+    for part in ledger.each_inner_part(parts):
         match part:
             case Text():
                 texts.append(part.text)

@@ -5,17 +5,17 @@ from typing import Any
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
-    keep_error,
-    kept_error,
     kind_of_status,
     open_error,
+    recognizable_message,
     reply_of,
     status_of,
-    tell_length,
-    tell_wait,
-    timed,
+    unparsed_error,
+    unparsed_reply,
+    with_retry_after,
+    with_retry_info,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.types.spelling.gemini import GeminiErrorSpelling
 
@@ -59,12 +59,12 @@ _KIND_OF_REASON: dict[object, ErrorKind] = {
 _LONG = ("The input token count exceeds the maximum number of tokens", "exceeds the maximum number of tokens")
 
 
-@timed
+@with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
     if (opened := open_error(outer)) is None:
-        return keep_error(body, status, WIRE.mark({}, GeminiErrorSpelling(body=body)))
+        return unparsed_error(body, status, WIRE.mark({}, GeminiErrorSpelling(body=body)))
     unparsed, inner, message = opened
     word, code = take(inner, "status", str), take(inner, "code", int)
     kind = _kind(message, word, inner.get("details")) or kind_of_status(status if status is not None else code)
@@ -84,18 +84,18 @@ def _kind(message: str, word: str | None, details: Any) -> ErrorKind | None:
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as this API answers it."""
     spelling = spelling_of(error.opaque, GeminiErrorSpelling)
-    if (kept := kept_error(error, spelling.body)) is not None:
+    if (kept := unparsed_reply(error, spelling.body)) is not None:
         return kept
     ledger = Ledger(WIRE, of="error")
     if is_native := made_by(error.opaque, DIALECT):
         fields = {"code": error.code, "message": error.message, "status": error.type}
         inner = {key: value for key, value in fields.items() if value is not None}
-        inner = left_of(error.opaque, DIALECT, "error") | inner
+        inner = unparsed_of(error.opaque, DIALECT, "error") | inner
     else:
         word = _WORD_OF_KIND.get(error.kind, "INVALID_ARGUMENT")
-        inner = {"code": status_of(error), "message": tell_length(error, _LONG, ledger), "status": word}
+        inner = {"code": status_of(error), "message": recognizable_message(error, _LONG, ledger), "status": word}
         ledger.lose_fields(error, "error_detail", "code")
     ledger.lose_fields(error, "error_detail", "param", "request_id")
-    inner = tell_wait(inner, error.retry_after, add=not is_native)
+    inner = with_retry_info(inner, error.retry_after, add=not is_native)
     body = ledger.replay({"error": inner}, error.opaque)
     return reply_of(error, [body] if spelling.is_list else body, ledger)

@@ -37,7 +37,7 @@ from toolwire.dialects.gemini.parts import (
 from toolwire.encoding.ledger import Ledger, is_unparsed, made_by, spelling_of
 from toolwire.encoding.linking import link_results
 from toolwire.encoding.quirks import Quirks
-from toolwire.encoding.repair import remind
+from toolwire.encoding.repair import wrap_reminder
 from toolwire.types import (
     Audio,
     Document,
@@ -230,8 +230,8 @@ def encode_messages(messages: Any, ledger: Conversation, first: int = 0) -> list
     for place in range(first, len(messages)):
         message = messages[place]
         opaque = message.opaque
-        ledger.at = ("messages", place)
-        ledger.own = own = opaque is not None and opaque.dialect == DIALECT
+        ledger.path = ("messages", place)
+        ledger.is_native = own = opaque is not None and opaque.dialect == DIALECT
         if own:
             body = _encode_own(message, ledger)
             if ledger.below:
@@ -298,7 +298,7 @@ def _encode_user(parts: list[Any], ledger: Conversation, turns: _ContentsSoFar) 
 def _encode_late(message: Message, ledger: Conversation, turns: _ContentsSoFar) -> None:
     """Say in the user's turn what has no place of its own."""
     parts = encode_content(message, ledger, "system")
-    parts = [{**part, "text": remind(part["text"])} if "text" in part else part for part in parts]
+    parts = [{**part, "text": wrap_reminder(part["text"])} if "text" in part else part for part in parts]
     ledger.lose("role", f"{message.role}_late", "said by the user where it stands", "approximated")
     if parts:
         turns.settle()
@@ -320,9 +320,9 @@ def _lose_around(message: Message, ledger: Conversation) -> None:
 def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) -> list[Any]:
     """Write the parts of a content; one from elsewhere that says nothing is left out."""
     bodies: list[Any] = []
-    own = ledger.own
+    own = ledger.is_native
     for place, part in enumerate(parts, first):
-        ledger.part = place
+        ledger.part_index = place
         kind = type(part)
         if kind is ToolCall and (own or role == "assistant"):
             if part.runs or (made_by(part.opaque, DIALECT) and came_whole(part)) or ledger.of != "response":
@@ -335,7 +335,7 @@ def encode_parts(parts: Any, ledger: Conversation, role: str, first: int = 0) ->
             bodies.append(part.value)
         elif (body := _encode_part(part, ledger, role)) is not None and (own or body != _NO_WORDS):
             bodies.append(body)
-    ledger.part = None
+    ledger.part_index = None
     return bodies
 
 
@@ -344,7 +344,7 @@ def _encode_part(part: Part, ledger: Conversation, role: str) -> dict[str, Any] 
     match part:
         case Text():
             return encode_text(part, ledger)
-        case Thinking() if role == "assistant" or ledger.own:
+        case Thinking() if role == "assistant" or ledger.is_native:
             return encode_thinking(part, ledger)
         case Image() | Document() | Audio() if role not in ("system", "developer"):
             return encode_media(part, ledger)

@@ -17,8 +17,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, Wire, kind_of_part, left_of, made_by, spelling_of, take
-from toolwire.encoding.parts import GOOGLES, as_text, data_of, image_kind, lose_document_text, read_data, unpack
+from toolwire.encoding.ledger import Ledger, Wire, kind_of_part, made_by, spelling_of, take, unparsed_of
+from toolwire.encoding.parts import (
+    GOOGLE_URLS,
+    as_text,
+    data_of,
+    image_media_type,
+    lose_document_text,
+    read_data,
+    unpack_data_url,
+)
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
 from toolwire.encoding.traits import WireTraits
@@ -226,7 +234,7 @@ def _decode_media(
 
 def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image, a document or a sound, as data or by URL; another provider's file cannot be said."""
-    is_native, part = made_by(part.opaque, DIALECT), unpack(part, WIRE)
+    is_native, part = made_by(part.opaque, DIALECT), unpack_data_url(part, WIRE)
     if type(part) is Document and not is_native and not (part.media_type or "").startswith("text/"):
         part = as_text(part)
     source = _source_of(part, ledger)
@@ -241,11 +249,11 @@ def encode_media(part: Image | Document | Audio, ledger: Ledger) -> dict[str, An
     else:
         url: str = part.url  # type: ignore[assignment]
         key, inner = "fileData", {"fileUri": url}
-        if not is_native and not url.startswith(GOOGLES):
+        if not is_native and not url.startswith(GOOGLE_URLS):
             ledger.lose("url", "media_url", _FEW_URLS, "approximated")
     media_type = part.media_type if is_native or part.media_type else _guess(part)
     if media_type is not None:
-        inner["mimeType"] = media_type if is_native or type(part) is not Image else image_kind(media_type)
+        inner["mimeType"] = media_type if is_native or type(part) is not Image else image_media_type(media_type)
     if type(part) is Document and part.name is not None:
         inner["displayName"] = part.name
     return _finish({key: _nest(key, inner, part)}, part, ledger)
@@ -337,7 +345,9 @@ def _nest(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if not made_by(opaque, DIALECT):
         return inner
-    return write_keys(left_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys)
+    return write_keys(
+        unparsed_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys
+    )
 
 
 def _finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:

@@ -25,30 +25,30 @@ from toolwire.dialects.gemini.tools import (
     take_output,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, copy_body, left_of, made_by, spelling_of, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take_entries, unparsed_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import nearest_effort
-from toolwire.encoding.repair import BEGINNING, begin, is_begun, repair
+from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     checked,
     plain,
-    settle,
     texts,
     tier,
     within,
 )
-from toolwire.encoding.tools import functions_of, limited
+from toolwire.encoding.tools import functions_of, limit_tools
 from toolwire.types import Context, Encoded, Message, Part, Request, Text
 from toolwire.types.spelling.gemini import GeminiRequestSpelling
 
 _VERSION = "/v1beta/"
-BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": BEGINNING}]}
+BEGUN: dict[str, Any] = {"role": "user", "parts": [{"text": OPENING_TEXT}]}
 _COLLECTIONS = frozenset({"models", "tunedModels", "endpoints", "publishers", "projects"})
 _STEPS_AWAY = frozenset({"", ".", ".."})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:@~-]*")
@@ -94,7 +94,7 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Read a request's body; the path says the model, and whether the answer is streamed."""
     unparsed, snake_keys = read_keys(copy_body(body, "request"))
     contents, has_one_content = _take_contents(unparsed)
-    has_opening_turn = not has_one_content and contents is not None and is_begun(contents, BEGUN)
+    has_opening_turn = not has_one_content and contents is not None and begins_with_opening_turn(contents, BEGUN)
     system, system_spelling = _take_system(unparsed)
     tools = decode_tools(take_entries(unparsed, "tools"))
     fields, spelling = _take_config(unparsed, system_spelling)
@@ -160,11 +160,11 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, GeminiRequestSpelling)
-    request = limited(request, ledger, DECLARATION_LIMIT)
+    request = limit_tools(request, ledger, DECLARATION_LIMIT)
     context = request.context
     tools = encode_tools(context.tools, ledger) if context.tools else []
     flat: dict[str, Any] = {}
-    request = settle(request, ledger, functions_of(context.tools))
+    request = apply_model_limits(request, ledger, functions_of(context.tools))
     _SETTINGS.encode(request, ledger, flat)
     body = _nest_config(flat, request)
     if tools:
@@ -172,9 +172,9 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     first = _encode_system(request, messages, body, ledger)
     contents = encode_messages(messages, ledger, first)
-    ledger.at = ()
+    ledger.path = ()
     if spelling.has_opening_turn or (not is_native and (messages or context.system)):
-        begin(contents, BEGUN, None if is_native else ledger)
+        add_opening_turn(contents, BEGUN, None if is_native else ledger)
     if contents or not spelling.has_no_messages:
         body["contents"] = contents[0] if spelling.has_one_content and len(contents) == 1 else contents
     if tools:
@@ -192,19 +192,19 @@ def _encode_system(request: Request, messages: Any, body: dict[str, Any], ledger
     if system is None and (not messages or messages[0].role not in ("system", "developer")):
         return first
     is_native = made_by(request.opaque, DIALECT)
-    ledger.at, ledger.own = ("system",), is_native
+    ledger.path, ledger.is_native = ("system",), is_native
     parts = encode_parts([Text(system)] if type(system) is str else system or (), ledger, "system")
     for index, message in enumerate(messages):
         if message.role not in ("system", "developer"):
             break
         first = index + 1
-        ledger.at = ("messages", index)
+        ledger.path = ("messages", index)
         _lose_around_system(message, ledger)
         parts += encode_content(message, ledger, "system")
     if parts:
         spelling = spelling_of(request.opaque, GeminiRequestSpelling)
         body["systemInstruction"] = {
-            **left_of(request.opaque, DIALECT, "systemInstruction"),
+            **unparsed_of(request.opaque, DIALECT, "systemInstruction"),
             **({} if spelling.system_role is None else {"role": spelling.system_role}),
             "parts": parts[0] if spelling.has_one_system_part and len(parts) == 1 else parts,
         }
@@ -262,7 +262,7 @@ def _put(outer: dict[str, Any], key: str, inner: dict[str, Any]) -> None:
 def _nest_config(flat: dict[str, Any], request: Request) -> dict[str, Any]:
     """Move the settings into their objects, beside the keys that this wire had left there, in its spelling."""
     spelling = spelling_of(request.opaque, GeminiRequestSpelling)
-    left = left_of(request.opaque, DIALECT, "generationConfig")
+    left = unparsed_of(request.opaque, DIALECT, "generationConfig")
     inner = flat.keys() & _NESTED
     if not (inner or left or spelling.has_text_modality):
         return flat

@@ -17,14 +17,14 @@ from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKES, WIRE, Conversation, read_keys, write_keys
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    asks,
     count_in,
+    has_complete_calls,
+    infer_finish_reason,
     lose_counts,
     lose_reason,
     lose_stop_sequence,
-    made_in_all,
-    wants_calls,
-    without_claim,
+    total_output,
+    without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -109,7 +109,7 @@ def decode_choice(entry: dict[str, Any], ids: MadeIds) -> Choice:
     if is_number:
         raw = _NUMBERS[unparsed.pop("finishReason")]
     reason: Any = FINISH_REASONS.get(raw or "", "unknown") if raw or number is not None else None
-    reason = read_finish(reason, raw, called=asks(message.content))
+    reason = read_finish(reason, raw, called=has_complete_calls(message.content))
     spelling = GeminiChoiceSpelling(
         constants={} if index is None else {"index": index},
         snake_keys=tuple(snake_keys),
@@ -178,7 +178,7 @@ def _cite(entry: dict[str, Any], content: Any) -> Any:
 
 def read_finish(reason: Any, raw: str | None, *, called: bool) -> Any:
     """Say why an answer ended: for its calls, if it has any, and nothing is said against them."""
-    return wants_calls(None if called and raw in _CALLED else reason, called=called)
+    return infer_finish_reason(None if called and raw in _CALLED else reason, has_calls=called)
 
 
 def _decode_answer(body: dict[str, Any], ids: MadeIds) -> Message:
@@ -198,10 +198,10 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     body: dict[str, Any] = {}
     candidates = []
     for place, choice in enumerate(response.choices):
-        ledger.at = ("choices", place)
+        ledger.path = ("choices", place)
         if not is_blocked(choice):
             candidates.append(encode_choice(choice, place, ledger))
-    ledger.at = ()
+    ledger.path = ()
     if candidates or (not response.choices and not made_by(response.opaque, DIALECT)):
         body["candidates"] = as_they_stood(candidates, spelling.order)
     if response.usage is not None:
@@ -233,11 +233,11 @@ def is_blocked(choice: Choice) -> bool:
 
 def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
     """Write the content of a candidate."""
-    ledger.own = made_by(message.opaque, DIALECT)
+    ledger.is_native = made_by(message.opaque, DIALECT)
     parts = encode_content(message, ledger, "assistant")
     if message.name is not None or message.tool_call_id is not None:
         ledger.lose_fields(message, "name", "name", "tool_call_id")
-    if not ledger.own:
+    if not ledger.is_native:
         ledger.lose_opaque(message.opaque)
         return {"role": "model", "parts": parts}
     is_one = spelling_of(message.opaque, GeminiMessageSpelling).has_one_part and len(parts) == 1
@@ -246,12 +246,12 @@ def _encode_answer(message: Message, ledger: Conversation) -> dict[str, Any]:
 
 def encode_choice(choice: Choice, place: int, ledger: Conversation) -> dict[str, Any]:
     """Write a candidate."""
-    ledger.at = ("choices", place, "message")
-    choice = without_claim(choice, WIRE)
+    ledger.path = ("choices", place, "message")
+    choice = without_good_end(choice, WIRE)
     spelling = spelling_of(choice.opaque, GeminiChoiceSpelling)
     content = _encode_answer(choice.message, ledger)
     body: dict[str, Any] = {} if spelling.has_no_content and not content else {"content": content}
-    ledger.at = ("choices", place)
+    ledger.path = ("choices", place)
     is_native = made_by(choice.opaque, DIALECT)
     if (word := _finish_word(choice, ledger, is_native=is_native)) is not None:
         body["finishReason"] = word
@@ -286,7 +286,7 @@ def decode_usage(body: dict[str, Any]) -> Usage:
     if "thoughtsTokenCount" in given:
         thought = count_in(given, "thoughtsTokenCount")
         answer = _sum(answer, thought)
-    answer = made_in_all(prompt, answer, count_in(given, "totalTokenCount"))
+    answer = total_output(prompt, answer, count_in(given, "totalTokenCount"))
     cached = count_in(given, "cachedContentTokenCount") if "cachedContentTokenCount" in given else None
     return Usage(prompt, answer, cached, None, thought, Opaque(DIALECT, body))
 

@@ -198,7 +198,7 @@ class Encoder(SequentialEncoder):
 
     def _stand(self, written: _WrittenPart) -> None:
         self.stand("choices", written.choice, "message", part=written.key)
-        self.ledger.own = written.mine
+        self.ledger.is_native = written.mine
 
     def write_words(self, event: WordsDelta) -> bytes:
         """Write words."""
@@ -254,7 +254,7 @@ class Encoder(SequentialEncoder):
         if written is None or written.told:
             return b""
         self._stand(written)
-        self.ledger.part = event.key
+        self.ledger.part_index = event.key
         parts = []
         if call.runs or (call.complete and written.mine):
             parts = [encode_call(call, self.ledger)]

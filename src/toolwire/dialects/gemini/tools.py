@@ -15,7 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, read_keys, snake_of, spelled_key, write_keys
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict
@@ -91,7 +91,7 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
     functions: list[Any] | None = None
     follows_server_tool = False
     for index, tool in enumerate(tools):
-        ledger.at = ("tools", index)
+        ledger.path = ("tools", index)
         if isinstance(tool, ServerTool):
             follows_server_tool = tool.dialect == DIALECT
             if follows_server_tool:
@@ -109,7 +109,7 @@ def encode_tools(tools: Iterable[Tool | ServerTool], ledger: Ledger) -> list[Any
             bodies.append({key: functions})
         functions.append(_encode_tool(tool, spelling, ledger))
         follows_server_tool = False
-    ledger.at = ()
+    ledger.path = ()
     return bodies
 
 
@@ -189,7 +189,7 @@ def encode_choice(request: Request, ledger: Ledger) -> Any:
     if choice is None:
         return ABSENT
     settings = spelling_of(opaque, GeminiRequestSpelling).settings
-    spelled = settings.get("toolConfig") or left_of(opaque, DIALECT, "toolConfig")
+    spelled = settings.get("toolConfig") or unparsed_of(opaque, DIALECT, "toolConfig")
     outer = spelled_key(spelled, _CALLING)
     config = dict(spelled.get(outer) or {})
     mode = _read_mode(config.get("mode"))

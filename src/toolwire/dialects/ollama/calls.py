@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, take_images
 from toolwire.encoding.calls import (
+    arguments_as_object,
     mark_error,
     read_arguments,
     read_error,
-    say_object,
     spell_value,
     take_arguments,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaResultSpelling
 from toolwire.wire.arguments import argument_text, format_arguments
@@ -67,8 +67,8 @@ def encode_call(call: ToolCall, position: int, ledger: Ledger) -> dict[str, Any]
         inner["index"] = spelling.index if call.index == position else call.index
     if call.plain_arguments or not spelling.has_no_arguments:
         is_text = call.raw is not None and is_native and not call.custom
-        inner["arguments"] = argument_text(call) if is_text else say_object(call, ledger)
-    entry: dict[str, Any] = {"function": left_of(call.opaque, DIALECT, "function") | inner}
+        inner["arguments"] = argument_text(call) if is_text else arguments_as_object(call, ledger)
+    entry: dict[str, Any] = {"function": unparsed_of(call.opaque, DIALECT, "function") | inner}
     # Readers drop a call whose id came before.
     repeated = ledger.of == "response" and not is_native and call.id in ledger.ids.taken
     written = ledger.ids.call(call.id, own=is_native)
@@ -120,7 +120,7 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
     if type(part) is not ToolResult:
         ledger.lose("", "tool_result", f"a tool message of {DIALECT} holds one result")
         return None
-    is_native = ledger.own and message.role == "tool"
+    is_native = ledger.is_native and message.role == "tool"
     spelling = spelling_of(message.opaque if is_native else None, OllamaResultSpelling)
     body: dict[str, Any] = {"role": spelling.role}
     name = part.name if part.name is not None or is_native else names.get(part.tool_call_id)
@@ -139,11 +139,11 @@ def encode_result(part: Part, message: Message, ledger: Ledger, names: dict[str 
 
 def _encode_content(part: ToolResult, body: dict[str, Any], ledger: Ledger) -> None:
     said = MessageSoFar()
-    at, place = ledger.at, ledger.part
-    for inner in ledger.inside(part.content):
+    at, place = ledger.path, ledger.part_index
+    for inner in ledger.each_inner_part(part.content):
         encode_part(inner, said, ledger, "tool")
-    ledger.at, ledger.part = at if place is None else (*at, "content", place), None
+    ledger.path, ledger.part_index = at if place is None else (*at, "content", place), None
     said.write(body, ledger, "\n")
-    ledger.at, ledger.part = at, place
+    ledger.path, ledger.part_index = at, place
     if "content" in body or part.is_error:
         body["content"] = mark_error(body.get("content", ""), is_error=part.is_error)

@@ -95,8 +95,8 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     bodies: list[dict[str, Any]] = []
     names: dict[str | None, str] = {}
     for place, message in enumerate(messages, first):
-        ledger.own = made_by(message.opaque, DIALECT)
-        ledger.at = ("messages", place)
+        ledger.is_native = made_by(message.opaque, DIALECT)
+        ledger.path = ("messages", place)
         encode_message(message, ledger, bodies, names)
     return bodies
 
@@ -112,7 +112,7 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[Any], names: d
         bodies.append(_close({**_begin(message, ledger), "content": content}, message, ledger))
     else:
         said = _say(message, ledger, bodies, names)
-        if ledger.own or role == "assistant" or not content or said.words or said.pictures:
+        if ledger.is_native or role == "assistant" or not content or said.words or said.pictures:
             bodies.append(_write(said, message, ledger))
         else:
             _close({}, message, ledger)
@@ -125,9 +125,9 @@ def encode_answer(message: Message, ledger: Ledger) -> dict[str, Any]:
 
 def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict[str | None, str]) -> MessageSoFar:
     said = MessageSoFar()
-    calls = message.role == "assistant" or ledger.own
+    calls = message.role == "assistant" or ledger.is_native
     for place, part in enumerate(message.parts):
-        ledger.part = place
+        ledger.part_index = place
         if type(part) is ToolCall and calls:
             if bodies is None and not (part.runs or made_by(part.opaque, DIALECT)):
                 ledger.lose_call(part)
@@ -141,7 +141,7 @@ def _say(message: Message, ledger: Ledger, bodies: list[Any] | None, names: dict
             said.calls.append(part.value)
         else:
             encode_part(part, said, ledger, message.role)
-    ledger.part = None
+    ledger.part_index = None
     return said
 
 
@@ -154,7 +154,7 @@ def _write(said: MessageSoFar, message: Message, ledger: Ledger) -> dict[str, An
 def _begin(message: Message, ledger: Ledger) -> dict[str, Any]:
     """Write the role of a message, as it was spelled as long as it is the same."""
     role: str = message.role
-    if ledger.own:
+    if ledger.is_native:
         spelling = spelling_of(message.opaque, OllamaMessageSpelling)
         if spelling.has_no_role or "role" in message.opaque.value:  # type: ignore[union-attr]
             return {}
@@ -172,12 +172,12 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 def _encode_results(message: Message, ledger: Ledger, bodies: list[Any], names: dict[str | None, str]) -> None:
     for place, part in enumerate(message.parts):
-        ledger.part = place
+        ledger.part_index = place
         body = encode_result(part, message, ledger, names)
         if body is not None:
-            bodies.append(ledger.replay(body, message.opaque) if ledger.own else body)
-    ledger.part = None
-    if not ledger.own:
+            bodies.append(ledger.replay(body, message.opaque) if ledger.is_native else body)
+    ledger.part_index = None
+    if not ledger.is_native:
         ledger.lose_opaque(message.opaque)
     ledger.lose_around_result(message)
 

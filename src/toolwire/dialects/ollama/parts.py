@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolwire.encoding.ledger import Ledger, Wire, made_by, spelling_of
-from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data, split_data_url, unpack
+from toolwire.encoding.parts import as_text, data_of, lose_document_text, read_data, split_data_url, unpack_data_url
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Document, Image, Part, Refusal, Text, Thinking
 from toolwire.types.spelling.ollama import OllamaImageSpelling
@@ -56,7 +56,7 @@ class MessageSoFar(Struct):
     def write(self, body: dict[str, Any], ledger: Ledger, glue: str) -> None:
         """Put what was said under the keys of the wire; a message from elsewhere always has words."""
         words = [word for word in self.words if word]
-        if self.words or not ledger.own:
+        if self.words or not ledger.is_native:
             body["content"] = glue.join(words)
         if self.thoughts:
             body["thinking"] = "\n".join(self.thoughts)
@@ -87,7 +87,7 @@ def _decode_image(raw: str) -> Image:
 
 def _encode_image(part: Image, ledger: Ledger) -> str | None:
     """Write an image; this wire takes only its data."""
-    raw, part = spelling_of(part.opaque, OllamaImageSpelling).data, unpack(part, WIRE)
+    raw, part = spelling_of(part.opaque, OllamaImageSpelling).data, unpack_data_url(part, WIRE)
     data = data_of(part, WIRE, raw)
     ledger.lose_fields(part, "media_source", *(("url",) if data is None or data != part.url else ()), "file_id")
     ledger.lose_fields(part, "image_detail", "detail")
@@ -112,16 +112,16 @@ def encode_part(part: Any, said: MessageSoFar, ledger: Ledger, role: str) -> Non
     if kind is Text:
         _say(part.text, said, ledger)
         ledger.lose_fields(part, "citation", "citations")
-    elif kind is Thinking and (role == "assistant" or ledger.own):
+    elif kind is Thinking and (role == "assistant" or ledger.is_native):
         _say_thinking(part, said, ledger)
-    elif kind is Image and (role != "assistant" or ledger.own):
+    elif kind is Image and (role != "assistant" or ledger.is_native):
         if (data := _encode_image(part, ledger)) is not None:
             said.order(_PICTURE, ledger)
             said.pictures.append(data)
     elif kind is Refusal:
         ledger.lose("", "refusal", f"{DIALECT} has no refusal; said as text", "approximated")
         _say(part.text, said, ledger)
-    elif kind is Document and (told := as_text(unpack(part, WIRE))).text is not None:
+    elif kind is Document and (told := as_text(unpack_data_url(part, WIRE))).text is not None:
         lose_document_text(told, ledger)
         _say(told.text, said, ledger)
     else:

@@ -20,13 +20,13 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     checked,
     lose_beside_schema,
     lose_setting,
     nested,
     plain,
-    settle,
     texts,
 )
 from toolwire.encoding.tools import encode_tools, functions_of
@@ -73,7 +73,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, OllamaRequestSpelling)
     body: dict[str, Any] = {}
-    request = settle(request, ledger, functions_of(context.tools))
+    request = apply_model_limits(request, ledger, functions_of(context.tools))
     _SETTINGS.encode(request, ledger, body)
     if not is_native or spelling.has_no_stream:
         body.setdefault("stream", False)
@@ -86,14 +86,14 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     encoded: list[dict[str, Any]] = []
     if context.system:
-        ledger.at, ledger.own = ("system",), False
+        ledger.path, ledger.is_native = ("system",), False
         encode_message(Message("system", context.system), ledger, encoded, {})
     encoded += encode_messages(messages, ledger)
     if asked:
         _ask(encoded, asked)
     if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
-    ledger.at = ()
+    ledger.path = ()
     if tools and not is_native and "format" in body and body["format"] != "":
         ledger.lose("output", "output_with_tools", f"a format of {DIALECT} keeps it from calling", "approximated")
     if context.provider_state:

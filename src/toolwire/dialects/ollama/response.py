@@ -9,13 +9,13 @@ from toolwire.dialects.ollama.messages import decode_answer, encode_answer
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    asks,
+    has_complete_calls,
+    infer_finish_reason,
     lose_counts,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
-    wants_calls,
-    without_claim,
+    without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take
 from toolwire.encoding.quirks import PLAIN, Quirks
@@ -37,7 +37,7 @@ def decode_response(body: dict[str, Any]) -> Response:
     if type(unparsed.get("message")) is dict:
         message = decode_answer(unparsed.pop("message"), number_of(body.get("created_at")))
         raw = take(unparsed, "done_reason", str)
-        reason = read_finish(raw, called=asks(message.content))
+        reason = read_finish(raw, called=has_complete_calls(message.content))
         choices = [Choice(message, reason, raw, opaque=WIRE.plain)]
         if unparsed.get("done") is True:
             constants["done"] = unparsed.pop("done")
@@ -52,7 +52,7 @@ def decode_response(body: dict[str, Any]) -> Response:
 
 def read_finish(raw: str | None, *, called: bool) -> Any:
     """Read why an answer ended; this wire has no word of its own for calls."""
-    return wants_calls(COMMON_WORDS.get(raw, "unknown") if raw else None, called=called)
+    return infer_finish_reason(COMMON_WORDS.get(raw, "unknown") if raw else None, has_calls=called)
 
 
 def _read_time(text: object) -> float | None:
@@ -116,12 +116,12 @@ def _encode_time(response: Response, body: dict[str, Any], ledger: Ledger) -> No
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger, *, called: bool) -> None:
-    choice = without_claim(choice, WIRE)
+    choice = without_good_end(choice, WIRE)
     message = choice.message
-    ledger.at = ("choices", 0, "message")
-    ledger.own = made_by(message.opaque, DIALECT)
+    ledger.path = ("choices", 0, "message")
+    ledger.is_native = made_by(message.opaque, DIALECT)
     body["message"] = encode_answer(message, ledger)
-    ledger.at = ("choices", 0)
+    ledger.path = ("choices", 0)
     raw, reason = choice.raw_finish_reason, choice.finish_reason
     called = called or "tool_calls" in body["message"]
     is_native = made_by(choice.opaque, DIALECT)

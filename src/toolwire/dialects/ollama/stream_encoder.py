@@ -98,7 +98,7 @@ class Encoder(SequentialEncoder):
         """Begin a part."""
         part: Any = event.part
         self._part, self._glue = part, ""
-        self._mine_part = self.ledger.own = self.is_own(part)
+        self._mine_part = self.ledger.is_native = self.is_own(part)
         key = _KEYS.get(type(part), "")
         if key in self._kinds and not self._mine_part:
             self.stand("choices", 0, "message")
@@ -120,7 +120,7 @@ class Encoder(SequentialEncoder):
         """Write a part that came whole; of words that went out, lose what could not be said."""
         part: Any = event.part
         self.stand("choices", 0, "message", part=event.key)
-        self.ledger.own = self._mine_part
+        self.ledger.is_native = self._mine_part
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if type(part.spelling) is OllamaCallSpelling else b""
         message = MessageSoFar()
@@ -138,7 +138,7 @@ class Encoder(SequentialEncoder):
     def write_call_end(self, event: CallEnd) -> bytes:
         """Write a call that is whole."""
         self.stand("choices", 0, "message", part=event.key)
-        self.ledger.own = self._mine_part
+        self.ledger.is_native = self._mine_part
         entry = None
         if event.call.runs or (event.call.complete and self._mine_part):
             entry = encode_call(event.call, self._calls, self.ledger)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.tools import as_function, keep_tool, lose_format, lose_metadata, lose_strict
 from toolwire.types import Request, ServerTool, Tool
 from toolwire.types.spelling.ollama import OllamaToolSpelling
@@ -46,7 +46,7 @@ def encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     lose_format(tool, ledger)
     lose_strict(tool, ledger)
     lose_metadata(tool, ledger)
-    body = {"function": left_of(tool.opaque, DIALECT, "function") | inner}
+    body = {"function": unparsed_of(tool.opaque, DIALECT, "function") | inner}
     has_no_type = spelling_of(tool.opaque, OllamaToolSpelling).has_no_type
     return ledger.finish(body if has_no_type else {"type": "function", **body}, tool)
 

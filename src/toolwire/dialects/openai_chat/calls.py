@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, shortest
 from toolwire.dialects.openai_chat.tools import without_custom
 from toolwire.encoding.calls import (
+    arguments_as_object,
     mark_error,
     put_below,
     read_error,
-    say_object,
     spell_value,
     take_arguments,
     take_free_text,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpelling
@@ -138,7 +138,7 @@ def _encode_entry(call: ToolCall, spelling: ChatCallSpelling, ledger: Ledger) ->
     if key == "custom":
         inner["input"] = call.raw or ""
     elif call.custom:
-        given = say_object(call, ledger)
+        given = arguments_as_object(call, ledger)
         inner["arguments"] = given if ledger.quirks.arguments_object else format_arguments(given)
     elif (is_own and call.raw is None) or ledger.quirks.arguments_object:
         if call.plain_arguments or not spelling.has_no_arguments:
@@ -155,7 +155,7 @@ def _encode_entry(call: ToolCall, spelling: ChatCallSpelling, ledger: Ledger) ->
         entry["id"] = call_id
     if not spelling.has_no_type:
         entry["type"] = key
-    entry[key] = left_of(call.opaque, DIALECT, key) | inner
+    entry[key] = unparsed_of(call.opaque, DIALECT, key) | inner
     if not call.complete:
         ledger.lose_cut()
     entry = ledger.finish(entry, call)
@@ -238,10 +238,10 @@ def encode_result(part: Part, message: Message, ledger: Ledger, bodies: list[Any
         return
     spelling = spelling_of(message.opaque, ChatResultSpelling)
     body: dict[str, Any] = {"role": "function" if spelling.is_deprecated_function else "tool"}
-    call_id = ledger.ids.result(part.tool_call_id, own=ledger.own and not spelling.is_escaped)
+    call_id = ledger.ids.result(part.tool_call_id, own=ledger.is_native and not spelling.is_escaped)
     if call_id is not None and not spelling.is_deprecated_function:
         body["tool_call_id"] = call_id
-    unparsed = message.opaque.value if ledger.own and message.opaque else {}
+    unparsed = message.opaque.value if ledger.is_native and message.opaque else {}
     if part.name is not None and (spelling.is_deprecated_function or spelling.has_name or "name" in unparsed):
         body["name"] = part.name
     body |= _result_content(part, spelling, ledger, below)
@@ -254,7 +254,7 @@ def _close_result(body: dict[str, Any], part: ToolResult, message: Message, ledg
     for field in ("tool_call_id", "name"):
         value = getattr(message, field)
         if value is not None and value != getattr(part, field):
-            ledger.part = None
+            ledger.part_index = None
             ledger.lose(field, "tool_result", "the result in the message says otherwise")
     ledger.replay(body, message.opaque)
 
@@ -265,12 +265,12 @@ def _result_content(
     content = part.content
     if isinstance(content, str):
         return {"content": spell_value(mark_error(content, is_error=part.is_error), spelling.content)}
-    if not content and ledger.own:
+    if not content and ledger.is_native:
         return {}
     blocks: list[Any] = []
-    for inner in ledger.inside(content):
+    for inner in ledger.each_inner_part(content):
         block = encode_part(inner, ledger, "user")
-        if ledger.said(block, inner):
+        if ledger.was_written(block, inner):
             if not _may_stand(inner, ledger):
                 block = {"type": "text", "text": put_below(block, inner, below, ledger, f"{DIALECT} results")}
             blocks.append(block)
@@ -279,7 +279,9 @@ def _result_content(
 
 
 def _may_stand(part: Part, ledger: Ledger) -> bool:
-    return type(part) is Text or (ledger.own and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT))
+    return type(part) is Text or (
+        ledger.is_native and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT)
+    )
 
 
 def _mark_first(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:

@@ -161,8 +161,8 @@ def encode_messages(messages: Any, ledger: Ledger, first: int = 0) -> list[dict[
     bodies: list[dict[str, Any]] = []
     below: list[dict[str, Any]] = []
     for place, message in enumerate(messages, first):
-        ledger.at = ("messages", place)
-        ledger.own = made_by(message.opaque, DIALECT)
+        ledger.path = ("messages", place)
+        ledger.is_native = made_by(message.opaque, DIALECT)
         if message.role != "tool" and below:
             bodies.append({"role": "user", "content": below})
             below = []
@@ -176,18 +176,18 @@ def encode_message(message: Message, ledger: Ledger, bodies: list[dict[str, Any]
     """Write one message, as the messages that this wire needs for it."""
     content, role = message.content, message.role
     if type(content) is str and role != "tool":
-        body: dict[str, Any] = {"role": ledger.speaker(role), "content": content}
+        body: dict[str, Any] = {"role": ledger.supported_role(role), "content": content}
         bodies.append(_close(body, message, ledger))
     elif role == "tool":
         for place, part in enumerate(message.parts):
-            ledger.part = place
+            ledger.part_index = place
             encode_result(part, message, ledger, bodies, below)
-        ledger.part = None
+        ledger.part_index = None
     elif is_unparsed(message, DIALECT):
         bodies.append(content[0].value)  # type: ignore[union-attr,index]
     elif role == "assistant":
         body = encode_answer(message, ledger)
-        if not ledger.own and body["content"] is None and _BESIDE.isdisjoint(body):
+        if not ledger.is_native and body["content"] is None and _BESIDE.isdisjoint(body):
             body["content"] = ""
         bodies.append(body)
     else:
@@ -204,19 +204,19 @@ def _close(body: dict[str, Any], message: Message, ledger: Ledger) -> dict[str, 
 
 def _encode_words(message: Message, ledger: Ledger, bodies: list[Any], below: list[Any]) -> None:
     blocks: list[Any] = []
-    for part in ledger.each(message.parts):
+    for part in ledger.each_part(message.parts):
         if type(part) is ToolResult:
             encode_result(part, message, ledger, bodies, below)
-        elif ledger.said(block := encode_part(part, ledger, message.role), part):
+        elif ledger.was_written(block := encode_part(part, ledger, message.role), part):
             blocks.append(block)
     if below:
         blocks, below[:] = [*below, *blocks], []
-    body: dict[str, Any] = {"role": ledger.speaker(message.role)}
+    body: dict[str, Any] = {"role": ledger.supported_role(message.role)}
     if blocks:
         body["content"] = shortest(blocks, ledger)
-    elif not ledger.own and message.parts:
+    elif not ledger.is_native and message.parts:
         return
-    elif not ledger.own:
+    elif not ledger.is_native:
         body["content"] = ""
     bodies.append(_close(body, message, ledger))
 
@@ -238,7 +238,7 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
     beside = Beside()
     bare = False
     for place, part in enumerate(message.parts):
-        ledger.part = place
+        ledger.part_index = place
         match part:
             case ToolCall():
                 encode_call(part, body, ledger)
@@ -257,9 +257,9 @@ def _encode_parts(message: Message, body: dict[str, Any], ledger: Ledger, *, as_
             case Opaque() if type(part.spelling) is ChatCallSpelling:
                 body.setdefault("tool_calls", []).append(part.value)
             case _:
-                if ledger.said(block := encode_part(part, ledger, "assistant"), part):
+                if ledger.was_written(block := encode_part(part, ledger, "assistant"), part):
                     blocks.append(block)
-    ledger.part = None
+    ledger.part_index = None
     beside.write(body)
     _place_words(body, blocks, ledger, bare=bare, as_string=as_string)
 
@@ -268,18 +268,18 @@ def _place_words(
     body: dict[str, Any], blocks: list[dict[str, Any]], ledger: Ledger, *, bare: bool, as_string: bool
 ) -> None:
     if not blocks:
-        if not ledger.own:
+        if not ledger.is_native:
             body["content"] = None
         return
     texts = [block["text"] for block in blocks if isinstance(block, dict) and "text" in block]
-    if (as_string and not ledger.own and len(texts) == len(blocks)) or (bare and len(blocks) == 1):
+    if (as_string and not ledger.is_native and len(texts) == len(blocks)) or (bare and len(blocks) == 1):
         body["content"] = "".join(texts)
     else:
         body["content"] = shortest(blocks, ledger, "")
 
 
 def _note_order(body: dict[str, Any], ledger: Ledger) -> None:
-    if "tool_calls" in body and not ledger.own:
+    if "tool_calls" in body and not ledger.is_native:
         ledger.lose("", "order", f"{DIALECT} says all words before the calls", "moved")
 
 
@@ -353,7 +353,7 @@ def encode_audio_answer(part: Audio, body: dict[str, Any], ledger: Ledger, *, as
     """Write audio of the model, which stands beside the content."""
     fields = {"id": part.file_id, "data": part.data, "transcript": part.transcript}
     body["audio"] = {key: value for key, value in fields.items() if value is not None}
-    if as_string or ledger.own:
+    if as_string or ledger.is_native:
         ledger.replay(body["audio"], part.opaque)
     else:
         ledger.lose_fields(part, "audio", "data", "transcript")

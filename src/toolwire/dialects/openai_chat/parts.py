@@ -3,18 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, left_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.parts import (
     as_text,
-    at_hand,
     cite_url,
     data_of,
     data_url,
+    drop_foreign_sources,
     lose_document_text,
     read_data,
     read_file_data,
     read_image_url,
-    unpack,
+    unpack_data_url,
     write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
@@ -73,7 +73,7 @@ def decode_part(block: Any) -> Part:
 def shortest(blocks: list[Any], ledger: Ledger, glue: str = "\n") -> Any:
     """Give the blocks of a content, or one string: of a lone text, and of all words where the server takes no list."""
     if not ledger.quirks.joined_texts:
-        alone = not ledger.own and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
+        alone = not ledger.is_native and len(blocks) == 1 and len(blocks[0]) == 2 and "text" in blocks[0]
         return blocks[0]["text"] if alone else blocks
     texts = [block["text"] for block in blocks if type(block) is dict and type(block.get("text")) is str]
     if len(texts) < len(blocks):
@@ -125,7 +125,7 @@ def _decode_image(unparsed: dict[str, Any]) -> Part | None:
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     """Write an image; one that stands only in another provider's store cannot be written."""
-    part, spelling = at_hand(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
+    part, spelling = drop_foreign_sources(part, ledger), spelling_of(part.opaque, ChatMediumSpelling)
     data = data_of(part, WIRE, spelling.data)
     url = data_url(data, part.media_type, "image/png") if data is not None else part.url
     if url is None:
@@ -188,7 +188,7 @@ def _decode_file(unparsed: dict[str, Any]) -> Part | None:
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; text becomes a text part, a URL cannot be said, and no other data than a PDF's."""
     is_native, spelling = made_by(part.opaque, DIALECT), spelling_of(part.opaque, ChatMediumSpelling)
-    part = part if is_native else as_text(at_hand(unpack(part, WIRE), ledger))
+    part = part if is_native else as_text(drop_foreign_sources(unpack_data_url(part, WIRE), ledger))
     if part.data is not None and part.media_type not in (None, PDF) and not is_native:
         ledger.lose("", "document", f"{DIALECT} reads PDF, not {part.media_type}")
         return None
@@ -246,7 +246,7 @@ def encode_part(part: Part, ledger: Ledger, role: str) -> dict[str, Any] | None:
     """Write a part that stands in a message's content, or lose it by name."""
     if type(part) is Opaque and part.dialect == DIALECT:
         return part.value  # type: ignore[no-any-return]
-    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.own else _TEXT_ONLY.get(type(part))
+    encode = _ENCODERS.get(type(part)) if role == "user" or ledger.is_native else _TEXT_ONLY.get(type(part))
     if encode is None:
         ledger.lose_part(part, f"a {role} message of {DIALECT}")
         return None
@@ -265,7 +265,7 @@ _ENCODERS: dict[type, Callable[[Any, Ledger], dict[str, Any] | None]] = {
 
 def _nest(key: str, inner: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:
     """Write a part with its inner object, and what its own wire had left of both."""
-    return ledger.finish({"type": key, key: left_of(part.opaque, DIALECT, key) | inner}, part)
+    return ledger.finish({"type": key, key: unparsed_of(part.opaque, DIALECT, key) | inner}, part)
 
 
 def decode_citation(note: Any) -> Citation | None:
@@ -287,7 +287,7 @@ def encode_citation(citation: Citation, ledger: Ledger) -> dict[str, Any] | None
         ends = {"start_index": citation.start, "end_index": citation.end}
         fields = {"url": citation.url, "title": citation.title, **ends}
         known = {key: value for key, value in fields.items() if value is not None}
-        inner = left_of(citation.opaque, DIALECT, "url_citation") | known
+        inner = unparsed_of(citation.opaque, DIALECT, "url_citation") | known
     elif (cited := cite_url(citation, ledger)) is not None:
         inner = cited
     else:

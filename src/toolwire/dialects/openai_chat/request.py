@@ -19,13 +19,14 @@ from toolwire.dialects.openai_chat.tools import (
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.repair import ask_for_json, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     effort,
     identifier,
@@ -34,12 +35,11 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    settle,
     texts,
     tier,
     unless_reasoning,
 )
-from toolwire.encoding.tools import limited
+from toolwire.encoding.tools import limit_tools
 from toolwire.types import Context, Encoded, Message, Output, Part, Request
 from toolwire.types.spelling.openai_chat import ChatRequestSpelling
 
@@ -83,11 +83,11 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     opaque = request.opaque
     is_native = opaque is not None and opaque.dialect == DIALECT
     spelling = spelling_of(opaque, ChatRequestSpelling)
-    request = limited(request, ledger, TOOL_LIMIT)
+    request = limit_tools(request, ledger, TOOL_LIMIT)
     context = request.context
     tools = write_tools(context.tools, ledger) if context.tools else {}
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     if tools and not is_native:
         request = _settle_effort(request, ledger)
     _SETTINGS.encode(request, ledger, body)
@@ -100,9 +100,9 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     messages = context.messages if is_native else repair(context.messages, ledger.losses)
     encoded = _encode_system(context.system, ledger) if context.system else []
     encoded += encode_messages(messages, ledger)
-    ledger.at = ()
+    ledger.path = ()
     if request.output is not None and not is_native:
-        say_json(request.output, encoded, ledger)
+        ask_for_json(request.output, encoded, ledger)
     if encoded or not spelling.has_no_messages:
         body["messages"] = encoded
     if context.provider_state:
@@ -128,7 +128,7 @@ def _encode_system(system: str | list[Part], ledger: Ledger) -> list[dict[str, A
     if type(system) is str:
         return [{"role": "system", "content": system}]
     bodies: list[dict[str, Any]] = []
-    ledger.at = ("system",)
+    ledger.path = ("system",)
     encode_message(Message("system", system), ledger, bodies, [])
     return bodies
 

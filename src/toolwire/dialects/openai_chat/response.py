@@ -11,12 +11,12 @@ from toolwire.encoding.finish import (
     COMMON_WORDS,
     CUT,
     Counts,
-    asks,
+    has_complete_calls,
+    infer_finish_reason,
     lose_reason,
     lose_stop_sequence,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    without_good_end,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
@@ -91,10 +91,10 @@ def _decode_choice(entry: dict[str, Any], place: int) -> Choice:
     message = decode_answer(body, place)
     index = take(unparsed, "index", int)
     raw = take(unparsed, "finish_reason", str)
-    reason = read_finish(raw, called=asks(message.content), refused=bool(body.get("refusal")))
+    reason = read_finish(raw, called=has_complete_calls(message.content), refused=bool(body.get("refusal")))
     spelling = ChatChoiceSpelling(constants={} if index is None else {"index": index})
     if reason in CUT:
-        message = replace(message, content=_cut_text(settle_calls(message.content, reason)))
+        message = replace(message, content=_cut_text(mark_cut_calls(message.content, reason)))
     return Choice(message, reason, raw, opaque=WIRE.mark(unparsed, spelling))
 
 
@@ -107,7 +107,9 @@ def _cut_text(parts: Any) -> Any:
 
 def read_finish(raw: str | None, *, called: bool, refused: bool) -> Any:
     """Say in canonical words why an answer ended; no word at all is no trouble (Snowflake)."""
-    reason = wants_calls(FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, called=called)
+    reason = infer_finish_reason(
+        FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, has_calls=called
+    )
     return "refusal" if reason == "stop" and refused else reason
 
 
@@ -131,7 +133,7 @@ def encode_response(response: Response, quirks: Quirks = PLAIN, **settings: Any)
     if response.choices or not is_native:
         written = [_encode_choice(choice, place, ledger) for place, choice in enumerate(response.choices)]
         body["choices"] = as_they_stood(written, spelling_of(opaque, ChatResponseSpelling).order)
-    ledger.at = ()
+    ledger.path = ()
     if response.usage is not None:
         body["usage"] = COUNTS.encode(response.usage, ledger)
     if response.service_tier is not None:
@@ -153,13 +155,13 @@ def showing(quirks: Quirks) -> Quirks:
 
 
 def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]:
-    choice = without_claim(choice, WIRE)
+    choice = without_good_end(choice, WIRE)
     opaque = choice.opaque
     is_native = made_by(opaque, DIALECT)
-    ledger.at = ("choices", place, "message")
-    ledger.own = made_by(choice.message.opaque, DIALECT)
+    ledger.path = ("choices", place, "message")
+    ledger.is_native = made_by(choice.message.opaque, DIALECT)
     message = encode_answer(choice.message, ledger, as_string=True)
-    ledger.at = ("choices", place)
+    ledger.path = ("choices", place)
     if is_native:
         body: dict[str, Any] = {"message": message}
     else:
@@ -170,7 +172,7 @@ def _encode_choice(choice: Choice, place: int, ledger: Ledger) -> dict[str, Any]
 
 
 def _encode_finish(choice: Choice, body: dict[str, Any], ledger: Ledger, *, is_native: bool) -> None:
-    called, refused = is_native and asks(choice.message.content), bool(body["message"].get("refusal"))
+    called, refused = is_native and has_complete_calls(choice.message.content), bool(body["message"].get("refusal"))
     word = finish_word(choice, ledger, is_native=is_native, called=called, refused=refused)
     if word is not None:
         body["finish_reason"] = legacy_word(word) if not is_native and "function_call" in body["message"] else word

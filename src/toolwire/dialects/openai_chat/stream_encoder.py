@@ -24,7 +24,7 @@ from toolwire.dialects.openai_chat.response import (
     legacy_word,
     showing,
 )
-from toolwire.encoding.finish import CUT, reads_as_whole, says_all
+from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json
@@ -307,7 +307,7 @@ class Encoder(StreamEncoder):
             return b""
         self._stand(written)
         self.ledger.finish({}, call)
-        if call.runs and written.pieces and not says_all("".join(written.pieces), call):
+        if call.runs and written.pieces and not is_text_of_call("".join(written.pieces), call):
             return self.give_up(TOLD_OTHERWISE)
         if not call.runs:
             self._doubtful.setdefault(written.choice, []).append(written)
@@ -392,7 +392,7 @@ class Encoder(StreamEncoder):
         for call in doubtful[first:]:
             last = ended and self._last[choice] == call.place
             text = "".join(call.pieces)
-            if call.key != "custom" and reads_as_whole(text, reason, last=last):
+            if call.key != "custom" and looks_complete(text, reason, last=last):
                 call.pieces.append(BROKEN)
                 data.append(self._write_text(call, BROKEN, None))
         return b"".join(data)

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, left_of, made_by, shared_spelling_of, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of, spelling_of, take, unparsed_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
@@ -79,14 +79,14 @@ class _Function(dict[str, Any]):
 def _encode_tool(tool: Tool, ledger: Ledger) -> dict[str, Any]:
     spelling = spelling_of(tool.opaque, ChatToolSpelling)
     if spelling.is_deprecated_function:
-        return _Function(left_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
+        return _Function(unparsed_of(tool.opaque, DIALECT, "functions") | _encode_function(tool, ledger))
     if tool.custom and not ledger.quirks.custom_tools:
         return without_custom(_encode_tool(as_function(tool, ledger), ledger), ledger)
     key = "custom" if tool.custom else "function"
     inner = _encode_custom(tool, ledger) if tool.custom else _encode_function(tool, ledger)
     lose_metadata(tool, ledger)
     body: dict[str, Any] = {} if spelling.has_no_type else {"type": key}
-    body[key] = left_of(tool.opaque, DIALECT, key) | inner
+    body[key] = unparsed_of(tool.opaque, DIALECT, key) | inner
     return ledger.finish(body, tool)
 
 

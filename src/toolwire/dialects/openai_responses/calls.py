@@ -35,15 +35,15 @@ from toolwire.dialects.openai_responses.tools import (
 from toolwire.encoding.calls import (
     ERROR,
     Arguments,
+    arguments_as_object,
     mark_error,
     read_error,
-    say_object,
     spell_value,
     take_arguments,
     take_free_text,
     take_value,
 )
-from toolwire.encoding.finish import cut_off, refuse
+from toolwire.encoding.finish import cut_off, reject_call
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Opaque, Part, Response, Text, Thinking, ToolCall, ToolResult
 from toolwire.types.spelling.openai_responses import (
@@ -138,7 +138,7 @@ def decode_own_call(item: dict[str, Any], place: int, index: int, reasoning: str
     )
     call_id = made_id(place, index) if call_id is None else call_id
     if unparsed.get("status") == "incomplete":  # the arguments stay among the unparsed keys
-        return refuse(ToolCall(call_id, kind, {}, index, opaque=WIRE.mark(unparsed, spelling)), None)
+        return reject_call(ToolCall(call_id, kind, {}, index, opaque=WIRE.mark(unparsed, spelling)), None)
     arguments, raw, error = _take_held(unparsed, held)
     return ToolCall(call_id, kind, arguments, index, True, raw, error, opaque=WIRE.mark(unparsed, spelling))
 
@@ -271,7 +271,7 @@ def _shell_output(text: str, part: ToolResult, ledger: Ledger) -> dict[str, Any]
 def _words_of(part: ToolResult, ledger: Ledger) -> str:
     """Say the parts of a result in one text."""
     texts = []
-    for inner in ledger.inside(part.content):
+    for inner in ledger.each_inner_part(part.content):
         if type(inner) is Text:
             texts.append(inner.text)
         else:
@@ -335,7 +335,7 @@ def _lone_mark(block: Any) -> str | None:
 
 def _encode_output(part: ToolResult, ledger: Ledger, *, mine: bool) -> str | list[dict[str, Any]]:
     blocks: list[Any] = []
-    for inner in ledger.inside(part.content):
+    for inner in ledger.each_inner_part(part.content):
         encode_input(inner, blocks, ledger, "a result")
     if not mine and (not blocks or (len(blocks) == 1 and is_plain_text(blocks[0]))):
         return mark_error(blocks[0]["text"] if blocks else "", is_error=part.is_error)
@@ -418,7 +418,7 @@ class Items(Struct, eq=False):
     def made_id(self, prefix: str, of: object) -> str:
         """Make the id of an item: in a response from all of it, in a request from its place."""
         if self.response is None:
-            return f"{prefix}_{fingerprint((self.ledger.at, self.ledger.part, of))}"
+            return f"{prefix}_{fingerprint((self.ledger.path, self.ledger.part_index, of))}"
         self._seed = self._seed or fingerprint(self.response)
         return f"{prefix}_{self._seed}{len(self.bodies):02d}"
 
@@ -475,7 +475,7 @@ def _as_taken(call: ToolCall, items: Items) -> ToolCall:
     if items.response is not None or items.ledger.quirks.custom_tools:
         items.answers[call.id] = "custom"
         return call
-    arguments = say_object(call, items.ledger)
+    arguments = arguments_as_object(call, items.ledger)
     return replace(call, custom=False, arguments=arguments, raw=format_arguments(arguments))
 
 

@@ -6,19 +6,19 @@ from toolwire.dialects.openai_responses.parts import WIRE
 from toolwire.encoding.errors import (
     encode_openai_error,
     join_unparsed,
-    keep_error,
-    kept_error,
     kind_of_words,
     open_error,
     take_details,
-    timed,
+    unparsed_error,
+    unparsed_reply,
+    with_retry_after,
 )
 from toolwire.encoding.ledger import spelling_of, take_constants
 from toolwire.types import Error, ErrorReply
 from toolwire.types.spelling.openai_responses import ResponsesErrorSpelling
 
 
-@timed
+@with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error of any server that imitates OpenAI from its `body`."""
     if (opened := open_error(body)) is not None:
@@ -26,14 +26,14 @@ def decode_error(status: int | None, body: Any) -> Error:
         details = take_details(inner, status, message)
         return Error(opaque=WIRE.mark(join_unparsed(unparsed, inner)), **details)
     if type(body) is not dict:
-        return keep_error(body, status, WIRE.mark({}, ResponsesErrorSpelling(body=body)))
+        return unparsed_error(body, status, WIRE.mark({}, ResponsesErrorSpelling(body=body)))
     unparsed = body.copy()
     if type(body.get("error")) is str:
         message = unparsed.pop("error")
         opaque = WIRE.mark(unparsed, ResponsesErrorSpelling(message_key="error"))
         return Error(kind_of_words(status, message), message, status, opaque=opaque)
     if type(body.get("message")) is not str:
-        return keep_error(body, status, WIRE.mark({}, ResponsesErrorSpelling(body=body)))
+        return unparsed_error(body, status, WIRE.mark({}, ResponsesErrorSpelling(body=body)))
     constants = take_constants(unparsed, {"type": "error"})
     details = take_details(unparsed, status, unparsed.pop("message"))
     spelling = ResponsesErrorSpelling(constants=constants, message_key="message")
@@ -43,4 +43,4 @@ def decode_error(status: int | None, body: Any) -> Error:
 def encode_error(error: Error) -> ErrorReply:
     """Write an error as a server of this dialect answers it."""
     spelling = spelling_of(error.opaque, ResponsesErrorSpelling)
-    return kept_error(error, spelling.body) or encode_openai_error(error, WIRE, spelling.message_key)
+    return unparsed_reply(error, spelling.body) or encode_openai_error(error, WIRE, spelling.message_key)

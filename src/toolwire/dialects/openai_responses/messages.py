@@ -215,16 +215,16 @@ def decode_item(item: Any, kind: Any, reasoning: str | None) -> list[Part]:
 def encode_messages(messages: Any, items: Items, first: int = 0, last: int | None = None) -> list[Any]:
     """Write the messages of a request from `first` to before `last`, as the items that this wire needs for them."""
     for place in range(first, len(messages) if last is None else min(last, len(messages))):
-        items.ledger.at = ("messages", place)
+        items.ledger.path = ("messages", place)
         encode_message(messages[place], items)
-    items.ledger.at = ()
+    items.ledger.path = ()
     return items.bodies
 
 
 def encode_message(message: Message, items: Items) -> None:
     """Write one message."""
     ledger, content, opaque, role = items.ledger, message.content, message.opaque, message.role
-    ledger.own = opaque is not None and opaque.dialect == DIALECT
+    ledger.is_native = opaque is not None and opaque.dialect == DIALECT
     if (opaque is not None and opaque.value) or message.name is not None or message.tool_call_id is not None:
         _lose_around(message, ledger)
     before = len(items.bodies)
@@ -255,12 +255,12 @@ def _lose_around(message: Message, ledger: Ledger) -> None:
 
 def _add_words(message: Message, content: Any, items: Items) -> None:
     role, opaque, ledger = message.role, message.opaque, items.ledger
-    is_typed = not ledger.own or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
+    is_typed = not ledger.is_native or "type" in shared_spelling_of(opaque, DIALECT, MessageSpelling).constants
     body: dict[str, Any] = {"type": "message"} if is_typed else {}
-    body["role"] = ledger.speaker(role)
+    body["role"] = ledger.supported_role(role)
     if content is not None:
         body["content"] = content
-    if ledger.own:
+    if ledger.is_native:
         ledger.replay(body, opaque)
     items.add(body)
 
@@ -268,12 +268,12 @@ def _add_words(message: Message, content: Any, items: Items) -> None:
 def _encode_results(message: Message, items: Items) -> None:
     ledger = items.ledger
     for place, part in enumerate(message.parts):
-        ledger.part = place
+        ledger.part_index = place
         if type(part) is ToolResult:
             write_result(part, items)
         else:
             ledger.lose_part(part, f"a tool message of {DIALECT}")
-    ledger.part = None
+    ledger.part_index = None
 
 
 def _encode_words(message: Message, items: Items) -> None:
@@ -281,7 +281,7 @@ def _encode_words(message: Message, items: Items) -> None:
     ledger, parts = items.ledger, message.parts
     blocks: list[Any] = []
     written = False
-    for part in ledger.each(parts):
+    for part in ledger.each_part(parts):
         if type(part) is ToolResult:
             if blocks:
                 _add_words(message, _shortest(blocks, ledger), items)
@@ -291,14 +291,14 @@ def _encode_words(message: Message, items: Items) -> None:
             encode_input(part, blocks, ledger, f"a {message.role} message")
     if blocks:
         _add_words(message, _shortest(blocks, ledger), items)
-    elif ledger.own and not written:
+    elif ledger.is_native and not written:
         _add_words(message, None, items)
     elif not parts:
         _add_words(message, "", items)
 
 
 def _shortest(blocks: list[Any], ledger: Ledger) -> Any:
-    return blocks[0]["text"] if not ledger.own and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
+    return blocks[0]["text"] if not ledger.is_native and len(blocks) == 1 and is_plain_text(blocks[0]) else blocks
 
 
 def encode_answer(message: Message, items: Items) -> None:
@@ -309,7 +309,7 @@ def encode_answer(message: Message, items: Items) -> None:
     items.open = None
     items.kept.clear()
     for place, part in enumerate(parts):
-        ledger.part = place
+        ledger.part_index = place
         kind = type(part)
         if kind is ToolCall:
             write_call(part, items)
@@ -319,7 +319,7 @@ def encode_answer(message: Message, items: Items) -> None:
             WRITERS[kind](part, items)
         else:
             ledger.lose_part(part, ASSISTANT)
-    ledger.part = None
+    ledger.part_index = None
     items.open = None
 
 

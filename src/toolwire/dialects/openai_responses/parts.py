@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
 from toolwire.encoding.parts import (
-    at_hand,
     cite_url,
     data_of,
     data_url,
+    drop_foreign_sources,
     lose_document_text,
     read_file_data,
     read_image_url,
-    unpack,
+    unpack_data_url,
     write_file_data,
 )
 from toolwire.encoding.traits import WireTraits
@@ -91,7 +91,7 @@ def _decode_image(unparsed: dict[str, Any]) -> Part | None:
 
 def _encode_image(part: Image, ledger: Ledger) -> dict[str, Any] | None:
     body: dict[str, Any] = {"type": "input_image"}
-    part = at_hand(part, ledger)
+    part = drop_foreign_sources(part, ledger)
     data = data_of(part, WIRE, spelling_of(part.opaque, ResponsesMediumSpelling).data)
     if data is not None:
         body["image_url"] = data_url(data, part.media_type, "image/png")
@@ -127,7 +127,10 @@ def _decode_file(unparsed: dict[str, Any]) -> Part | None:
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file; plain text becomes words."""
-    part, spelling = at_hand(unpack(part, WIRE), ledger), spelling_of(part.opaque, ResponsesMediumSpelling)
+    part, spelling = (
+        drop_foreign_sources(unpack_data_url(part, WIRE), ledger),
+        spelling_of(part.opaque, ResponsesMediumSpelling),
+    )
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)

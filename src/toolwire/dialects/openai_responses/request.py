@@ -36,12 +36,13 @@ from toolwire.encoding.ledger import (
 )
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
-from toolwire.encoding.repair import repair, say_json
+from toolwire.encoding.repair import ask_for_json, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     effort,
     identifier,
@@ -51,12 +52,11 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    settle,
     tier,
     unless_reasoning,
     word,
 )
-from toolwire.encoding.tools import encode_tools, limited
+from toolwire.encoding.tools import encode_tools, limit_tools
 from toolwire.types import Context, Encoded, Message, Output, Request, Text, ToolCall
 from toolwire.types.spelling.openai_responses import ResponsesRequestSpelling, ResponsesResultSpelling
 
@@ -111,7 +111,7 @@ _STATE: dict[str, tuple[type, ...]] = {"previous_response_id": (str,), "conversa
 def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) -> Encoded:
     """Write a request's body, and report what it cannot hold."""
     ledger = Ledger(WIRE, quirks, settings)
-    request = limited(request, ledger, _TOOL_LIMIT)
+    request = limit_tools(request, ledger, _TOOL_LIMIT)
     context = request.context
     messages = context.messages
     opaque = request.opaque
@@ -120,7 +120,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
     items = Items(ledger)
     tools, tool_items = _encode_tools(context, spelling, items)
     body: dict[str, Any] = {}
-    request = settle(request, ledger, tools)
+    request = apply_model_limits(request, ledger, tools)
     _SETTINGS.encode(request, ledger, body)
     if tools:
         body["tools"] = tools
@@ -139,7 +139,7 @@ def encode_request(request: Request, quirks: Quirks = PLAIN, **settings: Any) ->
         items.add(item)
     encoded = encode_messages(messages, items, first)
     if request.output is not None and not is_native:
-        say_json(request.output, encoded, ledger)
+        ask_for_json(request.output, encoded, ledger)
     if encoded or not spelling.has_no_messages:
         text = _text_input(messages) if spelling.has_text_input and len(encoded) == 1 else None
         body["input"] = encoded if text is None else text
@@ -203,19 +203,19 @@ def _encode_system(request: Request, messages: Sequence[Message], body: dict[str
     """Write the system prompt, and return how many messages are in it."""
     system, ledger, is_native = request.system, items.ledger, made_by(request.opaque, DIALECT)
     if system and not is_native and _is_item(request, messages):
-        ledger.at = ("system",)
+        ledger.path = ("system",)
         encode_message(Message("system", system), items)
     elif type(system) is str and (system or is_native):
         body["instructions"] = system
     elif system:
-        ledger.at = ("system",)
+        ledger.path = ("system",)
         if _is_words(system, ledger):
             body["instructions"] = _join(system, ledger)
         else:
             encode_message(Message("system", system), items)
     elif not is_native and messages and messages[0].role == "system" and not _is_item(request, messages[1:]):
         return _encode_first(messages[0], body, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return 0
 
 
@@ -235,10 +235,10 @@ def _encode_first(message: Message, body: dict[str, Any], ledger: Ledger) -> int
     words = type(content) is str
     if not words and not _is_words(content, ledger):
         return 0
-    ledger.at = ("messages", 0)
+    ledger.path = ("messages", 0)
     ledger.lose_opaque(opaque)
     body["instructions"] = content if words else _join(content, ledger)
-    ledger.at = ()
+    ledger.path = ()
     return 1
 
 
@@ -250,7 +250,7 @@ def _is_words(parts: Any, ledger: Ledger) -> bool:
 
 def _join(parts: Any, ledger: Ledger) -> str:
     """Join the texts to one, and report the loss of all that they have beside them."""
-    for part in ledger.each(parts):
+    for part in ledger.each_part(parts):
         if part.cache is not None:
             ledger.lose("cache", "cache_mark", f"{DIALECT} servers cache without marks")
         if part.citations:

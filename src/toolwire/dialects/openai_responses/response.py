@@ -20,13 +20,13 @@ from toolwire.dialects.openai_responses.request import SERVICE_TIERS
 from toolwire.encoding.finish import (
     CUT,
     Counts,
-    asks,
+    has_complete_calls,
+    infer_finish_reason,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
-    settle_calls,
-    wants_calls,
-    without_claim,
+    mark_cut_calls,
+    without_good_end,
     write_tier,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_constants
@@ -120,20 +120,20 @@ def _decode_finish(message: Message, unparsed: dict[str, Any]) -> Choice:
         del unparsed["incomplete_details"]
     meaning = _meaning(raw, message, incomplete=has_details)
     if meaning in CUT:
-        message = replace(message, content=settle_calls(message.content, meaning))
+        message = replace(message, content=mark_cut_calls(message.content, meaning))
     return Choice(message, meaning, raw, None, WIRE.mark({}, ResponsesChoiceSpelling(has_details=has_details)))
 
 
 def _meaning(raw: str | None, message: Message, *, incomplete: bool) -> Any:
     refused = any(type(part) is Refusal for part in message.parts)
-    return read_finish(raw, incomplete, called=asks(message.content), refused=refused)
+    return read_finish(raw, incomplete, called=has_complete_calls(message.content), refused=refused)
 
 
 def read_finish(raw: str | None, incomplete: bool, *, called: bool, refused: bool) -> Any:
     """Say in canonical words why an answer ended."""
     if incomplete:
         return _REASONS.get(raw or "", "incomplete")
-    reason = wants_calls(_STATUSES.get(raw, "unknown") if raw else None, called=called)
+    reason = infer_finish_reason(_STATUSES.get(raw, "unknown") if raw else None, has_calls=called)
     return "refusal" if refused and reason in {"stop", None} else reason
 
 
@@ -180,10 +180,10 @@ def _frame(response: Response) -> dict[str, Any]:
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
-    choice = without_claim(choice, WIRE)
+    choice = without_good_end(choice, WIRE)
     message, ledger = choice.message, items.ledger
-    ledger.at = ("choices", 0, "message")
-    ledger.own = made_by(message.opaque, DIALECT)
+    ledger.path = ("choices", 0, "message")
+    ledger.is_native = made_by(message.opaque, DIALECT)
     encode_answer(message, items)
     body["output"] = items.bodies
     encode_ending(choice, body, ledger)
@@ -192,12 +192,12 @@ def _encode_choice(choice: Choice, body: dict[str, Any], items: Items) -> None:
 def encode_ending(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
     """Write what an answer says beside its items."""
     message = choice.message
-    ledger.at = ("choices", 0, "message")
+    ledger.path = ("choices", 0, "message")
     ledger.lose_opaque(message.opaque)
     for left in ("name", "tool_call_id"):
         if getattr(message, left) is not None:
             ledger.lose(left, left, f"{DIALECT} has no place for it in a message")
-    ledger.at = ("choices", 0)
+    ledger.path = ("choices", 0)
     _encode_finish(choice, body, ledger)
     lose_stop_sequence(choice, ledger)
     ledger.replay(body, choice.opaque)

@@ -9,7 +9,7 @@ _CHARACTERS, _ENTRIES, _DEPTH = 120, 4, 6
 _WHOLE = 1_000
 
 
-def brief(value: Struct, besides: Collection[str] = ()) -> str:
+def summarize(value: Struct, besides: Collection[str] = ()) -> str:
     """Say what a value is; `besides` are fields that would say it again."""
     text = _struct(value, 0, besides)
     return text if len(text) <= _WHOLE else f"{text[:_WHOLE]}...)"
