@@ -13,8 +13,8 @@ class GeminiResponseSpelling(WireSpelling, frozen=True, tag="gemini.response", g
     - `snake_keys`: its keys that were in snake_case, as `to_dict` of Google's older client returns them
       (https://github.com/google-gemini/deprecated-generative-ai-python/pull/337). No server is known that sends them,
       but the client gets what the server sent.
-    - `order`: the positions of its candidates in the order of their `index`, if they stood in another one. The `index`
-      says which one is the answer (google-genai 3.6.1, `Candidate.index`).
+    - `order`: the positions of its candidates in the order of their `index`, if the list had another order. The
+      candidate with the lowest `index` is the answer (google-genai 3.6.1, `Candidate.index`).
     """
 
     snake_keys: tuple[str, ...] = ()
@@ -25,7 +25,8 @@ class GeminiChoiceSpelling(WireSpelling, frozen=True, tag="gemini.choice", gc=Fa
     """How a candidate was spelled.
 
     - `snake_keys`: its keys that were in snake_case, as in `GeminiResponseSpelling`.
-    - `has_no_candidate`: there was none, because the prompt was blocked. `promptFeedback` says so (recorded of Vertex).
+    - `has_no_candidate`: there was none, because the prompt was blocked, as `promptFeedback` shows (recorded of
+      Vertex).
     - `has_no_content`: it had no `content`. Vertex sends none if Model Armor blocks the answer (recorded).
     - `finish_reason`: its `finishReason` was this number. Vertex sends numbers for `$alt=json;enum-encoding=int`, which
       google-cloud-aiplatform writes (recorded).

@@ -11,8 +11,8 @@ class ChatResponseSpelling(WireSpelling, frozen=True, tag="openai-chat.response"
     """How a response was spelled.
 
     - `constants`: its `object`.
-    - `order`: the positions of its choices in the order of their `index`, if they stood in another one. The `index`
-      says which one is the answer (openai 3.57.0, `Choice.index`).
+    - `order`: the positions of its choices in the order of their `index`, if the list had another order. The
+      choice with the lowest `index` is the answer (openai 3.57.0, `Choice.index`).
     """
 
     order: tuple[int, ...] = ()
@@ -99,7 +99,7 @@ class ChatRefusalSpelling(WireSpelling, frozen=True, tag="openai-chat.refusal", 
 
 
 class ChatThinkingSpelling(WireSpelling, frozen=True, tag="openai-chat.thinking", gc=False):
-    """How a thought was spelled. OpenAI has no place for one, and each other server has its own.
+    """How thinking was spelled. OpenAI has no key for it, and each other server has its own.
 
     - `key`: the key of the message that held it: `reasoning_content` of DeepSeek, `reasoning` or `reasoning_details` of
       OpenRouter, or `content`, in which Mistral has blocks of thinking (recorded of all three).
