@@ -28,7 +28,7 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORDS, 64),
     ids=Grammar("!-~", 40),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
     knows_effort_alone=True,
 )

@@ -34,7 +34,7 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORDS, 128),
     ids=Grammar("!-~", 64, distinct=True),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
     knows_effort_alone=True,
     takes_top_logprobs_alone=True,  # what is asked for is in `include`
