@@ -396,7 +396,7 @@ class Ledger:
         return schema if wrapped is None else unwrap(self.fit(wrapped, target, field, f"properties.{VALUE}"))
 
     def wrap(self, schema: dict[str, Any], field: str) -> dict[str, Any] | None:
-        """Return the schema of an object that has the value in its one field, or None with a loss for an invalid schema."""
+        """Return the schema of an object with the value in its one field. None, with a loss, for an invalid schema."""
         try:
             return wrap(copy_json(schema))
         except (InvalidSchema, RecursionError) as problem:
