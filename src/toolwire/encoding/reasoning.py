@@ -106,7 +106,7 @@ def _as_effort(request: Request, ledger: Ledger) -> dict[str, Any]:
 
 
 def _with_thinking_off(request: Request, ledger: Ledger) -> dict[str, Any]:
-    """Return changes that send an effort instead of thinking off, or nothing to a model that thinks only if asked to."""
+    """Return changes that send an effort instead of thinking off. A model that thinks only if asked is sent nothing."""
     family = family_of(request.model)
     fields = [field for field in WITH_EFFORT if getattr(request, field) in ("disabled", 0)]
     if family.reasons_unasked is False:

@@ -138,7 +138,7 @@ def decode_choice(value: Any) -> Understood | None:
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)}}:
             names, others = read_allowed(tools, _allowed_name)
             left = {**value, "allowed_tools": {**value["allowed_tools"], "tools": others}} if others else ABSENT
-            return replace(_named(names, mode, keep=True), left=left) if names else None
+            return replace(_named(names, mode, keep=True), unparsed=left) if names else None
     return None
 
 
