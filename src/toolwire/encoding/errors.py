@@ -173,7 +173,7 @@ def unparsed_reply(error: Error, body: Any | UnsetType) -> ErrorReply | None:
     return reply_of(error, body) if body is not UNSET and error.message == excerpt(body) else None
 
 
-def open_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
+def split_error(body: Any) -> tuple[dict[str, Any], dict[str, Any], str] | None:
     """Split the `body` of an error: return the unparsed keys of the body and of the error in it, and the message.
 
     Return None if the body has no error with a message.

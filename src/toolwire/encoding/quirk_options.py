@@ -21,7 +21,7 @@ class QuirkOptions(TypedDict, total=False):
     joined_texts: bool
     """Whether to join the texts of a message, for a server that accepts only a string. Default: `False`."""
     custom_tools: bool
-    """Whether the server accepts tools of free text. If not, they are sent as functions with one text. Default: `True`."""
+    """Whether the server accepts tools of free text. If not, they become functions with one text. Default: `True`."""
     arguments_object: bool
     """Whether arguments are sent as an object instead of text (some Chat Completions servers). Default: `False`."""
     arguments_json: bool

@@ -29,7 +29,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     joined_texts: bool = False
     """Whether to join the texts of a message, for a server that accepts only a string."""
     custom_tools: bool = True
-    """Whether the server accepts tools of free text. If not, they are sent as functions with one text."""
+    """Whether the server accepts tools of free text. If not, they become functions with one text."""
     arguments_object: bool = False
     """Whether arguments are sent as an object instead of text (some Chat Completions servers)."""
     arguments_json: bool = False

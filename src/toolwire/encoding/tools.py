@@ -14,7 +14,7 @@ from toolwire.types.spelling.base import ToolSpelling
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
 
-def keep_tool(body: Any, dialect: str) -> ServerTool:
+def unparsed_tool(body: Any, dialect: str) -> ServerTool:
     """Return the tool of a declaration that is not a function: the server runs it, and `body` is not parsed."""
     tool_type = body.get("type") if type(body) is dict else None
     return ServerTool(tool_type if type(tool_type) is str else "", dialect, body)

@@ -6,9 +6,9 @@ from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
     kind_of_status,
-    open_error,
     recognizable_message,
     reply_of,
+    split_error,
     unparsed_error,
     unparsed_reply,
     with_retry_after,
@@ -43,7 +43,7 @@ _KIND_OF_WORDS: dict[str, ErrorKind] = {
 @with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
-    if (opened := open_error(body)) is None:
+    if (opened := split_error(body)) is None:
         return unparsed_error(body, status, WIRE.mark({}, MessagesErrorSpelling(body=body)))
     unparsed, inner, message = opened
     spelling = MessagesErrorSpelling(constants=take_constants(unparsed, {"type": "error"}))

@@ -6,9 +6,9 @@ from toolwire.dialects.gemini.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
     kind_of_status,
-    open_error,
     recognizable_message,
     reply_of,
+    split_error,
     status_of,
     unparsed_error,
     unparsed_reply,
@@ -63,7 +63,7 @@ _LONG = ("The input token count exceeds the maximum number of tokens", "exceeds 
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error's body, whatever stands in it."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
-    if (opened := open_error(outer)) is None:
+    if (opened := split_error(outer)) is None:
         return unparsed_error(body, status, WIRE.mark({}, GeminiErrorSpelling(body=body)))
     unparsed, inner, message = opened
     word, code = take(inner, "status", str), take(inner, "code", int)

@@ -7,9 +7,9 @@ from toolwire.encoding.errors import (
     LENGTH_PHRASES,
     join_unparsed,
     kind_of_words,
-    open_error,
     recognizable_message,
     reply_of,
+    split_error,
     status_of,
     unparsed_error,
     unparsed_reply,
@@ -30,7 +30,7 @@ def decode_error(status: int | None, body: Any) -> Error:
         unparsed = body.copy()
         del unparsed["error"]
         return Error(kind_of_words(status, inner), inner, status, opaque=WIRE.mark(unparsed))
-    if (opened := open_error(body)) is None:
+    if (opened := split_error(body)) is None:
         return unparsed_error(body, status, WIRE.mark({}, OllamaErrorSpelling(body=body)))
     unparsed, inner, message = opened
     fields: dict[str, Any] = {key: take(inner, key, str) for key in _DETAILS}

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
-from toolwire.encoding.tools import as_function, keep_tool, lose_format, lose_metadata, lose_strict
+from toolwire.encoding.tools import as_function, lose_format, lose_metadata, lose_strict, unparsed_tool
 from toolwire.types import Request, ServerTool, Tool
 from toolwire.types.spelling.ollama import OllamaToolSpelling
 
@@ -22,7 +22,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     """Read one declaration. The server runs a tool that is not a function."""
     inner = body.get("function") if type(body) is dict and body.get("type", "function") == "function" else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed, left = body.copy(), inner.copy()
     name = left.pop("name")
     del unparsed["function"]

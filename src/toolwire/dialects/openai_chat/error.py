@@ -9,7 +9,7 @@ from toolwire.encoding.errors import (
     encode_openai_error,
     join_unparsed,
     kind_of_words,
-    open_error,
+    split_error,
     take_details,
     unparsed_error,
     unparsed_reply,
@@ -25,7 +25,7 @@ def decode_error(status: int | None, body: Any) -> Error:
     """Read an error of any server that imitates OpenAI from its `body`."""
     outer = body[0] if type(body) is list and len(body) == 1 else body
     is_list = outer is not body
-    if (opened := open_error(outer)) is not None:
+    if (opened := split_error(outer)) is not None:
         unparsed, inner, message = opened
         details = take_details(inner, status, message)
         return Error(opaque=WIRE.mark(join_unparsed(unparsed, inner), ChatErrorSpelling(is_list=is_list)), **details)

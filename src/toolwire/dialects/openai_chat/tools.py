@@ -13,10 +13,10 @@ from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    keep_tool,
     lose_format,
     lose_metadata,
     read_allowed,
+    unparsed_tool,
     write_choice,
 )
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
@@ -32,7 +32,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     key: Any = body.get("type", "function") if type(body) is dict else None
     inner = body.get(key) if key in ("function", "custom") else None
     if type(inner) is not dict or type(inner.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed = body.copy()
     del unparsed[key]
     has_no_type = unparsed.pop("type", None) is None

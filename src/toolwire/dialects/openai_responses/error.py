@@ -7,7 +7,7 @@ from toolwire.encoding.errors import (
     encode_openai_error,
     join_unparsed,
     kind_of_words,
-    open_error,
+    split_error,
     take_details,
     unparsed_error,
     unparsed_reply,
@@ -21,7 +21,7 @@ from toolwire.types.spelling.openai_responses import ResponsesErrorSpelling
 @with_retry_after
 def decode_error(status: int | None, body: Any) -> Error:
     """Read an error of any server that imitates OpenAI from its `body`."""
-    if (opened := open_error(body)) is not None:
+    if (opened := split_error(body)) is not None:
         unparsed, inner, message = opened
         details = take_details(inner, status, message)
         return Error(opaque=WIRE.mark(join_unparsed(unparsed, inner)), **details)

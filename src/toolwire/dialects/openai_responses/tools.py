@@ -26,10 +26,10 @@ from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    keep_tool,
     lose_format,
     lose_metadata,
     read_allowed,
+    unparsed_tool,
     write_choice,
 )
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice
@@ -135,7 +135,7 @@ def decode_tool(body: Any) -> Tool | ServerTool:
     if type(tool_type) is str and is_clients(tool_type, body):
         return _decode_builtin_tool(body, tool_type)
     if type(tool_type) is not str or tool_type not in _CLIENT_TOOLS or type(body.get("name")) is not str:
-        return keep_tool(body, DIALECT)
+        return unparsed_tool(body, DIALECT)
     unparsed = body.copy()
     del unparsed["type"]
     name, is_escaped = WIRE.restore_name(unparsed.pop("name"))
