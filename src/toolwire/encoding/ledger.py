@@ -101,7 +101,7 @@ class Wire:
         self.plain: Opaque = Opaque(dialect, {})
 
     def mark(self, unparsed: dict[str, Any], spelling: Spelling | None = None) -> Opaque:
-        """Return the mark of a value that was read from this wire, with its unparsed keys and its spelling."""
+        """Return the `opaque` of a value that was read from this wire: its unparsed keys and its spelling."""
         if spelling is None or spelling.is_usual:
             return Opaque(self.dialect, unparsed) if unparsed else self.plain
         return Opaque(self.dialect, unparsed, spelling=spelling)

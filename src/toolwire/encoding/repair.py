@@ -75,12 +75,8 @@ def add_opening_turn(bodies: list[Any], first: dict[str, Any], ledger: Ledger | 
     if _lacks_beginning(bodies):
         bodies.insert(0, deepcopy(first))
         if ledger is not None:
-            ledger.lose(
-                "messages",
-                "first_turn",
-                f"{ledger.dialect} requires a message of the user first: one is added",
-                "defaulted",
-            )
+            detail = f"{ledger.dialect} requires a message of the user first: one is added"
+            ledger.lose("messages", "first_turn", detail, "defaulted")
 
 
 def begins_with_opening_turn(bodies: list[Any], first: dict[str, Any]) -> bool:

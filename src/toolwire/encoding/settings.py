@@ -165,7 +165,7 @@ def parallel() -> Setting:
 
 
 def labels(*, stored: bool = False) -> Setting:
-    """Return the setting `metadata`, whose values are texts. With `stored`, some models accept it only with `store`."""
+    """Return the setting `metadata`, whose values are texts. With `stored`, some models get it only with `store`."""
 
     def encode(request: Request, ledger: Ledger) -> Any:
         metadata = request.metadata or {}
