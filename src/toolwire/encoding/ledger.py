@@ -242,7 +242,8 @@ class Ledger:
     def _mark_cache(self, body: dict[str, Any], part: Any) -> None:
         marks, ttl, is_native = self.wire.cache, part.cache.ttl, made_by(part.opaque, self.dialect)
         if marks is None or (marks.opt_in and not is_native and not self.quirks.cache_marks):
-            self.lose("cache", "cache_mark", f"{self.dialect} has no cache marks")
+            why = "has no cache marks" if marks is None else "gets cache marks only with the quirk `cache_marks`"
+            self.lose("cache", "cache_mark", f"{self.dialect} {why}")
             return
         mark = {marks.field: marks.word}
         if ttl is not None and (is_native or ttl in marks.times):

@@ -56,7 +56,7 @@ class ToolSpelling(WireSpelling, frozen=True, gc=False):
 class MessageSpelling(WireSpelling, frozen=True, tag="message", gc=False):
     """How a message was spelled, on every wire. A wire with spellings of its own extends this.
 
-    - `is_unparsed`: it was no message that the dialect understands, such as an item that only OpenAI's server reads
+    - `is_unparsed`: it was not a message that the dialect understands, such as an item that only OpenAI's server reads
       (openai 3.57.0, `ItemReference`). Its one part holds all of it.
     - `has_text_content`: its content was a string. It has become parts, because a text format found calls in it
       (`toolwire.text`).
@@ -79,7 +79,7 @@ class TextSpelling(WireSpelling, frozen=True, tag="text", gc=False):
 class MediumSpelling(WireSpelling, frozen=True, gc=False):
     """How an image, a document or a sound was spelled. Each wire extends this.
 
-    - `data`: its data as it was sent, if that was no standard Base64. Ruby breaks its lines (recorded of llm.rb),
+    - `data`: its data as it was sent, if that was not standard Base64. Ruby breaks its lines (recorded of llm.rb),
       google-genai writes the alphabet for URLs (google-genai 3.6.1, `encode_unserializable_types`), and a client may
       send a URL, which OpenAI rejects (https://github.com/vercel/ai/issues/7776).
     """
