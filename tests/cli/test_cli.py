@@ -140,7 +140,7 @@ def test_an_error(run: Any) -> None:
     assert (ran.code, ran.body) == (0, said)
     assert ran.told == ""
     ran = run(*back, "--status", "529", "--all-losses", given=given)
-    assert ran.told == "  request_id: openai-chat gives it in a header (dropped)\n"
+    assert ran.told == "  request_id: openai-chat sends it in a header (dropped)\n"
     ran = run(*back, "--strict", given=given | {"extra": 1})
     assert (ran.code, ran.out) == (1, b"")
     ran = run("translate", "--from", "openai", "--to", "anthropic", "--kind", "error", "--status", "503", given={})

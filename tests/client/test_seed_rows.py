@@ -211,7 +211,7 @@ def test_a_class_says_its_tools_and_a_tool_its_schema() -> None:
     assert Tools.resolve(call).content == Tools().resolve(call).content == "x for None"  # type: ignore[arg-type, call-arg]
     assert Tools.resolve(call, {"user_id": "abc"}).content == "x for abc"  # type: ignore[arg-type]
     assert Tool.new(name="f", description="F", input_schema={"type": "object"}).parameters == {"type": "object"}
-    with pytest.raises(InvalidField, match="run has no place in a tool"):
+    with pytest.raises(InvalidField, match="run is not a field of a tool"):
         Tool.new(name="f", description="F", parameters={}, run=print)
     assert AgentResolver([]).available_tools() == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.encoding.severities import Body, severity_of_key, severities_of_keys
+from toolwire.encoding.severities import Body, severities_of_keys, severity_of_key
 
 BODIES: tuple[Body, ...] = ("request", "response", "error")
 

@@ -86,7 +86,7 @@ class Done(Struct, Generic[T_co], frozen=True):
     output: T_co = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return summarize(self, besides=("response",))
+        return summarize(self, skipped=("response",))
 
     @property
     def message(self) -> Message:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, decode_parts, encode_document, encode_image, encode_text
-from toolwire.encoding.calls import Arguments, holds_value, read_arguments, arguments_as_object, spell_value
+from toolwire.encoding.calls import Arguments, arguments_as_object, holds_value, read_arguments, spell_value
 from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take
 from toolwire.types import Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.anthropic import MessagesCallSpelling, MessagesResultSpelling

@@ -5,15 +5,15 @@ from typing import Any
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
+    kind_of_status,
+    recognizable_message,
+    reply_of,
+    split_error,
     unparsed_error,
     unparsed_reply,
-    kind_of_status,
-    split_error,
-    reply_of,
-    recognizable_message,
     with_retry_after,
 )
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take, take_constants
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, take_constants, unparsed_of
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.types.spelling.anthropic import MessagesErrorSpelling
 

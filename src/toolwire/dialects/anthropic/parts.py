@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
-from toolwire.encoding.parts import as_text, drop_foreign_sources, data_of, image_media_type, read_data, unpack_data_url
+from toolwire.encoding.parts import as_text, data_of, drop_foreign_sources, image_media_type, read_data, unpack_data_url
 from toolwire.encoding.traits import WireTraits
 from toolwire.types import Citation, Document, Image, Opaque, Part, ServerToolCall, ServerToolResult, Text, Thinking
 from toolwire.types.spelling.anthropic import MessagesMediumSpelling, MessagesTextSpelling

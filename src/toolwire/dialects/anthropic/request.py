@@ -20,11 +20,11 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     lose_beside_schema,
     lose_setting,
     nested,
     plain,
-    apply_model_limits,
     texts,
     tier,
 )

@@ -7,15 +7,15 @@ from toolwire.dialects.anthropic.messages import decode_blocks, encode_blocks
 from toolwire.dialects.anthropic.parts import DIALECT, FALLBACK, WIRE
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    has_complete_calls,
     count_in,
     cut_off,
+    has_complete_calls,
+    infer_finish_reason,
     is_half,
     lose_counts,
     lose_other_choices,
     lose_reason,
     mark_cut_calls,
-    infer_finish_reason,
     without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, take, take_constants

@@ -436,7 +436,9 @@ class Decoder(WireDecoder):
         if not self._started:
             return
         raw, stop = (told if type(told := self._message.get(key)) is str else None for key in _ENDINGS)
-        finish: Any = infer_finish_reason(FINISH_REASONS.get(raw, "unknown") if raw else None, has_calls=self.judge.called)
+        finish: Any = infer_finish_reason(
+            FINISH_REASONS.get(raw, "unknown") if raw else None, has_calls=self.judge.called
+        )
         if reason is not None or raw is None:
             finish = reason or half or ("tool_calls" if self.judge.called else "stop")
         message = Message("assistant", [], opaque=WIRE.plain)

@@ -15,7 +15,7 @@ from toolwire.dialects.anthropic.error import encode_error
 from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_usage, finish_word
-from toolwire.encoding.finish import CUT, looks_complete, is_text_of_call
+from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import TOLD_OTHERWISE, SequentialEncoder, StreamEncoder, WordsDelta, encode_json
 from toolwire.types import (

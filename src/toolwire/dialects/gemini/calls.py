@@ -17,8 +17,8 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, WIRE, Conversation, decode_part, encode_media, write_keys
-from toolwire.encoding.calls import put_below, read_arguments, arguments_as_object
-from toolwire.encoding.ledger import unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.calls import arguments_as_object, put_below, read_arguments
+from toolwire.encoding.ledger import made_by, spelling_of, take, unparsed_of
 from toolwire.types import Audio, Document, Image, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.gemini import GeminiCallSpelling, GeminiPartSpelling, GeminiResultSpelling
 from toolwire.wire.arguments import format_arguments, parse_arguments

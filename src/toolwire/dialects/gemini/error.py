@@ -5,17 +5,17 @@ from typing import Any
 from toolwire.dialects.gemini.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     join_unparsed,
+    kind_of_status,
+    recognizable_message,
+    reply_of,
+    split_error,
+    status_of,
     unparsed_error,
     unparsed_reply,
-    kind_of_status,
-    split_error,
-    reply_of,
-    status_of,
-    recognizable_message,
-    with_retry_info,
     with_retry_after,
+    with_retry_info,
 )
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.types import Error, ErrorKind, ErrorReply
 from toolwire.types.spelling.gemini import GeminiErrorSpelling
 
@@ -93,8 +93,8 @@ def _find_kind(message: str, status_name: str | None, details: Any) -> ErrorKind
 def encode_error(error: Error) -> ErrorReply:
     """Encode `error` as this API sends it."""
     spelling = spelling_of(error.opaque, GeminiErrorSpelling)
-    if (unparsed_reply := unparsed_reply(error, spelling.body)) is not None:
-        return unparsed_reply
+    if (reply := unparsed_reply(error, spelling.body)) is not None:
+        return reply
     ledger = Ledger(WIRE, of="error")
     if is_native := made_by(error.opaque, DIALECT):
         fields = {"code": error.code, "message": error.message, "status": error.type}

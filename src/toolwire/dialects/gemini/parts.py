@@ -17,8 +17,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, Wire, kind_of_part, unparsed_of, made_by, spelling_of, take
-from toolwire.encoding.parts import GOOGLE_URLS, as_text, data_of, image_media_type, lose_document_text, read_data, unpack_data_url
+from toolwire.encoding.ledger import Ledger, Wire, kind_of_part, made_by, spelling_of, take, unparsed_of
+from toolwire.encoding.parts import (
+    GOOGLE_URLS,
+    as_text,
+    data_of,
+    image_media_type,
+    lose_document_text,
+    read_data,
+    unpack_data_url,
+)
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.severities import Body
 from toolwire.encoding.traits import WireTraits
@@ -349,7 +357,9 @@ def _finish_inner(key: str, inner: dict[str, Any], part: Any) -> dict[str, Any]:
     opaque = part.opaque
     if not made_by(opaque, DIALECT):
         return inner
-    return write_keys(unparsed_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys)
+    return write_keys(
+        unparsed_of(opaque, DIALECT, key) | inner, spelling_of(opaque, GeminiPartSpelling).inner_snake_keys
+    )
 
 
 def _finish(body: dict[str, Any], part: Any, ledger: Ledger) -> dict[str, Any]:

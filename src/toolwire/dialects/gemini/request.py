@@ -25,7 +25,7 @@ from toolwire.dialects.gemini.tools import (
     take_output,
 )
 from toolwire.encoding.families import family_of
-from toolwire.encoding.ledger import Ledger, copy_body, unparsed_of, made_by, spelling_of, take_entries
+from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take_entries, unparsed_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import nearest_effort
 from toolwire.encoding.repair import OPENING_TEXT, add_opening_turn, begins_with_opening_turn, repair
@@ -35,10 +35,10 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     checked,
     plain,
-    apply_model_limits,
     texts,
     tier,
     within,
@@ -94,7 +94,9 @@ def decode_request(body: dict[str, Any], path: str = "") -> Request:
     """Decode the body of a request. `path` has the model, and whether the answer is a stream."""
     unparsed, snake_keys = read_keys(copy_body(body, "request"))
     contents, has_one_content = _take_contents(unparsed)
-    has_opening_turn = not has_one_content and contents is not None and begins_with_opening_turn(contents, _OPENING_TURN)
+    has_opening_turn = (
+        not has_one_content and contents is not None and begins_with_opening_turn(contents, _OPENING_TURN)
+    )
     system, system_spelling = _take_system(unparsed)
     tools = decode_tools(take_entries(unparsed, "tools"))
     fields, spelling = _take_config(unparsed, system_spelling)

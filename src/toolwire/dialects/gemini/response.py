@@ -17,13 +17,13 @@ from toolwire.dialects.gemini.messages import encode_content, take_parts
 from toolwire.dialects.gemini.parts import DIALECT, SNAKE_KEYS, WIRE, Conversation, read_keys, write_keys
 from toolwire.encoding.finish import (
     COMMON_WORDS,
-    has_complete_calls,
     count_in,
+    has_complete_calls,
+    infer_finish_reason,
     lose_counts,
     lose_reason,
     lose_stop_sequence,
     total_output,
-    infer_finish_reason,
     without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from toolwire.dialects.gemini.parts import DIALECT, GRAMMAR, WIRE, read_keys, spelled_key, to_snake_case, write_keys
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood, lose_beside_schema
 from toolwire.encoding.tools import as_function, begin_tool, lose_metadata, lose_server_tool, lose_strict

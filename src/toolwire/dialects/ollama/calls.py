@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part, take_images
 from toolwire.encoding.calls import (
+    arguments_as_object,
     mark_error,
     read_arguments,
     read_error,
-    arguments_as_object,
     spell_value,
     take_arguments,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.ollama import OllamaCallSpelling, OllamaResultSpelling
 from toolwire.wire.arguments import argument_text, format_arguments

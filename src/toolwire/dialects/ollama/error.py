@@ -6,16 +6,16 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.errors import (
     LENGTH_PHRASES,
     join_unparsed,
+    kind_of_words,
+    recognizable_message,
+    reply_of,
+    split_error,
+    status_of,
     unparsed_error,
     unparsed_reply,
-    kind_of_words,
-    split_error,
-    reply_of,
-    status_of,
-    recognizable_message,
     with_retry_after,
 )
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.types import Error, ErrorReply
 from toolwire.types.spelling.ollama import OllamaErrorSpelling
 

@@ -20,13 +20,13 @@ from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     checked,
     lose_beside_schema,
     lose_setting,
     nested,
     plain,
-    apply_model_limits,
     texts,
 )
 from toolwire.encoding.tools import encode_tools, functions_of

@@ -10,11 +10,11 @@ from toolwire.dialects.ollama.parts import DIALECT, WIRE
 from toolwire.encoding.finish import (
     COMMON_WORDS,
     has_complete_calls,
+    infer_finish_reason,
     lose_counts,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
-    infer_finish_reason,
     without_good_end,
 )
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take

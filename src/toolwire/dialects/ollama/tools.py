@@ -9,8 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from toolwire.dialects.ollama.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
-from toolwire.encoding.tools import as_function, unparsed_tool, lose_format, lose_metadata, lose_strict
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
+from toolwire.encoding.tools import as_function, lose_format, lose_metadata, lose_strict, unparsed_tool
 from toolwire.types import Request, ServerTool, Tool
 from toolwire.types.spelling.ollama import OllamaToolSpelling
 

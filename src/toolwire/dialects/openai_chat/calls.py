@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE, decode_parts, encode_part, simplify_content
 from toolwire.dialects.openai_chat.tools import without_custom
 from toolwire.encoding.calls import (
+    arguments_as_object,
     mark_error,
     put_below,
     read_error,
-    arguments_as_object,
     spell_value,
     take_arguments,
     take_free_text,
     take_value,
 )
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.linking import link_results
 from toolwire.types import Message, Opaque, Part, Text, ToolCall, ToolResult
 from toolwire.types.spelling.openai_chat import ChatCallSpelling, ChatResultSpelling
@@ -295,7 +295,9 @@ def _result_content(
 
 def _is_accepted(part: Part, ledger: Ledger) -> bool:
     """Return True if a tool message may contain `part`: a text, or a part that this wire sent in one."""
-    return type(part) is Text or (ledger.is_native and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT))
+    return type(part) is Text or (
+        ledger.is_native and made_by(part if isinstance(part, Opaque) else part.opaque, DIALECT)
+    )
 
 
 def _mark_error(blocks: list[Any], part: ToolResult, content: list[Part]) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, unparsed_of, made_by, spelling_of, take
+from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take, unparsed_of
 from toolwire.encoding.parts import (
     as_text,
-    drop_foreign_sources,
     cite_url,
     data_of,
     data_url,
+    drop_foreign_sources,
     lose_document_text,
     read_data,
     read_file_data,
@@ -28,7 +28,7 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORD_CHARS, 64),
     ids=Grammar("!-~", 40),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal"),
     knows_effort_alone=True,
 )

@@ -19,13 +19,14 @@ from toolwire.dialects.openai_chat.tools import (
 from toolwire.encoding.families import family_of
 from toolwire.encoding.ledger import Ledger, copy_body, made_by, spelling_of, take, take_entries, unusual_path
 from toolwire.encoding.quirks import PLAIN, Quirks
-from toolwire.encoding.repair import repair, ask_for_json
+from toolwire.encoding.repair import ask_for_json, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     NUMBER,
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     effort,
     identifier,
@@ -34,7 +35,6 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    apply_model_limits,
     texts,
     tier,
     unless_reasoning,

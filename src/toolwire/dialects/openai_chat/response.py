@@ -12,10 +12,10 @@ from toolwire.encoding.finish import (
     CUT,
     Counts,
     has_complete_calls,
+    infer_finish_reason,
     lose_reason,
     lose_stop_sequence,
     mark_cut_calls,
-    infer_finish_reason,
     without_good_end,
     write_tier,
 )
@@ -114,7 +114,9 @@ def decode_finish_reason(raw: str | None, *, called: bool, refused: bool) -> Any
     - `called`: True if the answer has a complete call.
     - `refused`: True if the answer has a refusal.
     """
-    reason = infer_finish_reason(FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, has_calls=called)
+    reason = infer_finish_reason(
+        FINISH_REASONS.get(raw or "stop", "unknown") if raw is not None else None, has_calls=called
+    )
     return "refusal" if reason == "stop" and refused else reason
 
 

@@ -24,7 +24,7 @@ from toolwire.dialects.openai_chat.response import (
     encode_response,
     with_visible_thinking,
 )
-from toolwire.encoding.finish import CUT, looks_complete, is_text_of_call
+from toolwire.encoding.finish import CUT, is_text_of_call, looks_complete
 from toolwire.encoding.ledger import spelling_of
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.streams import CUT_FREE_TEXT, DONE, TOLD_OTHERWISE, StreamEncoder, WordsDelta, encode_json

@@ -6,17 +6,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolwire.dialects.openai_chat.parts import DIALECT, WIRE
-from toolwire.encoding.ledger import Ledger, unparsed_of, made_by, shared_spelling_of, spelling_of, take
+from toolwire.encoding.ledger import Ledger, made_by, shared_spelling_of, spelling_of, take, unparsed_of
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import Understood
 from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    unparsed_tool,
     lose_format,
     lose_metadata,
     read_allowed,
+    unparsed_tool,
     write_choice,
 )
 from toolwire.types import Request, ServerTool, Tool, ToolChoice
@@ -142,7 +142,7 @@ def decode_choice(value: Any) -> Understood | None:
         case {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required" as mode, "tools": list(tools)}}:
             names, others = read_allowed(tools, _allowed_name)
             unparsed = {**value, "allowed_tools": {**value["allowed_tools"], "tools": others}} if others else ABSENT
-            return replace(_named(names, mode, keep=True), left=unparsed) if names else None
+            return replace(_named(names, mode, keep=True), unparsed=unparsed) if names else None
     return None
 
 

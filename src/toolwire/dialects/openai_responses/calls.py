@@ -35,9 +35,9 @@ from toolwire.dialects.openai_responses.tools import (
 from toolwire.encoding.calls import (
     ERROR,
     Arguments,
+    arguments_as_object,
     mark_error,
     read_error,
-    arguments_as_object,
     spell_value,
     take_arguments,
     take_free_text,

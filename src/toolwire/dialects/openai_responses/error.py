@@ -9,11 +9,11 @@ from toolwire.dialects.openai_responses.parts import WIRE
 from toolwire.encoding.errors import (
     encode_openai_error,
     join_unparsed,
-    unparsed_error,
-    unparsed_reply,
     kind_of_words,
     split_error,
     take_details,
+    unparsed_error,
+    unparsed_reply,
     with_retry_after,
 )
 from toolwire.encoding.ledger import spelling_of, take_constants

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from toolwire.encoding.ledger import CacheMarks, Ledger, Wire, made_by, spelling_of, take
 from toolwire.encoding.parts import (
-    drop_foreign_sources,
     cite_url,
     data_of,
     data_url,
+    drop_foreign_sources,
     lose_document_text,
     read_file_data,
     read_image_url,
@@ -35,7 +35,7 @@ WIRE = Wire(
     DIALECT,
     names=Grammar(WORD_CHARS, 128),
     ids=Grammar("!-~", 64, distinct=True),
-    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), asked=True),
+    cache=CacheMarks("prompt_cache_breakpoint", "mode", "explicit", ("30m", "12h"), opt_in=True),
     cut_reasons=("length", "context_window", "incomplete", "content_filter", "refusal", "error", "pause"),
     knows_effort_alone=True,
     takes_top_logprobs_alone=True,  # `include` requests log probabilities
@@ -131,7 +131,10 @@ def _decode_file(unparsed: dict[str, Any]) -> Part | None:
 
 def _encode_file(part: Document, ledger: Ledger) -> dict[str, Any] | None:
     """Write a file. A file of plain text is written as a text block."""
-    part, spelling = drop_foreign_sources(unpack_data_url(part, WIRE), ledger), spelling_of(part.opaque, ResponsesMediumSpelling)
+    part, spelling = (
+        drop_foreign_sources(unpack_data_url(part, WIRE), ledger),
+        spelling_of(part.opaque, ResponsesMediumSpelling),
+    )
     if part.text is not None:
         lose_document_text(part, ledger)
         return ledger.finish({"type": "input_text", "text": part.text}, part)

@@ -36,12 +36,13 @@ from toolwire.encoding.ledger import (
 )
 from toolwire.encoding.quirks import PLAIN, Quirks
 from toolwire.encoding.reasoning import EFFORTS, can_reason
-from toolwire.encoding.repair import repair, ask_for_json
+from toolwire.encoding.repair import ask_for_json, repair
 from toolwire.encoding.request_fields import ABSENT
 from toolwire.encoding.settings import (
     Setting,
     Settings,
     Understood,
+    apply_model_limits,
     at_least,
     effort,
     identifier,
@@ -51,7 +52,6 @@ from toolwire.encoding.settings import (
     parallel,
     plain,
     sampling,
-    apply_model_limits,
     tier,
     unless_reasoning,
     word,

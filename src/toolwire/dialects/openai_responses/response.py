@@ -21,11 +21,11 @@ from toolwire.encoding.finish import (
     CUT,
     Counts,
     has_complete_calls,
+    infer_finish_reason,
     lose_other_choices,
     lose_reason,
     lose_stop_sequence,
     mark_cut_calls,
-    infer_finish_reason,
     without_good_end,
     write_tier,
 )

@@ -26,10 +26,10 @@ from toolwire.encoding.tools import (
     as_function,
     begin_tool,
     encode_tools,
-    unparsed_tool,
     lose_format,
     lose_metadata,
     read_allowed,
+    unparsed_tool,
     write_choice,
 )
 from toolwire.types import Opaque, Part, Request, ServerTool, ServerToolCall, ServerToolResult, Tool, ToolChoice

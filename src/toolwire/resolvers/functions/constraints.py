@@ -99,7 +99,9 @@ def _flatten_metadata(metadata: Iterable[Any]) -> Iterator[Any]:
 def _annotations_in(item: Any) -> Schema:
     """Return the annotation keywords of an item, such as its description and examples."""
     values = {name: getattr(item, name, None) for name in ANNOTATION_KEYWORDS}
-    annotations = {name: copy_json(value) for name, value in values.items() if value is not None and not callable(value)}
+    annotations = {
+        name: copy_json(value) for name, value in values.items() if value is not None and not callable(value)
+    }
     for name in ("extra_json_schema", "json_schema_extra"):
         extra = getattr(item, name, None)
         if isinstance(extra, dict):
