@@ -6,7 +6,12 @@ newest.
 
 from typing import Any
 
-from toolwire.dialects.anthropic.messages import decode_messages, encode_blocks, encode_messages, runs_unthought
+from toolwire.dialects.anthropic.messages import (
+    answers_unthought_calls,
+    decode_messages,
+    encode_blocks,
+    encode_messages,
+)
 from toolwire.dialects.anthropic.parts import DIALECT, NEWEST, WIRE, decode_parts
 from toolwire.dialects.anthropic.tools import decode_choice, decode_tool, encode_choice, encode_tool, mode_of_thinking
 from toolwire.encoding.families import family_of
@@ -136,7 +141,7 @@ def _default_max_tokens(body: dict[str, Any], ledger: Ledger) -> None:
 
 def _settle_thinking(body: dict[str, Any], turns: list[Any], ledger: Ledger) -> None:
     """Drop thinking with a budget if the calls that are answered stand in a turn without thinking blocks."""
-    if body["thinking"].get("type") == "enabled" and runs_unthought(turns):
+    if body["thinking"].get("type") == "enabled" and answers_unthought_calls(turns):
         del body["thinking"]
         ledger.lose("thinking", "thinking", f"on {DIALECT} the calls that are answered would begin with it")
 

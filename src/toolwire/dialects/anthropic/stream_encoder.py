@@ -13,7 +13,7 @@ from typing import Any
 
 from toolwire.dialects.anthropic.calls import encode_call
 from toolwire.dialects.anthropic.error import encode_error
-from toolwire.dialects.anthropic.messages import ENCODERS, TABLES
+from toolwire.dialects.anthropic.messages import ENCODERS, ENCODERS_BY_ROLE
 from toolwire.dialects.anthropic.parts import DIALECT, WIRE, encode_citation, encode_text
 from toolwire.dialects.anthropic.response import FINISH_REASONS, encode_response, encode_stop_reason, encode_usage
 from toolwire.encoding.finish import CUT, reads_as_whole, says_all
@@ -120,7 +120,7 @@ class Encoder(SequentialEncoder):
 
     def _encode_part(self, part: Any) -> Any:
         self.ledger.own = self._is_native_part
-        return (ENCODERS if self._is_native_part else TABLES["assistant"])[type(part)](part, self.ledger)
+        return (ENCODERS if self._is_native_part else ENCODERS_BY_ROLE["assistant"])[type(part)](part, self.ledger)
 
     def _set_block(self, key: int, block: Any) -> None:
         """Set the current block. `key` is that of its part."""
@@ -283,7 +283,7 @@ class Encoder(SequentialEncoder):
 _FREE_TEXT_LOSS = "free text stands in the argument `input`"
 _DELTA_EVENT = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _STOP_EVENT = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
-_END_ENCODERS: dict[Any, Any] = {Text: encode_text, Refusal: TABLES["assistant"][Refusal]}
+_END_ENCODERS: dict[Any, Any] = {Text: encode_text, Refusal: ENCODERS_BY_ROLE["assistant"][Refusal]}
 
 
 def _input_delta(arguments: dict[str, Any]) -> dict[str, Any]:
