@@ -178,7 +178,8 @@ _SEPARATE_ITERATIONS = ("compaction", "advisor_message")
 def decode_usage(body: dict[str, Any]) -> Usage:
     """Decode token counts.
 
-    The `input_tokens` of this wire exclude cached tokens. Those of `Usage` include them, and separate iterations too.
+    The `input_tokens` of this wire exclude cached tokens, and all of its counts exclude separate iterations. A `Usage`
+    includes both.
     """
     counts = [count_in(body, key) for key in _COUNT_FIELDS]
     if body.get("iterations"):
