@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolwire.dialects.ollama.calls import encode_call
 from toolwire.dialects.ollama.error import encode_error
-from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageSoFar, encode_part
+from toolwire.dialects.ollama.parts import DIALECT, WIRE, MessageBuilder, encode_part
 from toolwire.dialects.ollama.response import COUNTS, encode_body, read_finish
 from toolwire.dialects.ollama.stream_decoder import JOINED, LINE
 from toolwire.encoding.ledger import spelling_of
@@ -123,12 +123,12 @@ class Encoder(SequentialEncoder):
         self.ledger.own = self._mine_part
         if type(part) is Opaque and self._mine_part:
             return self._say_call(part.value) if type(part.spelling) is OllamaCallSpelling else b""
-        message = MessageSoFar()
+        message = MessageBuilder()
         encode_part(part, message, self.ledger, "assistant")
         if type(part) in _KEYS:
             return b""
-        data = self._say({"images": message.pictures}) if message.pictures else b""
-        return data + (self._say({"content": message.words[0]}) if message.words else b"")
+        data = self._say({"images": message.images}) if message.images else b""
+        return data + (self._say({"content": message.texts[0]}) if message.texts else b"")
 
     def write_call_start(self, event: CallStart) -> bytes:
         """Begin a call; it is said when it is whole."""
