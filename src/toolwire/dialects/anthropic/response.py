@@ -118,7 +118,7 @@ def _lose_response_fields(response: Response, ledger: Ledger) -> None:
     if response.service_tier is not None:
         ledger.lose("service_tier", "service_tier", f"{DIALECT} reports the tier in its usage alone")
     if response.provider_state:
-        ledger.lose_state(response.provider_state, f"{DIALECT} has no provider state")
+        ledger.lose_state(response.provider_state, f"{DIALECT} keeps no such state")
 
 
 def _encode_choice(choice: Choice, body: dict[str, Any], ledger: Ledger) -> None:
