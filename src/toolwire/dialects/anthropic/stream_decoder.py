@@ -49,10 +49,10 @@ from toolwire.types import (
 from toolwire.wire.arguments import kind_of, parse_arguments
 from toolwire.wire.names import made_id, number_of
 
-TEXT_FIELDS = {"text": "text", "thinking": "thinking"}
+_TEXT_FIELDS = {"text": "text", "thinking": "thinking"}
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 _DELTA_FIELDS = {"input_json_delta": "partial_json", **_TEXT_DELTAS}
-TEXT_EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
+_TEXT_EVENTS: dict[str, Any] = {"text": TextDelta, "thinking": ThinkingDelta}
 _PAYLOAD_FIELDS = frozenset({"content_block", "delta"})
 _BEFORE_MESSAGE = frozenset({"message_start", "message", "ping", "error"})
 # The number of fields of an event that has no unknown fields.
@@ -92,7 +92,7 @@ class _BlockReader(Struct, eq=False):
 
     def __post_init__(self) -> None:
         block_type = self.body.get("type")
-        self.text_field = TEXT_FIELDS.get(block_type) if type(block_type) is str else None
+        self.text_field = _TEXT_FIELDS.get(block_type) if type(block_type) is str else None
         self.is_call = block_type == "tool_use" and type(self.body.get("name")) is str
 
     def cite(self, citation: dict[str, Any]) -> None:
@@ -180,10 +180,10 @@ class Decoder(WireDecoder):
             if block is None:
                 block = self._start_text_block(index, text_field)
             if text_field == block.text_field:
-                self.events.append(TEXT_EVENTS[text_field](block.key, text, opaque=opaque))
+                self.events.append(_TEXT_EVENTS[text_field](block.key, text, opaque=opaque))
             elif text:
                 separate = self._start_text_block(None, text_field)
-                self.events.append(TEXT_EVENTS[text_field](separate.key, text, opaque=opaque))
+                self.events.append(_TEXT_EVENTS[text_field](separate.key, text, opaque=opaque))
                 self._stop_block({"index": separate.index})
             return
         if block is None or not self._read_other_delta(delta, delta_type, block):
@@ -342,7 +342,7 @@ class Decoder(WireDecoder):
             text, reader.body[reader.text_field] = raw if type(raw) is str else "", ""
         self.events.append(PartStart(reader.key, decode_part(dict(reader.body))))
         if text:
-            self.events.append(TEXT_EVENTS[str(reader.text_field)](reader.key, text))
+            self.events.append(_TEXT_EVENTS[str(reader.text_field)](reader.key, text))
 
     def _note_fallback(self, block: dict[str, Any]) -> None:
         """If `block` is a `fallback`, set the model that continues, and mark the call before it as cut off."""

@@ -144,7 +144,7 @@ def _add_text(text: str, builder: MessageBuilder, ledger: Ledger) -> None:
 
 def _add_thinking(part: Thinking, builder: MessageBuilder, ledger: Ledger) -> None:
     builder.note_order(_THINKING_RANK, ledger)
-    ledger.lose_signature(part, f"{DIALECT} has no place for it")
+    ledger.lose_signature(part, f"{DIALECT} has no field for it")
     ledger.lose_fields(part, "redacted_thinking", "redacted")
     if part.text or made_by(part.opaque, DIALECT):
         builder.thinking.append(part.text)
